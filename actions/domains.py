@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from actions.promises import choose, take
-from volsched.framework.native_topology import Topology
+from volsched.framework.native.topology import Topology
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import CPU, MEMORY

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from actions.job_order import Turns, closed_queue, is_complete
 from actions.retry import is_unschedulable, mark_unschedulable
-from volsched.framework.native_gangs import least_of
+from volsched.framework.native.gangs import least_of
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo

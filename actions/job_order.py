@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from actions.retry import is_unschedulable, mark_unschedulable
-from volsched.framework.native_gangs import is_incomplete
-from volsched.framework.ordering import Heap
+from volsched.framework.dispatch.ordering import Heap
+from volsched.framework.native.gangs import is_incomplete
 from volsched.framework.session import Session
 from volsched.model.job import INQUEUE, PENDING, JobInfo
 from volsched.model.pods.task import TaskInfo

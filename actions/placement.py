@@ -14,7 +14,7 @@ from actions.domains import settle_domain
 from actions.held_up import also_waits, waits_for, what_holds_up
 from actions.promises import choose, take
 from actions.retry import FailedRoles, Retry, has_history
-from volsched.framework.native_gangs import WAITS_FOR_GROUP
+from volsched.framework.native.gangs import WAITS_FOR_GROUP
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo

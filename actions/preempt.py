@@ -22,9 +22,9 @@ from actions.victims.search import (
 )
 from actions.victims.spare import spare
 from volsched.framework.config.arguments import Argument
-from volsched.framework.native_gangs import may_preempt
-from volsched.framework.native_topology import Topology
-from volsched.framework.ordering import Heap
+from volsched.framework.dispatch.ordering import Heap
+from volsched.framework.native.gangs import may_preempt
+from volsched.framework.native.topology import Topology
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo

@@ -12,8 +12,8 @@ from typing import NamedTuple
 from volsched.framework.nominations import by_importance, waits_for_room
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
-from volsched.model.columns import PODS
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.columns import PODS
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 

@@ -18,7 +18,7 @@ from actions.victims.search import (
     takes_on,
 )
 from volsched.framework.config.arguments import Argument
-from volsched.framework.native_gangs import may_preempt
+from volsched.framework.native.gangs import may_preempt
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo

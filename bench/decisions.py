@@ -36,7 +36,7 @@ from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.signature import Signature
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import Bind
 from volsched.model.pods.template import PodTemplate
 from volsched.registry import load_profile

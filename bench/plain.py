@@ -11,7 +11,7 @@ from typing import ClassVar
 from bench.worlds import CARD, CARDS, MODELS
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import NodeOrder, Predicate
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 

@@ -1,10 +1,10 @@
 """Hostile objects: what somebody with `edit` in one namespace may create, while an honest team goes on working.
 
-An honest team makes pods, gangs, Volcano Jobs and pods with shared cards at a steady pace. First it is alone. Then
-somebody creates every object that once took volsched down, robbed it or switched it off, and as many more of all kinds;
-an administrator writes some Queues and devices wrongly. Then all of that is deleted, and it begins once more. Judged is
-how long honest pods wait, that no process ends and no leader changes, that each object that was set aside or refused is
-named in an Event, and that memory comes back.
+An honest team makes pods, gangs of Volcano's and of Kubernetes' own, Volcano Jobs and pods with shared cards at a
+steady pace. First it is alone. Then somebody creates every object that once took volsched down, robbed it or switched
+it off, and as many more of all kinds; an administrator writes some Queues and devices wrongly. Then all of that is
+deleted, and it begins once more. Judged is how long honest pods wait, that no process ends and no leader changes, that
+each object that was set aside or refused is named in an Event, and that memory comes back.
 """
 
 from __future__ import annotations
@@ -25,11 +25,12 @@ from typing import Any, Final
 import msgspec
 
 from bench.common import memory_mib
-from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, Attacker, Fate, Hostile, Target
+from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, NATIVE, Attacker, Fate, Hostile, Target
 from drills.report import Report
 from drills.tables import keeps_what_is_gone
 from drills.world import World, wait_until, world
 from tests.cluster.controlling import JOBS, VOLCANO
+from tests.cluster.native_stage import API_FLAGS, GATES
 from tests.cluster.scheduling import GROUPS, LEASE, Json
 from volsched.kube.write.views import GONE_LATELY_SECONDS
 from volsched.model.values import json_text
@@ -155,6 +156,7 @@ class HonestTeam:
         for path in (
             f"{JOBS}/namespaces/{self.namespace}/jobs",
             f"{GROUPS}/namespaces/{self.namespace}/podgroups",
+            f"/apis/{NATIVE}/namespaces/{self.namespace}/podgroups",
             self._pods,
         ):
             for found in self._world.api.items(path):
@@ -178,9 +180,9 @@ class HonestTeam:
             self._world.job(self.namespace, name, [self._task()], minAvailable=2, queue=self._queue)
             self._sets[name] = _Set(2, [f"{JOBS}/namespaces/{self.namespace}/jobs/{name}"])
         elif number % 10 == 4:
-            self._world.make_gang(self.namespace, name, 3, queue=self._queue, cpu="100m")
-            paths = [f"{GROUPS}/namespaces/{self.namespace}/podgroups/{name}"]
-            self._sets[name] = _Set(3, [*paths, *(f"{self._pods}/{name}-{index}" for index in range(3))])
+            make = self._make_native_gang if number % 20 == 14 else self._make_gang
+            paths = [make(name, 3), *(f"{self._pods}/{name}-{index}" for index in range(3))]
+            self._sets[name] = _Set(3, paths)
         elif number % 10 == 2:
             pod = self._world.pod(name, cpu="100m")
             pod["metadata"]["annotations"] |= annotations
@@ -191,6 +193,23 @@ class HonestTeam:
             pod = self._world.pod(name, cpu="100m", **amounts)
             pod["metadata"]["annotations"] |= annotations
             self._world.make_pods(self.namespace, [pod])
+
+    def _make_gang(self, name: str, size: int) -> str:
+        """Make a gang of Volcano's; return the path of its PodGroup."""
+        self._world.make_gang(self.namespace, name, size, queue=self._queue, cpu="100m")
+        return f"{GROUPS}/namespaces/{self.namespace}/podgroups/{name}"
+
+    def _make_native_gang(self, name: str, size: int) -> str:
+        """Make a gang of Kubernetes' own; return the path of its PodGroup."""
+        path = f"/apis/{NATIVE}/namespaces/{self.namespace}/podgroups"
+        metadata = {"name": name, "annotations": {"scheduling.volcano.sh/queue-name": self._queue}}
+        policy = {"schedulingPolicy": {"gang": {"minCount": size}}}
+        self._world.api.create(path, {"apiVersion": NATIVE, "kind": "PodGroup", "metadata": metadata, "spec": policy})
+        pods = [self._world.pod(f"{name}-{index}", cpu="100m") for index in range(size)]
+        for pod in pods:
+            pod["spec"]["schedulingGroup"] = {"podGroupName": name}
+        self._world.make_pods(self.namespace, pods)
+        return f"{path}/{name}"
 
     def _task(self) -> Json:
         return self._world.task("worker", 2) | {"template": self._world.template(cpu="100m")}
@@ -353,7 +372,8 @@ class Register:
         return all(self._is_pod_settled(pod) for pod in made)
 
     def _is_pod_settled(self, pod: Json) -> bool:
-        name, group = pod["metadata"]["name"], pod["metadata"].get("annotations", {}).get(GROUP_NAME, "")
+        native = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
+        name, group = pod["metadata"]["name"], native or pod["metadata"].get("annotations", {}).get(GROUP_NAME, "")
         if pod["spec"].get("nodeName") or self.is_named("Pod", name) or self.is_named("PodGroup", group):
             return True
         gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
@@ -504,7 +524,7 @@ def _steady_job(there: World, namespace: str) -> str:
 
 def run(report: Report, settings: Settings) -> None:
     """Run the drill."""
-    with world() as there:
+    with world(feature_gates=GATES, api_flags=API_FLAGS) as there:
         honest = there.control_plane.create_namespace("honest")
         furnish(there, settings, honest)
         there.populate(flags=(*_FLAGS, *settings.flags))

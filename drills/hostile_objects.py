@@ -23,6 +23,7 @@ GROUPS: Final = "scheduling.volcano.sh/v1beta1"
 JOBS: Final = "batch.volcano.sh/v1alpha1"
 DEVICES: Final = "resource.k8s.io/v1"
 COMMANDS: Final = "bus.volcano.sh/v1alpha1"
+NATIVE: Final = "scheduling.k8s.io/v1alpha2"
 DRIVER: Final = "gpu.example.com"
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 MGPU: Final = "vke.volcengine.com/mgpu"
@@ -141,6 +142,18 @@ class Attacker:
         found = self._hostile(kind or _CLAIM, what, body, Fate.HARMLESS, 1_500)
         return [found, self.pod(f"wants: {what}", {"resourceClaims": [{"name": "gpu", **source}]})]
 
+    def native_group(
+        self, what: str, policy: Json, spec: Json, pods: Json | None = None, **metadata: Any
+    ) -> list[Hostile]:
+        """Return a PodGroup of Kubernetes' own and two pods that are in it, which have something odd, too."""
+        name = self._named("native")
+        whole = {"schedulingPolicy": policy, **spec}
+        group = self._hostile(
+            _NATIVE_GROUP, what, {"metadata": {"name": name, **metadata}, "spec": whole}, Fate.HARMLESS
+        )
+        member = {"schedulingGroup": {"podGroupName": name}, **(pods or {})}
+        return [group, *(self.pod(f"in: {what}", dict(member)) for _ in range(2))]
+
     def command(self, what: str, action: Any, target: Any) -> Hostile:
         """Return a Command."""
         body = {"metadata": {"name": self._named("command")}, "action": action, "target": target}
@@ -244,6 +257,7 @@ class Attacker:
         yield from (self._odd_claim, self._odd_template)
         yield lambda: [self._odd_command()]
         yield self._odd_volume
+        yield from (self._odd_native_group, self._odd_native_group, self._odd_native_workload)
 
     def _twisted_pod(self, twist: _Twist) -> Hostile:
         what, spec = twist(self._random)
@@ -376,6 +390,46 @@ class Attacker:
         volumes = [{"name": f"v{n}", "persistentVolumeClaim": {"claimName": name}} for n in range(draw.randint(1, 50))]
         return [claim, self.pod("wants an odd volume claim", {"volumes": volumes})]
 
+    def _odd_native_group(self) -> list[Hostile]:
+        draw = self._random
+        gang: Json = {"gang": {"minCount": draw.choice((1, 2, 2, 3, 100_000, 2**31 - 1))}}
+        policy: Json = draw.choice((gang, gang, {"basic": {}}))
+        claim = {"name": "gpu", draw.choice(("resourceClaimName", "resourceClaimTemplateName")): "gone"}
+        key = draw.choice(("kubernetes.io/hostname", "gone", f"{'k' * 200}.example.com/{'z' * 63}"))
+        spec = draw.choice(
+            (
+                {},
+                {"schedulingConstraints": {"topology": [{"key": key}]}},
+                {"disruptionMode": "PodGroup"},
+                {"resourceClaims": [claim]},
+                {"podGroupTemplateRef": {"workload": {"workloadName": "gone", "podGroupTemplateName": "t"}}},
+                {"priorityClassName": draw.choice(("gone", "system-node-critical"))},
+            )
+        )
+        texts = self._maker.texts(ANNOTATIONS).items()
+        annotations = {key: text for key, text in texts if _is_key(key) and len(text) < 1e5}
+        queue = draw.choice(("hostile", "gone", "root", "", self._target.queue, "q" * 250, "\u202equeue"))
+        annotations |= draw.choice(({}, {"scheduling.volcano.sh/queue-name": queue}))
+        what, pods = draw.choice((*_TWISTS.values(), _nothing_odd))(draw)
+        what = f"a group of Kubernetes' own, {next(iter(policy))} {next(iter(spec), '')}; its pods: {what}"
+        return self.native_group(what, policy, spec, pods, annotations=annotations)
+
+    def _odd_native_workload(self) -> list[Hostile]:
+        """Return a Workload of many templates, and a pod in a group that is not there, or in a group of each kind."""
+        draw = self._random
+        templates = [
+            {"name": f"t{n}", "schedulingPolicy": {"gang": {"minCount": 2**31 - 1}}} for n in range(draw.randint(1, 8))
+        ]
+        owner = {"apiGroup": "batch.volcano.sh", "kind": "Job", "name": self._target.job}
+        body = {
+            "metadata": {"name": self._named("workload")},
+            "spec": {"podGroupTemplates": templates, "controllerRef": owner},
+        }
+        workload = self._hostile(_NATIVE_WORKLOAD, "a Workload of another's Job", body, Fate.HARMLESS)
+        group = {"schedulingGroup": {"podGroupName": draw.choice(("gone", "g" * 253))}}
+        annotations = draw.choice(({}, {GROUP_NAME: "gone-too"}))
+        return [workload, self.pod("in a group that is not there", group, annotations=annotations)]
+
     # -- administrators
 
     def of_administrators(self, count: int) -> Iterator[Hostile]:
@@ -431,6 +485,8 @@ _TEMPLATE: Final = (DEVICES, "ResourceClaimTemplate", "resourceclaimtemplates")
 _SLICE: Final = (DEVICES, "ResourceSlice", "resourceslices")
 _COMMAND: Final = (COMMANDS, "Command", "commands")
 _LEASE: Final = ("coordination.k8s.io/v1", "Lease", "leases")
+_NATIVE_GROUP: Final = (NATIVE, "PodGroup", "podgroups")
+_NATIVE_WORKLOAD: Final = (NATIVE, "Workload", "workloads")
 _VOLUME: Final = ("v1", "PersistentVolumeClaim", "persistentvolumeclaims")
 _CLUSTER_WIDE: Final = (_QUEUE, _SLICE)
 
@@ -490,6 +546,11 @@ def _spread(draw: Random, count: int) -> list[Json]:
 
 
 _Twist = Callable[[Random], tuple[str, Json]]
+
+
+def _nothing_odd(_draw: Random) -> tuple[str, Json]:
+    return "nothing odd", {}
+
 
 _TWISTS: Final[Mapping[str, _Twist]] = {
     "keys": lambda draw: ("many keys of node affinity", {"affinity": _node_terms(draw, draw.randint(50, 3_000))}),

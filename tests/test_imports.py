@@ -11,7 +11,7 @@ import grimp
 import pytest
 
 KNOW_EACH_OTHER = {
-    frozenset({"volsched.model.job", "volsched.model.node", "volsched.model.plan", "volsched.model.pods.task"}),
+    frozenset({"volsched.model.job", "volsched.model.nodes.node", "volsched.model.plan", "volsched.model.pods.task"}),
     frozenset(f"volsched.framework.{name}" for name in ("nominations", "registration", "session", "statement")),
     frozenset({"actions.reserve.book", "actions.reserve.words"}),
 }

@@ -10,13 +10,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from volsched.backlog import Backlog
-from volsched.framework import groups, native_gangs, native_rules, native_topology, reporter
+from volsched.framework import reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.framework.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
+from volsched.framework.native import gangs as native_gangs
+from volsched.framework.native import rules as native_rules
+from volsched.framework.native import topology as native_topology
+from volsched.framework.outcome import groups
+from volsched.framework.outcome.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.rules import CountedOverTime, ShownHoldings

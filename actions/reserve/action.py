@@ -20,7 +20,7 @@ from actions.reserve.planning import Plan, Planner, in_use, needed
 from actions.reserve.quota import KeptQuota, quota_free_at
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument, ArgumentProblem
-from volsched.framework.groups import with_condition
+from volsched.framework.outcome.groups import with_condition
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
 from volsched.framework.rules import Metric, Predicate, PrePredicate, Wake

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.reservation import RESERVE_AFTER

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 

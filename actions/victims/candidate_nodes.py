@@ -9,7 +9,7 @@ from actions.retry import Latest
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 

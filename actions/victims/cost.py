@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from volsched.framework.accounts.gangs import unit_of
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
 VictimCost: TypeAlias = tuple[float, int, int, float]

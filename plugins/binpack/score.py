@@ -14,8 +14,8 @@ from plugins.binpack.arguments import BinpackArguments
 from volsched.framework.accounts.templates import MOST_KEPT
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeTable
-from volsched.model.columns import ResourceColumns
-from volsched.model.node import NodeAmounts
+from volsched.model.nodes.columns import ResourceColumns
+from volsched.model.nodes.node import NodeAmounts
 from volsched.model.pods.template import PodTemplate
 from volsched.model.values.bounded import Bounded
 from volsched.model.values.resources import Resources

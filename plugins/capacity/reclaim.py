@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from plugins.capacity.standing import Standing
-from volsched.framework.ruleset import Ruleset
+from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import CPU, MEMORY, PODS, Resources

@@ -20,7 +20,7 @@ from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Head
 from volsched.framework.rules import Holders, Remedies, Rule, ShownUsage
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import MAX_AMOUNT, PODS, UNLIMITED
 from volsched.model.verdict import Shortfall, Step, Verdict
@@ -122,19 +122,19 @@ class Rules:
                 return Ballot(Vote.REJECT, not_let_in(level, short))
         return PERMIT
 
-    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+    def refusal(self, queue: QueueInfo, template: PodTemplate) -> Verdict | None:
         """Say that a task would take its queue, or one above it, beyond what that may have."""
         barred = self._barred(queue.name, Step.ALLOCATABLE)
         if barred is not None:
             return barred
-        request = task.template.request
+        request = template.request
         for level in self._standing.levels(queue.name):
             short = self._short(level, request, self._standing.held.by(level))
             if short:
                 return exceeds(queue.name, level, short)
         return None
 
-    def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+    def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
         """Say how many such tasks a queue, and those above it, may take on, and why not even one."""
         barred = self._barred(queue.name, Step.ALLOCATABLE)
         if barred is not None:
@@ -142,9 +142,9 @@ class Rules:
         standing, count = self._standing, NO_LIMIT
         for level in standing.levels(queue.name):
             held = standing.held.by(level)
-            for name, amount in task.template.request.items():
+            for name, amount in template.request.items():
                 count = min(count, (standing.limit(level, name) - held.get(name, 0)) // amount)
-        return Headroom(count) if count > 0 else Headroom(count, self.refusal(queue, task))
+        return Headroom(count) if count > 0 else Headroom(count, self.refusal(queue, template))
 
     def _barred(self, queue: str, step: At) -> Verdict | None:
         """Say that a queue takes no work at all; *ours*: others go on, where Volcano's plugin stops them all."""

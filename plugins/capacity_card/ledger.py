@@ -21,7 +21,7 @@ from plugins.capacity_card.requests.requests import CardRequest
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

@@ -29,8 +29,8 @@ from volsched.framework.accounts.past_use import PastUse
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.cluster import Cluster
-from volsched.model.columns import CPU as CPU_COLUMN
-from volsched.model.columns import MEMORY as MEMORY_COLUMN
+from volsched.model.nodes.columns import CPU as CPU_COLUMN
+from volsched.model.nodes.columns import MEMORY as MEMORY_COLUMN
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import CPU, MEMORY

@@ -120,13 +120,13 @@ class Rules:
 
     # -- placing ------------------------------------------------------------------------------------------------------
 
-    def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+    def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
         """Say how many such tasks a queue may take on, of all cards of their list together, and why not even one.
 
         At once so many as are left of whichever of the cards that are open: the same stay open. A refusal is kept for
         tasks that are alike while no account has moved.
         """
-        name, template, ledger = queue.name, task.template, self._ledger
+        name, ledger = queue.name, self._ledger
         if self._has_children(name):
             return Headroom(0, refusals.not_a_leaf(name, Step.ALLOCATABLE))
         limits = ledger.limits
@@ -138,7 +138,7 @@ class Rules:
         count, at_once = self._room(chain, template)
         if count > 0:
             return Headroom(count, None, at_once)
-        refused = Headroom(count, self._say(name, chain, task))
+        refused = Headroom(count, self._say(name, chain, template))
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[name, template.id] = state, refused
@@ -175,9 +175,9 @@ class Rules:
                 count = min(count, (limit.memory - account.memory) // charge.memory)
         return count
 
-    def _say(self, queue: str, chain: Sequence[Limit], task: TaskInfo) -> Verdict:
+    def _say(self, queue: str, chain: Sequence[Limit], template: PodTemplate) -> Verdict:
         charges = self._ledger.charges
-        asked, charge = charges.card_request(task.template), charges.of(task.template)
+        asked, charge = charges.card_request(template), charges.of(template)
         if isinstance(asked, FieldError):
             return refusals.unreadable_request(queue, asked)
         for limit in chain:

@@ -20,7 +20,7 @@ from plugins.capacity_card.rules import Rules
 from plugins.capacity_card.stakes import CardStakes
 from volsched.framework.rules import Metric, Rule
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.workload import WORKLOADS
 from volsched.model.values.series import Numbers, Series
 

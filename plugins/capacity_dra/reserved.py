@@ -17,7 +17,7 @@ from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.extended import made_for
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

@@ -14,7 +14,7 @@ from volsched.framework.rules import Holders, Remedies, Rule
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import ON_NODE
 from volsched.model.values.quantity import format_amount

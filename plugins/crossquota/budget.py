@@ -22,7 +22,7 @@ from plugins.crossquota.quota import NodeQuota, quota_of
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.views import NodeTable
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 
 from volsched.framework.config.arguments import Argument
 from volsched.model.errors import QuantityError
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.values.quantity import Unit, amount_of, format_amount, unit_of
 
 ANNOTATION: Final = "volcano.sh/crossquota-"

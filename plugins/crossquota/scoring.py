@@ -21,7 +21,7 @@ from plugins.crossquota.budget import NodeBudgets
 from volsched.framework.accounts.templates import keep
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeTable
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 
 STRATEGY = "volcano.sh/crossquota-scoring-strategy"

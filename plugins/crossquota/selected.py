@@ -11,7 +11,7 @@ from plugins.crossquota.scoring import QuotaScore
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
 from volsched.framework.rules import NodeOrder, Predicate, Rule
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 

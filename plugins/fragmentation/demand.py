@@ -21,7 +21,7 @@ from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

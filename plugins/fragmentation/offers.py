@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.nodes.node import NodeAmounts, NodeInfo
 
 MILLI: Final = 1_000
 """Thousandths of a card, and of a unit of an extended resource."""

@@ -35,8 +35,8 @@ from volsched.framework.columns.arrays import Floats, Rows
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.framework.rules import NodeOrder, Rule
 from volsched.model.cluster import Cluster
-from volsched.model.columns import CPU, MEMORY
-from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.nodes.columns import CPU, MEMORY
+from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.values.bounded import Bounded

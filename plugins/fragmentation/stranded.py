@@ -28,8 +28,8 @@ from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.columns import NodeColumns
 from volsched.framework.rules import Metric, Rule, ShownTable
 from volsched.model.cluster import Cluster
-from volsched.model.columns import CPU, MEMORY
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.columns import CPU, MEMORY
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.values.series import Numbers, Series
 
 Ints = npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import ClassVar
 
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
-from volsched.framework.groups import is_kept_out
+from volsched.framework.outcome.groups import is_kept_out
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group, gang_message
 from volsched.framework.rules import (

@@ -29,7 +29,7 @@ from plugins.mgpu.results import lists_of, only_results
 from volsched.framework.accounts.templates import keep
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError, shortened
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

@@ -8,7 +8,7 @@ from plugins.mgpu.devices import CARD_IDS
 from plugins.mgpu.ledger import CardAccount, CardLedger
 from volsched.framework.reporter import about_node, about_pod
 from volsched.framework.session import Session
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 
 UNKNOWN: Final = "CardStateUnknown"
 KNOWN: Final = "CardStateKnown"

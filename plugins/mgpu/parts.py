@@ -6,7 +6,7 @@ from plugins.mgpu.devices import CORE_OF_CARD, State
 from plugins.mgpu.ledger import CardLedger
 from plugins.mgpu.placement import Ask
 from volsched.framework.accounts.card_parts import PartRequest
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.values.bounded import Bounded
 

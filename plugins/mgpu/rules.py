@@ -20,7 +20,7 @@ from plugins.mgpu.results import without_results, written
 from volsched.framework.columns.arrays import Floats
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.framework.rules import EventHandler, NodeOrder, Predicate, PrePredicate, Rule
-from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus

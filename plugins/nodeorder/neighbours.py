@@ -21,7 +21,7 @@ from volsched.framework.engine.domain_counts import Table
 from volsched.framework.engine.domains import Domains, domains_of
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, Rule
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
 Points = list[tuple[Table, int]]

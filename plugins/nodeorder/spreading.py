@@ -23,7 +23,7 @@ from volsched.framework.engine.domains import Domains, domains_of, has_label
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, Rule
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
 HOST = "kubernetes.io/hostname"

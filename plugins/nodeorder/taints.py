@@ -19,7 +19,7 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, Rule
 from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
 from volsched.model.pods.rules import Toleration
 from volsched.model.pods.task import TaskInfo

@@ -26,8 +26,8 @@ from volsched.framework.columns.arrays import Floats, Mask
 from volsched.framework.columns.views import NodeTable
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import NodeOrder, Rule
-from volsched.model.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, ResourceColumns
-from volsched.model.node import NodeAmounts
+from volsched.model.nodes.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, ResourceColumns
+from volsched.model.nodes.node import NodeAmounts
 from volsched.model.pods.template import PodTemplate
 from volsched.model.values.bounded import Bounded
 from volsched.model.values.resources import Resources

@@ -44,6 +44,7 @@ from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.quantity import in_base_units
 from volsched.model.values.resources import MAX_AMOUNT, PODS, Resources
@@ -204,21 +205,21 @@ class FairShares:
             return f"nothing, with a weight of {queue.weight}"
         return "nothing: there is none of what it asks for, or it may have none"
 
-    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+    def refusal(self, queue: QueueInfo, template: PodTemplate) -> Verdict | None:
         """Say that a task would take its queue above what it deserves."""
-        short = self._beyond_due(queue, task.template.request)
+        short = self._beyond_due(queue, template.request)
         if not short:
             return None
         message = f'queue "{queue.name}" deserves no more: {figures(short)}'
         return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, NO_SHARE, message, short, queue=queue.name)
 
-    def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+    def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
         """Say how many such tasks a queue may take on until it holds what it deserves, and why not even one."""
         held, due = self._held_and_ungated(queue), self._whole.get(queue.name, {})
         count = NO_LIMIT
-        for name, amount in task.template.request.items():
+        for name, amount in template.request.items():
             count = min(count, (due.get(name, 0) - held.get(name, 0)) // amount)
-        return Headroom(count) if count > 0 else Headroom(count, self.refusal(queue, task))
+        return Headroom(count) if count > 0 else Headroom(count, self.refusal(queue, template))
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue would stay within its due with these tasks; for those that ask for nothing, is below it."""

@@ -15,6 +15,7 @@ from volsched.framework.rules import Allocatable, EventHandler, Overused, Predic
 from volsched.framework.session import Session
 from volsched.model.changes import BindFailed, Change, Gone
 from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster
@@ -217,7 +218,7 @@ class Slots:
     def tried(self, task: TaskInfo, _: Verdict | None = None) -> None:
         self.asked.append(task.name)
 
-    def headroom(self, queue: QueueInfo, task: TaskInfo) -> Headroom:
+    def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
         return Headroom(self.left(queue), no(self.words) if self.left(queue) < 1 else None)
 
     def take(self) -> list[str]:

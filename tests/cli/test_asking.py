@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.asking.test_explain import CONFIGURATION, cluster
+from tests.asking.test_moves import NODES, pod
 from tests.cli.calls import call
 
 
@@ -71,3 +72,11 @@ def test_diff_without_a_change_or_of_what_is_not_there_is_refused(world: Path, c
     assert "there is no such object" in call(*given, "--without", "Node/n9").stderr
     gone = json.loads(call(*given, "--without", "Node/n1", "-o", "json").stdout)
     assert gone["summary"] == {"reason": 2, "waits": 2}
+
+
+def test_the_pods_of_a_node_that_goes_are_made_again_and_its_daemons_go(config: Path, tmp_path: Path) -> None:
+    file = tmp_path / "two-nodes.yaml"
+    file.write_text(NODES + pod("c-1", "n1") + pod("d-1", "n1", 0, owner="DaemonSet") + pod("a-1", "n2", 8))
+    done = call("diff", "-f", file, "--config", config, "--without", "Node/n1", "-o", "json")
+    found = {each["pod"]: (each["sort"], each["before"], each["after"]) for each in json.loads(done.stdout)["pods"]}
+    assert found == {"default/c-1": ("moves", "n1", "n3"), "default/d-1": ("waits", "n1", "absent")}

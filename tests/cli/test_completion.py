@@ -73,7 +73,7 @@ def test_completion_without_a_cluster_does_not_wait_for_its_client(tmp_path: Pat
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
 
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if "|" in line}
-    assert "volsched.cli.known" in imported
+    assert "volsched.cli.inputs.known" in imported
     assert "kubernetes_asyncio" not in imported
     assert done.stdout.strip() == ""
 

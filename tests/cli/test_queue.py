@@ -16,7 +16,7 @@ from tests.plugins.capacity_card.nodes import card_node
 from tests.plugins.capacity_card.test_usage import CARDS, asking, member, seen, team
 from tests.plugins.capacity_card.test_validation import TEXTS
 from tests.simulation.clusters import Manifest, group, workload
-from volsched.cli import queue_view
+from volsched.cli.views import queues as queue_view
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 
 WORLD = (

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from tests.cli import volcano_arguments as volcano
 from volsched import operator
 from volsched.cli import controllers, run
-from volsched.cli.volcano_flags import say_what_has_no_effect
+from volsched.cli.inputs.volcano_flags import say_what_has_no_effect
 from volsched.run import runner
 
 VERBS = {"run": run, "controllers": controllers}

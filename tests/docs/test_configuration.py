@@ -13,7 +13,7 @@ import yaml
 
 from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, codes, headings, rows, section
 from volsched.cli import volsched
-from volsched.cli.volcano_flags import is_unused
+from volsched.cli.inputs.volcano_flags import is_unused
 from volsched.framework.config.arguments import Argument
 from volsched.framework.config.configuration import SWITCHES
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, ConfigurationError

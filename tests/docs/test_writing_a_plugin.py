@@ -36,7 +36,8 @@ def package(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    path = os.pathsep.join((str(folder), *filter(None, [os.environ.get("PYTHONPATH")])))
+    environment = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run(
         [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
@@ -105,3 +106,17 @@ def test_it_is_about_forty_lines_of_code() -> None:
 
 def code_lines(block: Block) -> int:
     return sum(1 for line in block.text.splitlines() if line.strip() and not line.lstrip().startswith(("#", '"""')))
+
+
+@pytest.mark.process
+def test_simulate_prints_a_hint_for_a_callback_without_annotations_and_none_for_the_page(package: Path) -> None:
+    simulate = ("-m", "volsched", "simulate", "--config", "scheduler.conf", "-f", "nodes.yaml")
+    (package / "nodes.yaml").write_text(
+        "{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 1}}}"
+    )
+    assert run(package, *simulate).stderr == ""
+
+    source = FILES["racks.py"].text
+    (package / "racks.py").write_text(source.replace("(template: PodTemplate, node: NodeFacts)", "(template, node)"))
+
+    assert "hint: plugin racks: in_a_rack is asked for every pod and node" in run(package, *simulate).stderr

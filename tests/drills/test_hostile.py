@@ -12,7 +12,7 @@ import pytest
 from drills import hostile
 from drills import report as reporting
 from drills.hostile import Memory, Settings, grown, percentile
-from drills.hostile_objects import Attacker, Fate, Target
+from drills.hostile_objects import GROUPS, NATIVE, Attacker, Fate, Target
 from drills.report import Report
 from tests.cluster.scheduling import PATIENT_LEASE
 
@@ -61,7 +61,8 @@ def test_they_are_of_all_kinds_and_those_of_administrators_are_marked() -> None:
         "Queue",
         "ResourceSlice",
     }
-    assert kinds >= {"PersistentVolumeClaim", "Deployment", "StatefulSet", "ReplicaSet", "Lease"}
+    assert kinds >= {"PersistentVolumeClaim", "Deployment", "StatefulSet", "ReplicaSet", "Lease", "Workload"}
+    assert {found.version for found in made if found.kind == "PodGroup"} == {GROUPS, NATIVE}
     assert {found.kind for found in made if found.is_cluster_wide} == {"Queue", "ResourceSlice"}
     assert (
         len({(found.kind, found.name) for found in made})

@@ -13,7 +13,7 @@ from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo

@@ -35,7 +35,7 @@ from volsched.framework.rules import (
 )
 from volsched.mirror.mirror import Mirror
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus

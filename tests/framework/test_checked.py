@@ -18,7 +18,7 @@ from volsched.framework.engine.entry import Entry
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.framework.session import Session
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo

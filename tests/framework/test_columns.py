@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.amounts import future_idle
 from volsched.framework.columns.columns import FactColumns, NodeColumns
 from volsched.framework.columns.views import NodeFacts
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeSpec
+from volsched.model.nodes.node import NodeSpec
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import MAX_AMOUNT
 from volsched.testing.builders import a_cluster, a_rig
@@ -71,7 +72,7 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
 
     assert fits.tolist() == [node.fits_idle(charge) and node.fits_future(charge) for node in cluster.rows]
     for column, name in ((0, "cpu"), (1, "memory")):
-        expected = [node.future_idle_of(name) for node in cluster.rows]
+        expected = [future_idle(cluster, node, name) for node in cluster.rows]
         assert columns.future_idle(column, columns.all_rows).tolist() == expected
 
 
@@ -221,9 +222,7 @@ def test_facts_of_a_node_notes_what_was_read_and_tells_what_the_node_tells(
     assert view.show(node).reads == set()
 
 
-@pytest.mark.parametrize(
-    "name", ["used", "idle_of", "used_of", "future_idle_of", "allocatable", "tasks", "row", "spec", "fits_idle"]
-)
+@pytest.mark.parametrize("name", ["used", "idle_of", "used_of", "allocatable", "tasks", "row", "spec", "fits_idle"])
 def test_facts_of_a_node_has_nothing_of_how_the_node_is_used(name: str) -> None:
     cluster = Cluster()
     cluster.node_ledger.put([(NodeSpec("n"), {"cpu": 4})])

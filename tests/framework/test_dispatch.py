@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tests.framework.stage import Plug, Stage, no
-from volsched.framework import dispatch
 from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot, Vote
 from volsched.framework.config.configuration import SWITCHES
+from volsched.framework.dispatch import combining as dispatch
 from volsched.framework.rules import (
     Allocatable,
     BatchNodeOrder,

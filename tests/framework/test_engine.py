@@ -18,8 +18,8 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.model.changes import Gone, Put
 from volsched.model.clocks import RowLog
-from volsched.model.columns import CPU
-from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.nodes.columns import CPU
+from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo

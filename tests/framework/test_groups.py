@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from volsched.framework.groups import status_of, with_condition, writes
-from volsched.model.columns import ResourceColumns
+from volsched.framework.outcome.groups import status_of, with_condition, writes
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.columns import ResourceColumns
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from tests.actions.rigs import leaving
+from tests.amounts import future_idle
 from tests.framework.stage import Stage, no, standing
 from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.rules import Predicate
 from volsched.framework.session import Session
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
@@ -43,7 +44,7 @@ def test_those_who_leave_are_off_the_node_while_it_is_asked_about() -> None:
 
     with all_left(cluster, node):
         assert {task.name for task in node.tasks.values()} == {"stays"}
-        assert (node.idle_of("cpu"), node.future_idle_of("cpu")) == (7000, 7000)
+        assert (node.idle_of("cpu"), future_idle(cluster, node, "cpu")) == (7000, 7000)
         assert faults(cluster) == []
 
     assert standing(cluster) == before

@@ -9,7 +9,7 @@ import pytest
 
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE
 from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.framework.native_gangs import WAITS_FOR_GROUP
+from volsched.framework.native.gangs import WAITS_FOR_GROUP
 from volsched.model.changes import Change, Gone, KindServed, Put
 from volsched.model.cluster import Cluster
 from volsched.model.native import api as native

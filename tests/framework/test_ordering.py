@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.stage import Plug, Stage
-from volsched.framework.ordering import Heap, in_order, job_key, queue_key
+from volsched.framework.dispatch.ordering import Heap, in_order, job_key, queue_key
 from volsched.framework.rules import JobOrder, QueueOrder, TaskOrder
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo

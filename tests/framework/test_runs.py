@@ -25,7 +25,7 @@ from volsched.framework.rules import (
     Rule,
 )
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import Bind
 from volsched.model.pods.task import TaskInfo
@@ -72,7 +72,7 @@ def lacking(job: JobInfo) -> int:
 
 def room_for(count: int, at_once: int | None = None) -> Register:
     """A quota that has room for so many tasks."""
-    return lambda r: r.register(Allocatable(headroom=lambda queue, task: Headroom(count, None, at_once)))
+    return lambda r: r.register(Allocatable(headroom=lambda queue, template: Headroom(count, None, at_once)))
 
 
 def of_small(template: PodTemplate) -> bool:
@@ -300,7 +300,7 @@ def test_what_holds_within_the_headroom_does_not_when_a_switch_leaves_a_rule_of_
     switch: str, more: Rule
 ) -> None:
     def quota(registrar: Registrar) -> None:
-        registrar.register(Allocatable(headroom=lambda queue, task: Headroom(4)), Predicate(by_facts(passes)), more)
+        registrar.register(Allocatable(headroom=lambda queue, template: Headroom(4)), Predicate(by_facts(passes)), more)
 
     for on, size in ((True, 4), (False, 0)):
         stage = Stage(a_world(), register, Plug(quota, "quota", {switch: on}))

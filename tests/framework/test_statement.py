@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.amounts import future_idle
 from tests.framework.stage import Stage, no, standing
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, JobReady, SessionClose
 from volsched.framework.statement import Statement
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import Bind, Evict
 from volsched.model.pods.task import TaskInfo
@@ -235,7 +236,7 @@ def test_a_task_is_charged_when_it_is_allocated_and_not_when_it_is_pipelined() -
 
     assert [n.used_of("cpu") for n in (n1, n2)] == [6_000, 5_000]
     assert [n.idle_of("cpu") for n in (n1, n2)] == [2_000, 3_000]
-    assert [n.future_idle_of("cpu") for n in (n1, n2)] == [5_000, 3_000]  # 2 idle + 5 leaving - 2 promised
+    assert [future_idle(stage.cluster, n, "cpu") for n in (n1, n2)] == [5_000, 3_000]  # 2 idle + 5 leaving - 2 promised
     assert stage.queue("q").allocated["cpu"] == 6_000  # old-0, old-1 and gang-0; what leaves counts no more
     job = stage.cluster.jobs["default/gang"]
     assert (job.ready_count, job.pipelined_count, job.pending_best_effort) == (1, 1, 1)
@@ -247,10 +248,10 @@ def test_an_evicted_task_is_out_of_the_way_until_it_is_settled_that_it_has_yet_t
     statement = stage.session.statement()
 
     statement.evict(stage.task("old-1"), "to make room")
-    assert (n2.idle_of("cpu"), n2.future_idle_of("cpu"), queue.allocated["cpu"]) == (8_000, 8_000, 1_000)
+    assert (n2.idle_of("cpu"), future_idle(stage.cluster, n2, "cpu"), queue.allocated["cpu"]) == (8_000, 8_000, 1_000)
 
     statement.settle_evictions(0)
-    assert (n2.idle_of("cpu"), n2.future_idle_of("cpu"), queue.allocated["cpu"]) == (5_000, 8_000, 1_000)
+    assert (n2.idle_of("cpu"), future_idle(stage.cluster, n2, "cpu"), queue.allocated["cpu"]) == (5_000, 8_000, 1_000)
     assert faults(stage.cluster) == []
 
 

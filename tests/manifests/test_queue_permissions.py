@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.conftest import running_control_plane
+from tests.cluster.native_stage import API_FLAGS, GATES
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.applying import installed
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, kustomize
@@ -20,6 +22,7 @@ COMPONENT = MANIFESTS / "components/queue-permissions"
 PAGE = DOCS / "queue-permissions.md"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
+NATIVE = "scheduling.k8s.io/v1alpha2"
 TEAMS = ("team-a", "team-b")
 
 ALICE, BOB = ("--as=alice",), ("--as=bob",)
@@ -35,6 +38,17 @@ KUBERNETES = (
 def a_group(queue: str | None, name: str = "g") -> Json:
     spec = {"minMember": 1, **({"queue": queue} if queue is not None else {})}
     return {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+
+
+def a_native(kind: str, queue: str) -> Json:
+    policy = {"schedulingPolicy": {"gang": {"minCount": 1}}}
+    spec = policy if kind == "PodGroup" else {"podGroupTemplates": [{"name": "t", **policy}]}
+    return {
+        "apiVersion": NATIVE,
+        "kind": kind,
+        "metadata": {"name": "n", "annotations": {QUEUE_NAME: queue}},
+        "spec": spec,
+    }
 
 
 def a_volcano_job(queue: str) -> Json:
@@ -76,8 +90,18 @@ NAMING = [
     pytest.param(a_group, id="PodGroup"),
     pytest.param(a_volcano_job, id="Volcano Job"),
     pytest.param(pod, id="Pod"),
+    pytest.param(lambda queue: a_native("PodGroup", queue), id="PodGroup of Kubernetes"),
+    pytest.param(lambda queue: a_native("Workload", queue), id="Workload of Kubernetes"),
     *(pytest.param(lambda queue, kind=kind: workload(kind, queue), id=kind) for kind in WORKLOADS),
 ]
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A cluster that serves Kubernetes' own gangs, too."""
+    folder = tmp_path_factory.mktemp("native")
+    with running_control_plane(request, folder, feature_gates=GATES, api_flags=API_FLAGS) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -141,24 +165,25 @@ def test_what_names_no_queue_or_the_default_one_is_let_in(guarded: ControlPlane)
         make(guarded, found, *BOB)
 
 
-@pytest.mark.parametrize("naming", NAMING[:3])
+@pytest.mark.parametrize("naming", NAMING[:5])
 def test_an_object_is_asked_about_when_it_is_put_into_another_queue(guarded: ControlPlane, naming: object) -> None:
     assert callable(naming)
     raw = naming("vision")
-    kind = {"Job": "jobs.batch.volcano.sh"}.get(raw["kind"], raw["kind"].lower())
+    group = raw["apiVersion"].rpartition("/")[0]
+    kind = f"{raw['kind'].lower()}s{group and f'.{group}'}"
     target = (kind, raw["metadata"]["name"], "-n", "team-a")
     guarded.kubectl("create", "-n", "team-a", *ALICE, "-f", "-", stdin=json.dumps(raw))
     try:
         guarded.kubectl("label", *target, "seen=yes", *BOB)
         to = (
             {"metadata": {"annotations": {QUEUE_NAME: "language"}}}
-            if kind == "pod"
+            if QUEUE_NAME in raw["metadata"].get("annotations", {})
             else {"spec": {"queue": "language"}}
         )
         with pytest.raises(KubectlError, match='user "bob" may not use queue "language"'):
             guarded.kubectl("patch", *target, *BOB, "--type=merge", "-p", json.dumps(to))
     finally:
-        guarded.kubectl("delete", *target, "--grace-period=0", "--force")
+        guarded.kubectl("delete", *target, "--grace-period=0", "--force", "--wait=false")
 
 
 def test_a_namespace_that_names_a_queue_is_asked_about(guarded: ControlPlane) -> None:

@@ -10,7 +10,7 @@ from tests.mirror.objects import Believer, gone, group, node, pod, queue
 from volsched.mirror.problems import Problem
 from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
 from volsched.testing.builders import put
 

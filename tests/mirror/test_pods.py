@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.amounts import future_idle
 from tests.mirror.objects import Believer, gone, group, node, pod, queue
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import BindFailed, Bound, EvictFailed, Gone
@@ -92,7 +93,7 @@ def test_a_pod_that_is_being_deleted_keeps_its_room_and_leaves_its_quota() -> No
     believer.apply(pod("p", "g", "n1", cpu=2, deleted=True))
 
     one = believer.cluster.nodes["n1"]
-    assert (one.used_of("cpu"), one.future_idle_of("cpu"), believer.allocated()) == (2_000, 8_000, 0)
+    assert (one.used_of("cpu"), future_idle(believer.cluster, one, "cpu"), believer.allocated()) == (2_000, 8_000, 0)
     assert list(believer.cluster.node_ledger.with_terminating_pods) == ["n1"]
 
     believer.apply(gone("Pod", "p"))

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.amounts import future_idle
 from tests.mirror.objects import Believer, gone, group, node, pod, priority_class, queue
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.pods import ASSUMED
@@ -260,7 +261,10 @@ def picture(mirror: Mirror) -> dict[str, Any]:
         if task.job is not None or task.node is not None
     }
     nodes = {
-        one.name: (one.labels, [(one.allocatable_of(r), one.used_of(r), one.future_idle_of(r)) for r in RESOURCES])
+        one.name: (
+            one.labels,
+            [(one.allocatable_of(r), one.used_of(r), future_idle(cluster, one, r)) for r in RESOURCES],
+        )
         for one in cluster.rows
     }
     jobs = {

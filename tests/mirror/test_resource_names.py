@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.mirror.objects import Believer, gone, node, pod
 from volsched.framework.engine.plain import refusal_of
 from volsched.framework.rules import NodeCallbacks
-from volsched.model.columns import OFFERED_NOWHERE
+from volsched.model.nodes.columns import OFFERED_NOWHERE
 
 
 def asks_for(names: list[str]) -> dict[str, object]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_rig
 

@@ -17,7 +17,7 @@ from volsched.framework.engine.engine import Engine
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo

@@ -24,7 +24,7 @@ from tests.properties.stories import (
     stamp,
 )
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine

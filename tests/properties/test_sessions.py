@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.framework.stage import standing
 from tests.properties.stories import Reader, Story, World, difference, live, stories
 from volsched.model.cluster import Cluster
-from volsched.model.columns import PODS
 from volsched.model.job import JobInfo
+from volsched.model.nodes.columns import PODS
 from volsched.model.plan import Bind, Evict, RecordEvent, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.testing.naive import NaiveEngine

@@ -9,9 +9,8 @@ from plugins.capacity_card.cards.stock import cards_of_node as cards_of_node_lab
 from plugins.mgpu.devices import CORE, MEMORY
 from volsched.asking.records import Record
 from volsched.model import api
-from volsched.model.cluster import Cluster
 from volsched.model.dra.api import ResourceClaim, ResourceSlice
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.values.quantity import amount_of, format_amount
 
 _MILLI: Final = 1000
@@ -51,28 +50,6 @@ class NodeCards(Record, frozen=True):
 
 Device = tuple[str, str, str]
 """Driver, pool and name of a device."""
-
-
-def cards_by_node(cluster: Cluster, objects: Iterable[api.ApiObject]) -> tuple[NodeCards, ...]:
-    """Return all cards by model and node.
-
-    Which of several equal cards a pod was given is known to the node alone, so holders are put in order of their names.
-    """
-    known = list(objects)
-    nodes = {each.metadata.name: each for each in known if isinstance(each, api.Node)}
-    slices: dict[str, list[ResourceSlice]] = {}
-    for each in known:
-        if isinstance(each, ResourceSlice):
-            slices.setdefault(node_of_slice(each), []).append(each)
-    holders = _holders_of_devices(each for each in known if isinstance(each, ResourceClaim))
-    found = [
-        cards
-        for name in {*nodes, *cluster.nodes, *slices} - {""}
-        for cards in cards_of_node(
-            name, nodes.get(name), cluster.nodes.get(name), slices.get(name, ()), lambda one: holders.get(one, "")
-        )
-    ]
-    return tuple(sorted(found, key=by_model))
 
 
 def by_model(cards: NodeCards) -> tuple[str, str, str]:
@@ -173,15 +150,6 @@ def _devices(node: str, found: ResourceSlice, holder_of: Callable[[Device], str]
     cells = tuple(Cell(name, holder_of((driver, pool, name))) for name in names)
     used = sum(1 for cell in cells if cell.holder)
     yield NodeCards(node, driver, "device", used, len(cells), cells)
-
-
-def _holders_of_devices(claims: Iterable[ResourceClaim]) -> dict[Device, str]:
-    found: dict[Device, list[str]] = {}
-    for claim in claims:
-        pods = holders_of_claim(claim)
-        for device in devices_of_claim(claim):
-            found.setdefault(device, []).extend(pods)
-    return {device: ", ".join(sorted(set(pods))) for device, pods in found.items()}
 
 
 def devices_of_claim(claim: ResourceClaim) -> list[Device]:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from volsched import registry
 from volsched.model import api
-from volsched.ports import CycleReport
 from volsched.scheduler import Profile
 from volsched.simulation.manifests import Inventory, completed, identity_of
 from volsched.simulation.runner import SCHEDULER_NAMES, Settings, Stage
-
-OnCycle = Callable[[int, CycleReport], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,29 +6,22 @@ which pods would find a place elsewhere, and restarts them, or not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
-
-import msgspec
 
 from plugins.capacity_card.cards.stock import stock_of
 from plugins.mgpu.devices import CORE
-from plugins.mgpu.results import without_results
 from volsched.asking.known import Known
 from volsched.asking.records import Record
+from volsched.asking.restarting import DAEMONS, placed, restarted
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
 WHOLE: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 """Resources that are cards, also where no label says of which model."""
-
-DAEMONS: Final = frozenset({"DaemonSet", "Node"})
-"""Owners whose pods are made again on the same node."""
-
-AGAIN: Final = "-again"
 
 
 class Move(Record, frozen=True):
@@ -111,9 +104,9 @@ def _holders(node: NodeInfo, cards: Iterable[str]) -> Iterator[TaskInfo]:
 def _refusal(cluster: Cluster, known: Known, candidates: Sequence[_Candidate]) -> str:
     """Say why the last of these nodes is not worth a trial; empty when it is."""
     *_, last = candidates
-    placed = _placed(known)
+    pods = placed(known)
     for task in last.holders:
-        owner = placed[task.key].metadata.controller if task.key in placed else None
+        owner = pods[task.key].metadata.controller if task.key in pods else None
         if not task.ours:
             return f"pod {task.key} is another scheduler's ({task.scheduler})"
         if owner is not None and owner.kind in DAEMONS:
@@ -131,27 +124,7 @@ def _tried(known: Known, candidates: Sequence[_Candidate]) -> tuple[Move, ...] |
     closed = {each.node.name for each in candidates}
     cluster = known.with_objects(restarted(known, going, closed)).stage().run().mirror.cluster
     places = {task.key: task.node.name for task in cluster.tasks.values() if task.node is not None}
-    stays = {key for key, pod in _placed(known).items() if pod.status.phase not in ("Succeeded", "Failed")}
+    stays = {key for key, pod in placed(known).items() if pod.status.phase not in ("Succeeded", "Failed")}
     if not stays <= places.keys() or any(places[key] in closed for key in going):
         return None
     return tuple(Move(key, node, places[key]) for key, node in sorted(going.items()))
-
-
-def restarted(known: Known, going: Mapping[str, str], closed: Iterable[str]) -> Iterator[api.ApiObject]:
-    """Yield these pods as their controllers would make them again, and these nodes as cordoned."""
-    for key, pod in _placed(known).items():
-        if key in going:
-            meta = msgspec.structs.replace(
-                pod.metadata, uid=pod.metadata.uid + AGAIN, annotations=without_results(pod.metadata.annotations)
-            )
-            spec = msgspec.structs.replace(pod.spec, node_name="")
-            yield msgspec.structs.replace(pod, metadata=meta, spec=spec, status=api.PodStatus())
-    for node in known.objects:
-        if isinstance(node, api.Node) and node.metadata.name in set(closed):
-            yield msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=True))
-
-
-def _placed(known: Known) -> dict[str, api.Pod]:
-    """Return the pods that have a node, by namespace and name."""
-    pods = (found for found in known.objects if isinstance(found, api.Pod) and found.spec.node_name)
-    return {f"{pod.metadata.namespace}/{pod.metadata.name}": pod for pod in pods}

@@ -9,13 +9,13 @@ import click
 
 from plugins.capacity_card.cards.amounts import whole
 from plugins.capacity_card.cards.stock import Stock, stock_of
-from volsched.cli import in_force
-from volsched.cli.flags import output_flag
-from volsched.cli.look import keeps_tables, look
-from volsched.cli.moves_view import show_moves
+from volsched.cli.inputs import in_force
+from volsched.cli.inputs.flags import output_flag
+from volsched.cli.inputs.look import keeps_tables, look
+from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.cli.output import print_result, say, width
-from volsched.cli.quota_view import by_name, sections
-from volsched.cli.sources import check_source, read_cluster, read_manifests, source_flags
+from volsched.cli.views.moves import show_moves
+from volsched.cli.views.quotas import by_name, sections
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable
 from volsched.model import api
 from volsched.model.changes import Put

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from volsched.cli.flags import SETTINGS, Duration, connection_flags
+from volsched.cli.inputs.flags import SETTINGS, Duration, connection_flags
 from volsched.cli.output import say
 
 EXIT_CLUSTER: Final = 1

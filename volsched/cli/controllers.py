@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from volsched.cli.flags import Duration, leader_flags, lease_from, listening, log_flags, server_flags, watch_flag
-from volsched.cli.volcano_flags import (
+from volsched.cli.inputs.flags import Duration, leader_flags, lease_from, listening, log_flags, server_flags, watch_flag
+from volsched.cli.inputs.volcano_flags import (
     OF_THE_CONTROLLERS,
     SETTINGS_OF_VOLCANO,
     VolcanoCommand,

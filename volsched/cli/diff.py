@@ -12,10 +12,11 @@ from volsched.asking.diff import SORTS
 from volsched.asking.diff import diff as compared
 from volsched.asking.known import Known
 from volsched.asking.records import Difference, document
-from volsched.cli.flags import output_flag
-from volsched.cli.known import Progress, configured, known, known_flags, little_garbage
+from volsched.asking.restarting import without_nodes
+from volsched.cli.inputs.flags import output_flag
+from volsched.cli.inputs.known import Progress, configured, known, known_flags, little_garbage
+from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, width
-from volsched.cli.sources import read_manifests
 from volsched.simulation.manifests import identity_of
 from volsched.simulation.table import Row, section
 
@@ -86,12 +87,14 @@ def _sorts(text: str) -> set[str]:
 
 
 def _without(found: Known, removed: tuple[str, ...]) -> Known:
-    """Leave objects out; raises click.UsageError for one that is not there."""
+    """Leave objects out; the pods of a node that goes are made again. Raises click.UsageError for what is not there."""
     identities = {_written(identity_of(each)): identity_of(each) for each in found.objects}
     for name in removed:
         if name.lower() not in identities:
             raise click.UsageError(f"--without {name}: there is no such object; write KIND/NAMESPACE/NAME or KIND/NAME")
-    return found.without([identities[name.lower()] for name in dict.fromkeys(removed)])
+    gone = [identities[name.lower()] for name in dict.fromkeys(removed)]
+    nodes = [name for kind, _, name in gone if kind == "Node"]
+    return without_nodes(found.without([each for each in gone if each[0] != "Node"]), nodes)
 
 
 def _written(identity: tuple[str, str, str]) -> str:

@@ -11,13 +11,13 @@ import msgspec
 
 from volsched.asking.known import Known
 from volsched.asking.records import KINDS, Explanation, Subject, document
-from volsched.cli.asked import EXIT_NOT_FOUND, asked_of
-from volsched.cli.explain_view import page
-from volsched.cli.flags import output_flag
-from volsched.cli.known import Progress, known, known_flags, little_garbage
+from volsched.cli.inputs.asked import EXIT_NOT_FOUND, asked_of
+from volsched.cli.inputs.flags import output_flag
+from volsched.cli.inputs.known import Progress, known, known_flags, little_garbage
+from volsched.cli.inputs.sources import RefusedError
 from volsched.cli.names import asked_about, namespaces
 from volsched.cli.output import print_result, say, width
-from volsched.cli.sources import RefusedError
+from volsched.cli.views.explanation import page
 
 EXIT_WAITS: Final = 3
 

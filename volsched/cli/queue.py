@@ -10,12 +10,13 @@ import click
 
 from plugins.capacity_card.quotas.quota import CARD_QUOTA
 from plugins.capacity_card.refusals import NAME as CAPACITY_CARD
-from volsched.cli import in_force, queue_view
-from volsched.cli.flags import SETTINGS, output_flag, together
-from volsched.cli.look import look
+from volsched.cli.inputs import in_force
+from volsched.cli.inputs.flags import SETTINGS, output_flag, together
+from volsched.cli.inputs.look import look
+from volsched.cli.inputs.sources import check_source, read_manifests, source_flags
 from volsched.cli.names import of_kind
 from volsched.cli.output import print_result, say, width
-from volsched.cli.sources import check_source, read_manifests, source_flags
+from volsched.cli.views import queues as queue_view
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.config.arguments import nearest
 from volsched.framework.validation import Surroundings

@@ -8,10 +8,10 @@ from typing import Final
 
 import click
 
-from volsched.cli.configuration import profile_of
-from volsched.cli.flags import files_flag, strict_flag
+from volsched.cli.inputs.configuration import profile_of
+from volsched.cli.inputs.flags import files_flag, strict_flag
+from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, refuse, say, width
-from volsched.cli.sources import read_manifests
 from volsched.replay import table
 from volsched.replay.compare import Policy, comparison_of
 from volsched.replay.jobs import ReplayJob

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from volsched.cli.flags import (
+from volsched.cli.inputs.flags import (
     Duration,
     PodLimit,
     check_configmap,
@@ -19,7 +19,7 @@ from volsched.cli.flags import (
     server_flags,
     watch_flag,
 )
-from volsched.cli.volcano_flags import (
+from volsched.cli.inputs.volcano_flags import (
     OF_THE_SCHEDULER,
     SETTINGS_OF_VOLCANO,
     VolcanoCommand,

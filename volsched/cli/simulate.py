@@ -9,11 +9,11 @@ from typing import Final
 import click
 
 from volsched.asking.known import Known
-from volsched.cli.configuration import profile_of
-from volsched.cli.flags import files_flag, output_flag, strict_flag
-from volsched.cli.known import snapshot_in
+from volsched.cli.inputs.configuration import profile_of
+from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
+from volsched.cli.inputs.known import snapshot_in
+from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, width
-from volsched.cli.sources import read_manifests
 from volsched.ports import CycleReport
 from volsched.simulation import result as results
 from volsched.simulation import table
@@ -125,5 +125,8 @@ class _Progress:
             click.echo(message, err=True)
 
     def cycle(self, number: int, report: CycleReport) -> None:
+        if number == 1:
+            for hint in dict.fromkeys(report.hints):
+                click.echo(f"hint: {hint}", err=True)
         waiting = sum(report.waiting.pods.values())
         self.say(f"cycle {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")

@@ -11,7 +11,7 @@ import click
 from volsched.asking import snapshot as snapshots
 from volsched.asking.anonymous import anonymised
 from volsched.cli import EXIT_INVALID
-from volsched.cli.known import Progress, known, known_flags, little_garbage
+from volsched.cli.inputs.known import Progress, known, known_flags, little_garbage
 from volsched.cli.output import say
 
 

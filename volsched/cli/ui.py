@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from volsched.asking.known import Known
-from volsched.cli import in_force
-from volsched.cli.flags import SETTINGS
-from volsched.cli.known import known_flags
+from volsched.cli.inputs import in_force
+from volsched.cli.inputs.flags import SETTINGS
+from volsched.cli.inputs.known import known_flags
 from volsched.cli.output import say
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.simulation.runner import SCHEDULER_NAMES

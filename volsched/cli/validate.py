@@ -9,9 +9,9 @@ from typing import Final
 
 import click
 
-from volsched.cli.flags import files_flag, output_flag, strict_flag
+from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
+from volsched.cli.inputs.sources import say_left_out
 from volsched.cli.output import print_result, refuse
-from volsched.cli.sources import say_left_out
 from volsched.framework.config.loading import is_bare_configuration
 from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
 from volsched.model import api

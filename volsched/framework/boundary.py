@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 
 from volsched.framework.accounts.admissions import Admissions
+from volsched.framework.answers import AnswerError
 from volsched.model.errors import shortened
 from volsched.model.job import JobInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
@@ -127,6 +128,8 @@ class Bounds:
 
 def culprit(error: BaseException, modules: Mapping[str, str]) -> str:
     """Return the plugin in whose code an exception was raised; ``modules`` are those of the plugins, by their names."""
+    if isinstance(error, AnswerError):
+        return error.plugin
     found = ""
     for module in _modules_of(error.__traceback__):
         for plugin, root in modules.items():

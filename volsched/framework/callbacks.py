@@ -21,7 +21,7 @@ from volsched.framework.accounts.remedies import Remedy
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
@@ -118,9 +118,8 @@ OverusedFn: TypeAlias = Callable[[QueueInfo], Verdict | None]
 that ask for devices alone are no part of it."""
 AllocatableFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Verdict | None]
 """May the queue take this task on? None passes. AND, the first refusal counts."""
-HeadroomFn: TypeAlias = Callable[[QueueInfo, TaskInfo], Headroom]
-"""How many tasks of the same template as this one may the queue take on, and why not even one? It is made from the
-template and the queue alone, and changes nothing."""
+HeadroomFn: TypeAlias = Callable[[QueueInfo, PodTemplate], Headroom]
+"""How many tasks of this template may the queue take on, and why not even one? It changes nothing."""
 RefusedFn: TypeAlias = Callable[[TaskInfo, Verdict], None]
 """This task was refused for that reason."""
 PreemptiveFn: TypeAlias = Callable[[QueueInfo, Sequence[TaskInfo]], bool]

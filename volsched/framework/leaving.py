@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from volsched.model.cluster import Cluster
-from volsched.model.columns import PODS
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.columns import PODS
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 

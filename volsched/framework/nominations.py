@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.statement import Statement
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Scope, Step, Verdict

@@ -9,6 +9,7 @@ import msgspec
 
 from volsched.framework.callbacks import KeyFn, QueueKeyOfPodsFn
 from volsched.framework.config.configuration import PluginOption
+from volsched.framework.misdeclarations import check_accounts, check_rule
 from volsched.framework.rules import Deserved, NodeRule, Preemptive, Reclaimable, Rule
 from volsched.framework.signature import is_of_queue as is_keyed_by_queue
 from volsched.framework.signature import signature_of, slower_without_types
@@ -80,16 +81,25 @@ class Registrar:
     def register(self, *rules: Rule) -> None:
         """Take in rules, in order; those that a switch of the configuration leaves out do not count.
 
-        Raises SignatureError over a callback about nodes that cannot be asked.
+        Raises SignatureError over what is no rule, and over a callback that cannot be asked.
         """
         option = self._option
         for rule in rules:
+            check_rule(option.name, rule)
             if rule.switch and not option.allows(rule.switch):
                 self._rules.batches.left_out.add(option.name)
             elif isinstance(rule, Deserved):
                 self._register_deserved(rule)
             else:
                 self._rules.add(self._completed(rule) if rule.is_about_nodes else rule, option.name, self._tier)
+
+    if not TYPE_CHECKING:  # a type checker finds the mistake itself
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(
+                f"Registrar has no {name}: rules are registered by register(), as register(NodeOrder(score)), see "
+                "volsched.framework.rules; the session is registrar.session"
+            )
 
     def _register_deserved(self, rule: Deserved) -> None:
         quota, allows = rule.quota, self._option.allows
@@ -103,6 +113,7 @@ class Registrar:
         if not isinstance(rule, NodeRule):
             return msgspec.structs.replace(rule, plugin=plugin)
         signature, key, is_of_queue = signature_of(plugin, rule.fn), rule.key, False
+        check_accounts(plugin, rule, signature)
         if key is None:
             if not signature.is_typed:
                 self.session.hints.append(slower_without_types(plugin, rule.fn))

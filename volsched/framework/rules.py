@@ -55,7 +55,7 @@ from volsched.framework.callbacks import (
 )
 from volsched.framework.columns.views import NodeTable, shown
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo

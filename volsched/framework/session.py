@@ -16,17 +16,17 @@ from typing import TypeVar
 from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverError, culprit, failed, too_expensive
 from volsched.framework.callbacks import Headroom
 from volsched.framework.config.configuration import Configuration
+from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.engine import Engine
 from volsched.framework.nominations import Nominations
-from volsched.framework.refusals import Refusals
+from volsched.framework.outcome.refusals import Refusals
 from volsched.framework.registration import Accounts
 from volsched.framework.rules import Metric, Preemptive, SessionClose
-from volsched.framework.ruleset import Ruleset
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import LiftGate, PlanStep, RecordEvent
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -112,7 +112,7 @@ class Session:
 
     def _refused_by_queue(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
         for headroom, refusal, refused in self.rules.quotas:
-            verdict = headroom(queue, task).refusal if headroom is not None else refusal(queue, task)
+            verdict = headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)
             if verdict is not None:
                 if refused is not None:
                     refused(task, verdict)
@@ -134,7 +134,7 @@ class Session:
         """What each plugin lets the queue take on of such tasks; None when one refuses plainly."""
         self._set_aside(())
         found = self.rules.headrooms
-        return tuple(fn(queue, task) for fn in found) if len(found) == len(self.rules.quotas) else None
+        return tuple(fn(queue, task.template) for fn in found) if len(found) == len(self.rules.quotas) else None
 
     def batch_size(self, queue: QueueInfo, task: TaskInfo) -> int:
         """How many tasks of the same job and template as this one may be placed in one go; below 2: one by one."""
@@ -146,7 +146,7 @@ class Session:
             return size
         self._set_aside(())
         for fn in rules.headrooms:
-            size = min(size, fn(queue, task).batch)
+            size = min(size, fn(queue, task.template).batch)
             if size < 2:
                 break
         return size

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.errors import VolschedError
-from volsched.model.node import NodeAmounts, NodeInfo
+from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
@@ -37,7 +37,9 @@ __all__ = [
     "Signature",
     "SignatureError",
     "TaskInfo",
+    "called",
     "is_of_queue",
+    "name_of",
     "signature_of",
     "slower_without_types",
 ]
@@ -70,9 +72,8 @@ UNTYPED: Final = Signature("task", "node", is_typed=False)
 
 def slower_without_types(plugin: str, fn: Callable[..., object]) -> str:
     """Say what makes a callback faster that is asked for every pod."""
-    name = getattr(fn, "__qualname__", repr(fn))
     return (
-        f"plugin {plugin}: {name} is asked for every pod and node, as it may read all of both; annotate its "
+        f"plugin {plugin}: {name_of(fn)} is asked for every pod and node, as it may read all of both; annotate its "
         "parameters, for example (template: PodTemplate, node: NodeFacts), and equal pods and nodes share its answers"
     )
 
@@ -129,16 +130,16 @@ def _class_named(parameter: _Parameter, classes: tuple[type, ...]) -> type | Non
 
 def _parameters(plugin: str, fn: Callable[..., object]) -> tuple[_Parameter, ...]:
     """Return the parameters that a caller has to give."""
-    function, bound = _function(fn)
+    function, bound = called(fn)
     if not isinstance(getattr(function, "__code__", None), CodeType):
         raise _wrong(plugin, fn, "is no function or method, so that nobody can tell what it reads")
     return _parameters_of(function)[bound + (len(fn.args) if isinstance(fn, partial) else 0) :]
 
 
-def _function(fn: Callable[..., object]) -> tuple[Any, int]:
+def called(fn: Callable[..., object]) -> tuple[Any, int]:
     """Return the plain function behind a callable, and how many of its arguments are bound."""
     if isinstance(fn, partial):
-        return _function(fn.func)
+        return called(fn.func)
     fn = inspect.unwrap(fn)
     method = fn if inspect.isfunction(fn) or inspect.ismethod(fn) else getattr(fn, "__call__", fn)  # noqa: B004 - wanted
     if inspect.ismethod(method):
@@ -173,5 +174,11 @@ def _evaluated(annotation: Any, function: Any) -> Any:
     return annotation.strip("'\"") if found is None else found
 
 
+def name_of(thing: object) -> str:
+    """Return what a function is called where it is defined; of anything else, what it is."""
+    name = getattr(thing, "__qualname__", None)
+    return name if isinstance(name, str) else repr(thing)
+
+
 def _wrong(plugin: str, fn: Callable[..., object], what: str) -> SignatureError:
-    return SignatureError(f"plugin {plugin}: {getattr(fn, '__qualname__', repr(fn))} {what}")
+    return SignatureError(f"plugin {plugin}: {name_of(fn)} {what}")

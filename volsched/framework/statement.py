@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from volsched.framework import native_status, reporter
-from volsched.framework.permission import not_allowed
+from volsched.framework import reporter
+from volsched.framework.native import status as native_status
+from volsched.framework.outcome.permission import not_allowed
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus

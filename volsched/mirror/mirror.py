@@ -15,9 +15,10 @@ from functools import partial
 from typing import Any, Final
 
 from volsched.mirror.budgets import Budgets
-from volsched.mirror.closed_nodes import ClosedNodes
 from volsched.mirror.groups import Groups
-from volsched.mirror.nodes import NodeReading, Nodes
+from volsched.mirror.nodes.closed import ClosedNodes
+from volsched.mirror.nodes.nodes import NodeReading, Nodes
+from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.online import OnlineAccounts
 from volsched.mirror.pods import Pods
 from volsched.mirror.priorities import Priorities
@@ -25,10 +26,9 @@ from volsched.mirror.problems import Problem, Problems
 from volsched.mirror.quarantine import Quarantine, identity_of, stopped_by, unreadable
 from volsched.mirror.queues import Queues
 from volsched.mirror.results import Results
-from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
-from volsched.mirror.unknown_nodes import UnknownNodes
+from volsched.mirror.writes.retries import Retries
 from volsched.model import api
 from volsched.model.changes import Change, DroppedFields, Gone, KindServed, Put, Unreadable
 from volsched.model.clocks import ClusterEvent

@@ -8,17 +8,17 @@ from typing import Final
 
 from volsched.mirror import reading
 from volsched.mirror.groups import Groups, group_of
+from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.priorities import Priorities
-from volsched.mirror.rejections import rejection_of
-from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
-from volsched.mirror.unknown_nodes import UnknownNodes
+from volsched.mirror.writes.rejections import rejection_of
+from volsched.mirror.writes.retries import Retries
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.task import TaskInfo

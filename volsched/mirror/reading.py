@@ -16,7 +16,7 @@ from typing import Final
 from volsched.model import api
 from volsched.model.errors import QuantityError
 from volsched.model.job import Condition
-from volsched.model.node import NodeSpec
+from volsched.model.nodes.node import NodeSpec
 from volsched.model.pods import workload
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED

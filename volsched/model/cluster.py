@@ -14,11 +14,11 @@ from typing import Final
 
 from volsched.model.budget import Budget
 from volsched.model.clocks import Clocks, ClusterEvent, Tentative
-from volsched.model.columns import ResourceColumns
 from volsched.model.dra.devices import Devices
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
-from volsched.model.node_ledger import NodeLedger
+from volsched.model.nodes.columns import ResourceColumns
+from volsched.model.nodes.ledger import NodeLedger
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer, Observers
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo

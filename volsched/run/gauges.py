@@ -21,7 +21,7 @@ from volsched.mirror.mirror import Mirror
 from volsched.mirror.online import parts
 from volsched.mirror.quarantine import Quarantine
 from volsched.model.cluster import Cluster
-from volsched.model.columns import NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE
+from volsched.model.nodes.columns import NONZERO_CPU, NONZERO_MEMORY, OFFERED_NOWHERE
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.bounded import Size, Tables
 from volsched.model.values.quantity import UNLIMITED, in_base_units

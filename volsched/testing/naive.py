@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
+from volsched.framework.answers import as_scores
 from volsched.framework.engine.plain import (
     candidates_of,
     kind_keys,
@@ -20,7 +21,7 @@ from volsched.framework.engine.plain import (
 )
 from volsched.framework.rules import NodeCallbacks
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import NodeRefusals
 
@@ -61,11 +62,12 @@ class NaiveEngine:
         totals = [0.0] * len(nodes)
         for order in self.callbacks.node_orders:
             if order.applies(task):
-                totals = [total + order.ask(task, node) for total, node in zip(totals, nodes, strict=True)]
+                scores = as_scores(order, [order.ask(task, node) for node in nodes], len(nodes)).tolist()
+                totals = [total + score for total, score in zip(totals, scores, strict=True)]
         for batch in self.callbacks.batch_orders:
             if batch.uniform is None or batch.uniform(task) is None:
-                scores = batch.fn(task, nodes)
-                totals = [total + float(score) for total, score in zip(totals, scores, strict=True)]
+                answers = batch.fn(task, nodes)
+                totals = [total + float(score) for total, score in zip(totals, answers, strict=True)]
         return totals
 
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from volsched.model.cluster import Cluster
 from volsched.model.dra.devices import Ledger
 from volsched.model.job import PENDING, JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_READY, TaskStatus
 from volsched.model.values.resources import PODS

@@ -18,7 +18,7 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.dra.api import ResourceClaim, ResourceSlice
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus

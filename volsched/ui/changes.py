@@ -11,8 +11,8 @@ import msgspec
 
 from plugins.capacity_card.quotas.quota import CARD_QUOTA
 from volsched.asking.known import Known
-from volsched.asking.moves import restarted
 from volsched.asking.records import Figures, QueueState
+from volsched.asking.restarting import restarted
 from volsched.model import api
 from volsched.model.errors import VolschedError
 from volsched.model.values.quantity import parse

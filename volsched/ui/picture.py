@@ -12,7 +12,7 @@ from volsched.asking.records import QueueState, WaitingJob
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo

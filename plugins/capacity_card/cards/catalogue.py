@@ -15,7 +15,7 @@ import numpy.typing as npt
 from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, Card, NodeCards, cards_of
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 """What nodes of a kind offer, amounts aside: pairs of card and resource."""

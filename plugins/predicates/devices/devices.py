@@ -33,7 +33,7 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.dra.device import Claim
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import ClaimWrite, ReleaseClaim
 from volsched.model.pods.task import TaskInfo

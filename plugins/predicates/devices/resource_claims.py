@@ -13,7 +13,7 @@ from volsched.model.dra import api as dra
 from volsched.model.dra.device import Claim, ClaimSpec
 from volsched.model.dra.devices import Devices
 from volsched.model.errors import FieldError
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.rules import ContainerAmounts
 from volsched.model.pods.task import TaskInfo
 from volsched.model.selectors import NodeSelector

@@ -14,7 +14,7 @@ import numpy as np
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeTable
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

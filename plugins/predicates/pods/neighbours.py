@@ -21,7 +21,7 @@ from volsched.framework.columns.views import NodeTable
 from volsched.framework.engine.domains import Domains, Near, domains_of, has_label
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate, Rule
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 

@@ -10,8 +10,8 @@ from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeTable
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate, Rule
-from volsched.model.columns import PODS
-from volsched.model.node import NodeAmounts
+from volsched.model.nodes.columns import PODS
+from volsched.model.nodes.node import NodeAmounts
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
 

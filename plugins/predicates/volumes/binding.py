@@ -30,7 +30,7 @@ from volsched.framework.columns.views import NodeTable
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import VolumeWrite
 from volsched.model.pods.task import TaskInfo

@@ -19,7 +19,7 @@ from plugins.predicates.volumes.uses import ClaimUses
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeTable
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Verdict
 

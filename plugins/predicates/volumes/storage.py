@@ -17,7 +17,7 @@ from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.views import NodeTable
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, Predicate, PrePredicate, Rule
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.storage import Storage

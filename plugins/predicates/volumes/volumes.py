@@ -17,7 +17,7 @@ from volsched.framework.columns.columns import FactColumns
 from volsched.framework.columns.node_terms import selector_mask
 from volsched.model import api
 from volsched.model.errors import FieldError
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.selectors import EVERYTHING, IN, NOTHING, LabelSelector, NodeSelector
 from volsched.model.storage import Storage
 from volsched.model.values.quantity import amount_of

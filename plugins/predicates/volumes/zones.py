@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from plugins.predicates.verdicts import node_refusal
 from volsched.model import api
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.verdict import Verdict
 
 NO_ZONE = node_refusal("node(s) had no available volume zone", resolvable=False)

@@ -15,7 +15,7 @@ from plugins.capacity_card.refusals import NAME
 from tests.plugins.capacity_card.worlds import QUOTA, card_stories
 from tests.properties.stories import Reader, Story, World, difference, live, steps_with
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_ALLOCATED
 from volsched.testing.contract import engine_contract

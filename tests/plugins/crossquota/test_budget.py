@@ -10,7 +10,7 @@ from plugins.crossquota.plugin import ARGUMENTS, build
 from tests.plugins.clusters import Lab
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, RESOURCES
 from volsched.framework.config.arguments import values_of
-from volsched.model.node import NodeSpec
+from volsched.model.nodes.node import NodeSpec
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Shortfall

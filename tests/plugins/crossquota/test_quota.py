@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.crossquota.quota import Limits, NodeQuota, part_of, quota_of
-from volsched.model.columns import ResourceColumns
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.columns import ResourceColumns
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.values.quantity import amount_of
 
 GI = 1 << 30

@@ -109,7 +109,7 @@ def test_a_queue_takes_on_no_more_than_it_deserves_to_the_thousandth_of_a_core(
 ) -> None:
     desk = Desk(world(held).job("try", 1, queue="q", cpu=cpu))
 
-    refusal = desk.shares.refusal(desk.queue("q"), desk.stage.task("try-0"))
+    refusal = desk.shares.refusal(desk.queue("q"), desk.stage.task("try-0").template)
 
     assert (refusal is None) is expected
     if refusal is not None:
@@ -121,7 +121,7 @@ def test_a_queue_takes_on_no_more_than_it_deserves_to_the_thousandth_of_a_core(
 def test_a_resource_that_the_task_does_not_ask_for_is_not_looked_at() -> None:
     desk = Desk(world(6).job("memory", 1, queue="q", memory="1Gi"))
 
-    assert desk.shares.refusal(desk.queue("q"), desk.stage.task("memory-0")) is None
+    assert desk.shares.refusal(desk.queue("q"), desk.stage.task("memory-0").template) is None
 
 
 def test_a_third_of_ten_cores_is_not_rounded_up() -> None:
@@ -131,8 +131,8 @@ def test_a_third_of_ten_cores_is_not_rounded_up() -> None:
     given.job("below", 1, queue="a", cpu="3333m").job("above", 1, queue="a", cpu="3334m")
     desk = Desk(given)
 
-    assert desk.shares.refusal(desk.queue("a"), desk.stage.task("below-0")) is None
-    assert desk.shares.refusal(desk.queue("a"), desk.stage.task("above-0")) is not None
+    assert desk.shares.refusal(desk.queue("a"), desk.stage.task("below-0").template) is None
+    assert desk.shares.refusal(desk.queue("a"), desk.stage.task("above-0").template) is not None
 
 
 def test_what_is_promised_in_this_session_counts_and_no_longer_when_it_is_taken_back() -> None:
@@ -242,7 +242,7 @@ def test_a_cluster_that_shrinks_below_what_is_held_denies_and_does_not_fail() ->
     desk = Desk(given)
 
     assert desk.shares.overused(desk.queue("q")) is not None
-    assert desk.shares.refusal(desk.queue("q"), desk.stage.task("more-0")) is not None
+    assert desk.shares.refusal(desk.queue("q"), desk.stage.task("more-0").template) is not None
     assert desk.shares.order(desk.queue("q")) == (0, Fraction(20, 3))
 
 
@@ -262,7 +262,7 @@ def test_pod_slots_refuse_nobody_and_are_in_no_message() -> None:
     given.pod("run-0", "run", on="n1", cpu=1).job("more", 20, queue="q", cpu=1).job("other", 20, queue="r", cpu=1)
     desk = Desk(given)
 
-    assert desk.shares.refusal(desk.queue("q"), desk.stage.task("more-0")) is None
+    assert desk.shares.refusal(desk.queue("q"), desk.stage.task("more-0").template) is None
     assert desk.shares.overused(desk.queue("q")) is None
 
 
@@ -341,4 +341,4 @@ def test_without_weights_nobody_deserves_anything() -> None:
     desk = Desk(given)
 
     assert desk.shares.overused(desk.queue("q")) is not None
-    assert desk.shares.refusal(desk.queue("r"), desk.stage.task("other-0")) is not None
+    assert desk.shares.refusal(desk.queue("r"), desk.stage.task("other-0").template) is not None

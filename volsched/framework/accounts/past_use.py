@@ -19,7 +19,7 @@ from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo, QueuePast

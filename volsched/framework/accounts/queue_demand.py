@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, RUNNING, JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import levels

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from volsched.framework.columns.arrays import Rows
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.values.resources import MAX_AMOUNT
 
 Amounts = npt.NDArray[np.int64]

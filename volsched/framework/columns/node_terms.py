@@ -13,7 +13,7 @@ import numpy as np
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.columns import FactColumns
 from volsched.framework.columns.views import NodeFacts
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, NodeSelector, NodeTerm, Requirement
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from volsched.framework.columns.arrays import Rows
 from volsched.framework.columns.columns import FactColumns, NodeColumns, Path
 from volsched.model.api import Taint
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 
 

@@ -22,7 +22,7 @@ from volsched.model.dra.api import Allocation
 from volsched.model.dra.device import ClaimSpec
 from volsched.model.dra.devices import Devices, unmade_uid
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate

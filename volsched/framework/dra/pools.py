@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from volsched.model.dra.device import Device, PoolId, Slice
 from volsched.model.dra.devices import Devices, Ledger
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 
 
 @dataclass(slots=True, eq=False)

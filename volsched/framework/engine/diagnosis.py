@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from volsched.framework.answers import as_mask, as_verdict, verdict_of
 from volsched.framework.callbacks import WordingsFn
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.engine.nodes import AskedNodes
@@ -54,24 +55,25 @@ class Diagnosis:
     def _count_by_class(self, task: TaskInfo, predicate: Predicate, refused: Mask, found: NodeRefusals) -> None:
         """Count a static predicate's refusals: one message for each class, or for all when it answers by vector."""
         if predicate.vector is not None:
-            verdict = predicate.ask(task, self._nodes.cluster.rows[int(refused.argmax())])
+            verdict = verdict_of(predicate, task, self._nodes.cluster.rows[int(refused.argmax())])
             message, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
             found.add(message, int(np.count_nonzero(refused)), plugin)
             return
         answers, classes = self._static.by_class(predicate, task.template)
         for answer, count in zip(answers, np.bincount(classes[refused], minlength=len(answers)), strict=True):
-            if answer is not None and count:
-                found.add(answer.message, int(count), answer.plugin)
+            verdict = as_verdict(predicate, answer)
+            if verdict is not None and count:
+                found.add(verdict.message, int(count), verdict.plugin)
 
     def _count_by_row(self, task: TaskInfo, predicate: Predicate, undecided: Mask, found: NodeRefusals) -> None:
         rows = np.flatnonzero(undecided)
         if predicate.vector is not None:
-            rows = rows[~predicate.vector(predicate.pod(task), self._nodes.table(rows))]
+            rows = rows[~as_mask(predicate, predicate.vector(predicate.pod(task), self._nodes.table(rows)), len(rows))]
         if predicate.vector is not None and predicate.wordings is not None and len(rows):
             rows = self._count_by_wording(task, predicate, predicate.wordings, rows, undecided, found)
         nodes = self._nodes.cluster.rows
         for row in rows:
-            verdict = predicate.ask(task, nodes[row])
+            verdict = verdict_of(predicate, task, nodes[row])
             if verdict is not None:
                 found.add_verdict(verdict, nodes[row].name)
                 undecided[row] = False
@@ -89,7 +91,7 @@ class Diagnosis:
         numbers = wordings(predicate.pod(task), self._nodes.table(rows))
         _, first, of_row, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
         for place, count in zip(first, counts, strict=True):
-            verdict = predicate.ask(task, self._nodes.cluster.rows[rows[place]])
+            verdict = verdict_of(predicate, task, self._nodes.cluster.rows[rows[place]])
             if count > DETAILED and verdict is not None:
                 found.add(verdict.message, int(count), verdict.plugin)
         told = counts[of_row] > DETAILED

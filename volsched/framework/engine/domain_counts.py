@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from volsched.framework.columns.arrays import Rows
 from volsched.framework.columns.columns import FactColumns
-from volsched.model.node import NodeSpec
+from volsched.model.nodes.node import NodeSpec
 from volsched.model.pods.rules import PodTerm, Toleration
 from volsched.model.selectors import NodeSelector
 

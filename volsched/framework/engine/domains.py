@@ -34,7 +34,7 @@ from volsched.framework.engine.domain_counts import (
 )
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observer
 from volsched.model.pods.rules import PodTerm, SpreadConstraint, Toleration
 from volsched.model.pods.task import TaskInfo

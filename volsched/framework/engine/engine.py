@@ -20,7 +20,7 @@ from volsched.framework.engine.entry import Entry
 from volsched.framework.engine.plain import kind_keys, kind_of, scores_of, speaks_for_queue
 from volsched.framework.rules import BatchNodeOrder, NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import NodeRefusals
 

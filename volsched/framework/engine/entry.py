@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from volsched.framework.answers import check_scores, verdict_of
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import RequestReader
 from volsched.framework.engine.node_shapes import ShapeScores
@@ -22,7 +23,7 @@ from volsched.framework.engine.questions import Questions
 from volsched.framework.engine.scores import NEVER, UNKNOWN, NodeScores
 from volsched.framework.engine.shared import SharedAnswers
 from volsched.framework.rules import Predicate
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import NodeRefusals
@@ -206,12 +207,18 @@ class Entry:
         if not fits or (node.terminating_pods and not node.fits_future(charge)):
             return NEVER
         total = 0.0
-        for (score, of_template, of_amounts), fixed in self.questions.adds:
-            if fixed is None:
-                nodes.callbacks_asked += 1
-                total += score(template if of_template else task, amounts if of_amounts else node)
-            else:
-                total += fixed.item(row)
+        try:
+            for (score, of_template, of_amounts), fixed in self.questions.adds:
+                if fixed is None:
+                    nodes.callbacks_asked += 1
+                    total += score(template if of_template else task, amounts if of_amounts else node)
+                else:
+                    total += fixed.item(row)
+        except TypeError:
+            check_scores(self._shared.callbacks.node_orders, task, node)
+            raise
+        if math.isnan(total):
+            check_scores(self._shared.callbacks.node_orders, task, node)
         return total
 
     # -- shapes of nodes ----------------------------------------------------------------------------------------------
@@ -246,10 +253,18 @@ class Entry:
         nodes.callbacks_asked += len(scores)
         kept = self._own_if_more_was_read(kept)
         if will_do:
-            kept.put(shape, scores)
+            self._put(kept, shape, scores, node)
         else:
             kept.close(shape)
         return kept
+
+    def _put(self, kept: ShapeScores, shape: int, scores: list[float], node: NodeInfo) -> None:
+        try:
+            is_number = kept.put(shape, scores)
+        except TypeError:
+            is_number = False
+        if not is_number:
+            check_scores(self._shared.callbacks.node_orders, self.task, node)
 
     def _ask_shapes(self, kept: ShapeScores, shapes: Rows, rows: Rows) -> ShapeScores:
         """Ask about many shapes at once, each by the row of one of its nodes; return the scores with the answers."""
@@ -389,7 +404,7 @@ class Entry:
 
 
 def _could_go(task: TaskInfo, node: NodeInfo, asked: Sequence[Predicate]) -> bool:
-    verdicts = (predicate.ask(task, node) for predicate in asked)
+    verdicts = (verdict_of(predicate, task, node) for predicate in asked)
     return all(verdict is None or verdict.resolvable for verdict in verdicts)
 
 

@@ -6,6 +6,7 @@ machine, and pods of few templates fill these in few ways.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from volsched.framework.columns.arrays import Floats, Rows
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 
 _PER_NODE: Final = 2
 _FEWEST: Final = 1 << 12
@@ -113,13 +114,14 @@ class ShapeScores:
             self.sums = np.concatenate((self.sums, more), axis=1)
             self.size = self.lines.shape[1]
 
-    def put(self, shape: int, scores: Sequence[float]) -> None:
-        """Note what one shape is worth."""
+    def put(self, shape: int, scores: Sequence[float]) -> bool:
+        """Note what one shape is worth; return whether that is a number."""
         total = 0.0
         for line, score in enumerate(scores or (0.0,)):
             total += score
             self.lines[line, shape] = score
             self.sums[line, shape] = total
+        return not math.isnan(total)
 
     def put_all(self, shapes: Rows, scores: Sequence[Floats]) -> None:
         """Note what some shapes are worth: for each order, the scores of these shapes."""

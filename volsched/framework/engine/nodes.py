@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from volsched.framework.answers import as_mask, as_scores
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.columns import FactColumns, NodeColumns
 from volsched.framework.columns.views import NodeTable, shown
@@ -41,8 +42,7 @@ class AskedNodes:
     def passed(self, pod: Any, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:
         """Which of some rows a predicate lets pass; the plain function is asked about the undecided ones alone."""
         if predicate.vector is not None:
-            found: Mask = predicate.vector(pod, self.table(rows))
-            return found
+            return as_mask(predicate, predicate.vector(pod, self.table(rows)), len(rows))
         nodes, fn, view = self.cluster.rows, predicate.fn, predicate.signature.node
         asked = rows[undecided].tolist()
         self.callbacks_asked += len(asked)
@@ -53,11 +53,10 @@ class AskedNodes:
     def scores(self, pod: Any, order: NodeOrder, rows: Rows) -> Floats:
         """What a node order gives some rows."""
         if order.vector is not None:
-            found: Floats = order.vector(pod, self.table(rows))
-            return found
+            return as_scores(order, order.vector(pod, self.table(rows)), len(rows))
         nodes, fn, view = self.cluster.rows, order.fn, order.signature.node
         self.callbacks_asked += len(rows)
-        return np.array([fn(pod, shown(view, nodes[row])) for row in rows.tolist()], dtype=np.float64)
+        return as_scores(order, [fn(pod, shown(view, nodes[row])) for row in rows.tolist()], len(rows))
 
     def batch_scores(self, task: TaskInfo, batch: BatchNodeOrder, rows: Rows) -> Floats:
         """What a batch order gives some rows."""
@@ -83,7 +82,7 @@ class AskedNodes:
                 continue
             if predicate.vector is not None:
                 self.columns.refresh()
-                rows = rows[predicate.vector(predicate.pod(task), self.table(rows))]
+                rows = rows[as_mask(predicate, predicate.vector(predicate.pod(task), self.table(rows)), len(rows))]
             else:
                 nodes = self.cluster.rows
                 rows = rows[[predicate.ask(task, nodes[row]) is None for row in rows]]

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeAlias
 
+from volsched.framework.answers import verdict_of
 from volsched.framework.callbacks import KeyFn
 from volsched.framework.rules import NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import NodeRefusals, Verdict
 
@@ -45,7 +46,7 @@ def refusal_of(
     """Why one node refuses a task: the first predicate's verdict, or the resources that it lacks."""
     for predicate in callbacks.predicates:
         if predicate.applies(task):
-            verdict = predicate.ask(task, node)
+            verdict = verdict_of(predicate, task, node)
             if verdict is not None:
                 return verdict, [verdict.message]
     lacking = [
@@ -92,7 +93,7 @@ def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals
 def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:
     if not predicate.applies(task):
         return True
-    verdict = predicate.ask(task, node)
+    verdict = verdict_of(predicate, task, node)
     return verdict is None or (predicate.scope != "static" and verdict.resolvable)
 
 

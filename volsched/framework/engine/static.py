@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
+from volsched.framework.answers import as_mask, as_scores
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.columns import Path
 from volsched.framework.columns.views import ConstraintReader, NodeFacts
@@ -65,8 +66,8 @@ class StaticAnswers:
 
     def _ask_mask(self, template: PodTemplate, predicate: Predicate) -> Mask:
         if predicate.vector is not None:
-            mask: Mask = predicate.vector(template, self._nodes.all())
-            return mask
+            table = self._nodes.all()
+            return as_mask(predicate, predicate.vector(template, table), len(table.rows))
         answers, classes = self.by_class(predicate, template)
         found: Mask = np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
         return found
@@ -77,10 +78,10 @@ class StaticAnswers:
 
     def _ask_scores(self, template: PodTemplate, order: NodeOrder) -> Floats:
         if order.vector is not None:
-            scores: Floats = order.vector(template, self._nodes.all())
-            return scores
+            table = self._nodes.all()
+            return as_scores(order, order.vector(template, table), len(table.rows))
         answers, classes = self.by_class(order, template)
-        found: Floats = np.array(answers, dtype=np.float64)[classes]
+        found: Floats = as_scores(order, answers, len(answers))[classes]
         return found
 
     def by_class(self, callback: Predicate | NodeOrder, template: PodTemplate) -> tuple[list[Any], Rows]:

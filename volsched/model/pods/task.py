@@ -17,7 +17,7 @@ from volsched.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from volsched.model.job import JobInfo
-    from volsched.model.node import NodeInfo
+    from volsched.model.nodes.node import NodeInfo
     from volsched.model.plan import ClaimWrite, VolumeWrite
 
 ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"

@@ -145,8 +145,9 @@ class PodTemplate:
 
         def __getattr__(self, name: str) -> object:
             raise AttributeError(
-                f"PodTemplate has no {name}: it is what equal pods share; a callback that reads the name, labels, job "
-                "or queue of a pod annotates it as TaskInfo, and says by a key which pods share its answers"
+                f"PodTemplate has no {name}: it is what equal pods share; a callback about nodes that reads the name, "
+                "labels, job or queue of a pod annotates it as TaskInfo, and says by a key which pods share its "
+                "answers; a quota that reads them is an Allocatable(refusal), without a headroom"
             )
 
     def tolerates(self, taint: Taint) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from volsched.framework.groups import with_condition
+from volsched.framework.outcome.groups import with_condition
 from volsched.framework.reporter import about_group
 from volsched.model.cluster import Cluster
 from volsched.model.job import Condition, JobInfo

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from volsched.model.api import Taint
 
 if TYPE_CHECKING:
-    from volsched.model.columns import ResourceColumns
+    from volsched.model.nodes.columns import ResourceColumns
     from volsched.model.pods.task import TaskInfo
 
 
@@ -69,10 +69,6 @@ class NodeAmounts:
     def idle_of(self, resource: str) -> int:
         """What is free now; below zero when the node shrank under its pods."""
         return self._at(self.allocatable, resource) - self._at(self.used, resource)
-
-    def future_idle_of(self, resource: str) -> int:
-        """What will be free: idle + releasing - pipelined."""
-        return self.idle_of(resource) + self._at(self.releasing, resource) - self._at(self.pipelined, resource)
 
     def _at(self, amounts: list[int], resource: str) -> int:
         column = self._columns.find(resource)
@@ -181,10 +177,6 @@ class NodeInfo:
     def idle_of(self, resource: str) -> int:
         """What is free now; below zero when the node shrank under its pods."""
         return self._at(self.allocatable, resource) - self._at(self.used, resource)
-
-    def future_idle_of(self, resource: str) -> int:
-        """What will be free: idle + releasing - pipelined."""
-        return self.idle_of(resource) + self._at(self.releasing, resource) - self._at(self.pipelined, resource)
 
     def _at(self, amounts: list[int], resource: str) -> int:
         column = self._columns.find(resource)

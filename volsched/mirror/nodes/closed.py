@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from volsched.mirror.quarantine import Identity, Quarantine, SetAside
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeSpec
+from volsched.model.nodes.node import NodeSpec
 
 
 class ClosedNodes:

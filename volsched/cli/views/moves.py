@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from volsched.asking.moves import Moves, suggest_moves
-from volsched.cli.known import Progress, known
+from volsched.cli.inputs.known import Progress, known
 from volsched.cli.output import print_result, width
 from volsched.simulation.table import section
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from volsched.mirror import reading
-from volsched.mirror.closed_nodes import ClosedNodes
+from volsched.mirror.nodes.closed import ClosedNodes
+from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.problems import Problems
-from volsched.mirror.unknown_nodes import UnknownNodes
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.cluster import Cluster
-from volsched.model.node import NodeSpec
+from volsched.model.nodes.node import NodeSpec
 from volsched.model.status import TaskStatus
 
 NodeReading = tuple[NodeSpec, Mapping[str, int]]

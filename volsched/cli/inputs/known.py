@@ -15,10 +15,10 @@ import click
 
 from volsched.asking import snapshot
 from volsched.asking.known import Known
-from volsched.cli import in_force
-from volsched.cli.flags import together
+from volsched.cli.inputs import in_force
+from volsched.cli.inputs.flags import together
+from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.cli.output import refuse, say
-from volsched.cli.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
 from volsched.model.changes import DroppedFields, Put

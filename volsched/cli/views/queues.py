@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from plugins.capacity_card.cards.amounts import joined, whole
 from plugins.capacity_card.validation import validate
-from volsched.cli.look import Look
-from volsched.cli.quota_view import by_name, sections
+from volsched.cli.inputs.look import Look
+from volsched.cli.views.quotas import by_name, sections
 from volsched.framework.accounts.quota_report import CardUse, Dimension, JobUse, QueueUse, Usage
 from volsched.framework.validation import Surroundings
 from volsched.mirror.reading import GROUP_NAME

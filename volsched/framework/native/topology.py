@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from volsched.framework.columns.views import NodeFacts
-from volsched.framework.native_gangs import NAME
+from volsched.framework.native.gangs import NAME
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.node import NodeInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
 

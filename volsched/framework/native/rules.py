@@ -7,7 +7,7 @@ other jobs.
 from __future__ import annotations
 
 from volsched.framework.callbacks import ABSTAIN, Ballot, Vote
-from volsched.framework.native_gangs import invalidity
+from volsched.framework.native.gangs import invalidity
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobPipelined, JobReady, JobValid
 from volsched.model.job import JobInfo

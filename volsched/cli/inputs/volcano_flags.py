@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from volsched.cli.flags import SETTINGS
+from volsched.cli.inputs.flags import SETTINGS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from volsched.model.clocks import Clocks, ClusterEvent, RowLog
-from volsched.model.columns import ResourceColumns
-from volsched.model.node import NodeInfo, NodeSpec
+from volsched.model.nodes.columns import ResourceColumns
+from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.observers import Observers
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import HOLDS_ROOM, TaskStatus

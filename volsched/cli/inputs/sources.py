@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn, TypeVar
 
 import click
 
-from volsched.cli.flags import FILES_HELP, connection_flags, files_flag
+from volsched.cli.inputs.flags import FILES_HELP, connection_flags, files_flag
 from volsched.cli.output import refuse, say
 from volsched.model.changes import Change, DroppedFields, Put
 from volsched.simulation.documents import InputError, InputProblem, read_documents

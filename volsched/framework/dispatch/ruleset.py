@@ -8,11 +8,11 @@ from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any
 
-from volsched.framework import dispatch
 from volsched.framework.accounts.elastic import ElasticQuotas
-from volsched.framework.batches import BATCHED, Batches
 from volsched.framework.callbacks import HeadroomFn, TaskEvents
-from volsched.framework.ordering import Heap, in_order, job_key, queue_key, reverse
+from volsched.framework.dispatch import combining as dispatch
+from volsched.framework.dispatch.batches import BATCHED, Batches
+from volsched.framework.dispatch.ordering import Heap, in_order, job_key, queue_key, reverse
 from volsched.framework.rules import (
     Allocatable,
     BatchNodeOrder,

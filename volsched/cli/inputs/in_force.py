@@ -14,9 +14,9 @@ from typing import Any, Final
 import click
 
 from volsched import registry
-from volsched.cli.flags import check_configmap, together
+from volsched.cli.inputs.flags import check_configmap, together
+from volsched.cli.inputs.sources import ask
 from volsched.cli.output import refuse, say
-from volsched.cli.sources import ask
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, find_in_data
 from volsched.model import api
 from volsched.model.errors import ConfigError

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from plugins.capacity_card.usage import cards_of_cluster
-from volsched.cli.in_force import InForce
+from volsched.cli.inputs.in_force import InForce
+from volsched.cli.inputs.sources import read_cluster
 from volsched.cli.output import say
-from volsched.cli.sources import read_cluster
 from volsched.framework.accounts.quota_report import CardUse, QuotaTable, Usage, unlimited_usage
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin

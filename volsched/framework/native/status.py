@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from volsched.framework import native_gangs
+from volsched.framework.native import gangs as native_gangs
 from volsched.model.job import Condition, JobInfo
 from volsched.model.native.group import NativeGroup
 from volsched.model.plan import WriteNativeStatus

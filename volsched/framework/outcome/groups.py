@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from volsched.framework import native_gangs, native_status
+from volsched.framework.native import gangs as native_gangs
+from volsched.framework.native import status as native_status
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
 from volsched.model.status import IS_FINISHED, IS_SCHEDULED, TaskStatus

@@ -1,0 +1,1 @@
+"""What verbs work on: flags that they share, manifests, a cluster, a configuration."""

@@ -1,0 +1,1 @@
+"""How the answers of several plugins combine: the rules of a session by kind, votes, orders, and batches."""

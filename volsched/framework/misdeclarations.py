@@ -1,0 +1,135 @@
+"""What is wrong with a rule by itself, found when it is registered and not when it is asked."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from volsched.framework.rules import EventHandler, NodeOrder, NodeRule, Predicate, Rule
+from volsched.framework.signature import Signature, SignatureError, called, name_of
+from volsched.model.observers import Observer
+from volsched.model.values.bounded import Bounded
+
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_NO_END: Final = 1 << 10
+_TAKES: Final[Bounded[Any, tuple[int, int]]] = Bounded(4_096)
+"""How many arguments functions take, at least and at most, by their code."""
+
+
+def check_rule(plugin: str, rule: object) -> Rule:
+    """Return what was registered if it is a rule whose callbacks can be called; raises SignatureError."""
+    if not isinstance(rule, Rule):
+        given = rule.__name__ if isinstance(rule, type) else f"of type {type(rule).__name__}"
+        raise SignatureError(
+            f"plugin {plugin}: register() takes rules, as register(NodeOrder(fn), ...); this is {given}"
+        )
+    for name, arguments in _callbacks(type(rule)):
+        fn = getattr(rule, name)
+        if fn is not None:
+            _check_callable(plugin, rule, name, fn, arguments)
+    if isinstance(rule, EventHandler):
+        _check_handler(plugin, rule)
+    if isinstance(rule, NodeRule):
+        _check_key(plugin, rule)
+    return rule
+
+
+def check_accounts(plugin: str, rule: NodeRule, signature: Signature) -> None:
+    """Refuse a callback whose answers are shared although it reads an account of the cluster; raises SignatureError.
+
+    One that is shown all of a node may read an account of that node, as it is asked again when something changed there.
+    """
+    if (
+        rule.key is None
+        and signature.pod == "template"
+        and signature.node != "node"
+        and any(isinstance(each, Observer) for each in _held(rule.fn))
+    ):
+        raise SignatureError(
+            f"plugin {plugin}: {name_of(rule.fn)} reads an account that changes when pods move; give it a key= and a "
+            "version=, or annotate the pod as TaskInfo, so that it is asked for every pod"
+        )
+
+
+def _held(fn: Any) -> Iterator[object]:
+    """Yield what a callable was bound to, or has from the function that made it."""
+    if isinstance(fn, partial):
+        yield from (*fn.args, *fn.keywords.values())
+        fn = fn.func
+    yield getattr(fn, "__self__", None)
+    for cell in getattr(fn, "__closure__", None) or ():
+        yield cell.cell_contents
+
+
+@cache
+def _callbacks(kind: type[Rule]) -> tuple[tuple[str, int | None], ...]:
+    """Return the fields of a rule that are functions, each with how many arguments it is called with."""
+    found = []
+    hints = get_type_hints(kind)
+    for name in kind.__struct_fields__:
+        for form in (hints[name], *get_args(hints[name])):
+            if get_origin(form) is _CALLABLE:
+                arguments = get_args(form)[0]
+                found.append((name, None if arguments is Ellipsis else len(arguments)))
+                break
+    return tuple(found)
+
+
+_CALLABLE: Final = get_origin(Callable[[], None])
+
+
+def _check_callable(plugin: str, rule: Rule, name: str, fn: Any, arguments: int | None) -> None:
+    field = f"{name} of {type(rule).__name__}"
+    if not callable(fn):
+        raise SignatureError(f"plugin {plugin}: {field} is {fn!r}, and no function")
+    function, bound = called(fn)
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return  # a builtin, or a class: it says nothing of its parameters
+    if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise SignatureError(f"plugin {plugin}: {name_of(fn)} is async; rules are asked in the middle of a session")
+    if arguments is None or isinstance(fn, partial):
+        return
+    least, most = _takes(function)
+    if not least - bound <= arguments <= most - bound:
+        raise SignatureError(f"plugin {plugin}: {name_of(fn)} is called with {_count(arguments)}, as {field}")
+
+
+def _takes(function: Any) -> tuple[int, int]:
+    found = _TAKES.recall(function.__code__)
+    if found is None:
+        parameters = inspect.signature(function).parameters.values()
+        positional = [each for each in parameters if each.kind in _POSITIONAL]
+        least = sum(each.default is each.empty for each in parameters if each.kind not in _VARIADIC)
+        variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+        found = _TAKES[function.__code__] = least, _NO_END if variadic else len(positional)
+    return found
+
+
+def _check_handler(plugin: str, rule: EventHandler) -> None:
+    for name in ("allocate", "deallocate"):
+        if not callable(getattr(rule.events, name, None)):
+            raise SignatureError(
+                f"plugin {plugin}: EventHandler takes an object with allocate(task) and deallocate(task); "
+                f"{name_of(rule.events)} has no {name}"
+            )
+
+
+def _check_key(plugin: str, rule: NodeRule) -> None:
+    """Refuse what makes sense with another field alone, without that."""
+    pairs: list[tuple[str, bool, str, bool]] = [("version", rule.version is not None, "key", rule.key is not None)]
+    if isinstance(rule, NodeOrder):
+        pairs.append(("within_session", rule.within_session, "key", rule.key is not None))
+    if isinstance(rule, Predicate):
+        pairs.append(("within_headroom", rule.within_headroom, "key", rule.key is not None))
+        pairs.append(("wordings", rule.wordings is not None, "vector", rule.vector is not None))
+    for name, is_given, needed, is_there in pairs:
+        if is_given and not is_there:
+            raise SignatureError(f"plugin {plugin}: {name_of(rule.fn)} has {name}= without {needed}=")
+
+
+def _count(arguments: int) -> str:
+    return f"{arguments} argument{'' if arguments == 1 else 's'}"

@@ -1,0 +1,1 @@
+"""Nodes, what is taken of each, and the columns in which amounts are kept."""
