@@ -1,6 +1,6 @@
 """enqueue: admit PodGroups, so that their pods may be made and looked at.
 
-Queues take turns; a PodGroup is admitted when the plugins vote for it. Most are not asked about one that says no
+Queues take turns; a PodGroup is admitted when the plugins vote for it. Most are not asked about one that states no
 minimum of resources.
 A reject holds nobody else up. Pods need not exist yet: a controller may make them only once the group is Inqueue.
 """

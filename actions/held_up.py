@@ -1,8 +1,8 @@
 """What pods that were tried wait for: room on nodes, or something that more nodes would not bring.
 
-Autoscalers make nodes for pods whose condition is Unschedulable (`ConditionReason`). So a pod that lacks room says that
-only if with more nodes it would run: not when something else keeps its gang from starting, and not when its queue would
-not take it on.
+Autoscalers make nodes for pods whose condition is Unschedulable (`ConditionReason`). So a pod that lacks room states
+that only if with more nodes it would run: not when something else keeps its gang from starting, and not when its queue
+would not take it on.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def waits_for(task: TaskInfo) -> ConditionReason:
 
 
 def also_waits(session: Session, task: TaskInfo, why: str, found: ConditionReason) -> None:
-    """Say of a pod that lacks room what it waits for beside.
+    """Report of a pod that lacks room what it waits for beside.
 
     It no longer speaks for others that lack room: those may lack nothing else (``Scope.JOB``).
     """
@@ -54,7 +54,7 @@ def _enough_without(job: JobInfo, kept: Sequence[TaskInfo]) -> bool:
 
 
 def look_ahead(session: Session, queue: QueueInfo, job: JobInfo) -> None:
-    """Say of pods that lack room which of them their queue would not take on if they had it.
+    """Report of pods that lack room which of them their queue would not take on if they had it.
 
     Of equal pods the quota tells beforehand how many it stands; pods that differ are refused by it when they are tried.
     """

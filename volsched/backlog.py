@@ -73,7 +73,7 @@ class _Ages:
 class Backlog(Observer):
     """The account: ``count`` a job when it may have changed, and ask for the ``totals``.
 
-    ``counted`` says how many pods were looked at so far.
+    ``counted`` states how many pods were looked at so far.
     """
 
     def __init__(self) -> None:

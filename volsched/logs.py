@@ -4,8 +4,8 @@ Keys are stable: `event` is the sentence, everything else has a name of its own 
 `duration_ms`). The level can be changed while running; a line below it costs a comparison.
 
 What users write comes into lines by way of names and messages, and may be large or meant to deceive. So every text in a
-line has a limit; an exception is shown by where it was raised and what it says, never by the values of variables, which
-may be whole objects or tokens.
+line has a limit; an exception is shown by where it was raised and what it states, never by the values of variables,
+which may be whole objects or tokens.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _renderers(*, as_json: bool, colours: bool) -> list[Any]:
 
 
 def described(exc_info: _ExcInfo) -> str:
-    """Return an exception as text: its causes, the last frames of each, what it says; bounded, and without values."""
+    """Return an exception as text: its causes, the last frames of each, what it states; bounded, and without values."""
     chain = list(_chain(exc_info[1]))
     return "\n\n".join(_one(error) for error in reversed(chain))
 

@@ -46,7 +46,7 @@ class CycleReport:
     Durations are in seconds. ``victim_searches`` counts searches for victims and ``victims`` the pods chosen, by
     (action, queue of the pod that needs the room). ``series`` are the plugins' own numbers. ``faults`` are exceptions
     that ended with the job that they were about, or with the session, each with the plugin that raised it; ``over``
-    says why the session ended before it was through. ``hints`` tell authors of plugins what would be faster.
+    states why the session ended before it was through. ``hints`` tell authors of plugins what would be faster.
     """
 
     placed: int = 0

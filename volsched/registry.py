@@ -160,7 +160,7 @@ class Registry(Generic[T]):
         return _entry_points(self._group)
 
     def _origin(self, name: str) -> str:
-        """Say which one is meant and who installed it."""
+        """Return which one is meant and who installed it."""
         if name in self._own:
             return f"{self._what} {name}"
         return f"{self._what} {name} of {_distribution(self._added()[name][0])}"
@@ -207,7 +207,7 @@ def load_configuration(text: str) -> Loaded:
 
 
 def _silences(configuration: Configuration) -> Iterator[ConfigProblem]:
-    """Say which arguments were left out that should be said one way or the other."""
+    """Return which arguments were left out that should be stated one way or the other."""
     for option in (option for tier in configuration.tiers for option in tier):
         for argument in PLUGINS.own_schema(option.name):
             if argument.expected and argument.key not in option.given:

@@ -1,1 +1,1 @@
-"""Every queue has what its spec says: capability, deserved, guarantee; over a hierarchy of queues, too."""
+"""Every queue has what its spec states: capability, deserved, guarantee; over a hierarchy of queues, too."""

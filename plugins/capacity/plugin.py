@@ -1,4 +1,4 @@
-"""capacity: every queue has what its spec says, without weights (Volcano's plugin of that name).
+"""capacity: every queue has what its spec states, without weights (Volcano's plugin of that name).
 
 No queue holds more than its ``capability``, nor what others are guaranteed; one that deserves more of a resource than
 it holds may reclaim from those above what they deserve, down to their guarantees. With ``enableHierarchy`` queues above
@@ -59,7 +59,7 @@ class CapacityPlugin:
         self._ancestors = arguments[ANCESTORS]
 
     def on_session_open(self, registrar: Registrar) -> None:
-        """Register, and tell what queues say that cannot be kept."""
+        """Register, and tell what queues state that cannot be kept."""
         rules, standing = self._rules(registrar)
         reclaim = Reclaim(standing, registrar.session.rules, self._ancestors)
         registrar.register(

@@ -123,7 +123,7 @@ class Rules:
         return PERMIT
 
     def refusal(self, queue: QueueInfo, template: PodTemplate) -> Verdict | None:
-        """Say that a task would take its queue, or one above it, beyond what that may have."""
+        """Report that a task would take its queue, or one above it, beyond what that may have."""
         barred = self._barred(queue.name, Step.ALLOCATABLE)
         if barred is not None:
             return barred
@@ -135,7 +135,7 @@ class Rules:
         return None
 
     def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
-        """Say how many such tasks a queue, and those above it, may take on, and why not even one."""
+        """Return how many such tasks a queue, and those above it, may take on, and why not even one."""
         barred = self._barred(queue.name, Step.ALLOCATABLE)
         if barred is not None:
             return Headroom(0, barred)
@@ -147,7 +147,7 @@ class Rules:
         return Headroom(count) if count > 0 else Headroom(count, self.refusal(queue, template))
 
     def _barred(self, queue: str, step: At) -> Verdict | None:
-        """Say that a queue takes no work at all; *ours*: others go on, where Volcano's plugin stops them all."""
+        """Report that a queue takes no work at all; *ours*: others go on, where Volcano's plugin stops them all."""
         if self._standing.has_children(queue):
             return not_a_leaf(queue, step)
         why = self._standing.lost.get(queue)

@@ -25,7 +25,7 @@ NO_DEMAND: Final = QueueDemand()
 
 
 class Standing(Observer):
-    """Follows what Queues say; ``catch_up`` when a session opens."""
+    """Follows what Queues state; ``catch_up`` when a session opens."""
 
     def __init__(self, cluster: Cluster, held: QueueUsage, *, hierarchical: bool) -> None:
         self._cluster = cluster
@@ -39,7 +39,7 @@ class Standing(Observer):
         self.lost: Mapping[str, str] = {}
         """Queues that have no place in the hierarchy, and why; work is kept out of them."""
         self.doubts: Mapping[str, tuple[str, ...]] = {}
-        """What queues say that cannot be kept beside what those above and below them say, by queue."""
+        """What queues state that cannot be kept beside what those above and below them say, by queue."""
         self.limits: Numbers = {}
         """What each queue may have, by queue and resource, as metrics show it."""
 

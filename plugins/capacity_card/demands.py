@@ -96,7 +96,7 @@ class _Share(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """The pods of a job without a node that say what they want, alike ones together: those with gates, the others.
+    """The pods of a job without a node that state what they want, alike ones together: those with gates, the others.
 
     ``started`` are pods by role that have started, or are about to: they count as holding what they want.
     """
@@ -222,7 +222,7 @@ class Demands:
     # -- one job ------------------------------------------------------------------------------------------------------
 
     def request(self, job: JobInfo) -> JobRequest:
-        """What a job's PodGroup says that it wants in all."""
+        """What a job's PodGroup states that it wants in all."""
         known = self._requests.get(job.key)
         if known is not None and known[0] is job.annotations:
             return known[1]
@@ -276,7 +276,7 @@ class Demands:
         return _Waiting(started, tuple(gated), tuple(others))
 
     def _declared(self, job: JobInfo) -> RequestTotal:
-        """What a job's PodGroup says that it wants, less what it holds."""
+        """What a job's PodGroup states that it wants, less what it holds."""
         held = self._ledger.held(job)
         cpu, memory = self._declared_minimum(job)
         cards = _less(self.request(job).lists, {(card,): amount for card, amount in held.cards.items()})

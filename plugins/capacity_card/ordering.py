@@ -6,8 +6,8 @@ none, tells no nodes apart.
 
 Of queues the one of higher ``spec.priority`` goes first, then the one with the smaller share: the largest part of what
 it deserves that it holds of anything; what it deserves none of is passed over. A queue deserves, of cards, what it says
-and is guaranteed; where no queue says what it deserves, its quota within what the cluster has, as in Volcano's design.
-Of cpu and memory it deserves ``spec.deserved`` within what others' guarantees leave, and not less than its own
+and is guaranteed; where no queue states what it deserves, its quota within what the cluster has, as in Volcano's
+design. Of cpu and memory it deserves ``spec.deserved`` within what others' guarantees leave, and not less than its own
 guarantee. A queue that says nothing while others do deserves no cards: if it deserves nothing else either, it comes
 after all that hold less than they deserve. In a hierarchy those queues are compared that stand right below the one
 where the ways up meet; equal ones by age, so that the order has no circles.
@@ -38,7 +38,7 @@ from volsched.model.values.resources import CPU, MEMORY
 BEST_SCORE = 100.0
 
 Place: TypeAlias = tuple[float, bool]
-"""The share of a queue, and whether it deserves nothing while others say what they deserve."""
+"""The share of a queue, and whether it deserves nothing while others state what they deserve."""
 
 
 class CardScore:
@@ -124,7 +124,7 @@ class QueueShares:
         found = {name: Account() for name in queues}
         for resource, column in ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN)):
             guaranteed = sum(queue.guarantee.get(resource, 0) for queue in queues.values())
-            total = sum(self._cluster.node_ledger.totals[column : column + 1])  # no node has said anything yet: none
+            total = sum(self._cluster.node_ledger.totals[column : column + 1])  # no node has stated anything yet: none
             free = max(0, total - guaranteed)
             for name, queue in queues.items():
                 own = queue.guarantee.get(resource, 0)

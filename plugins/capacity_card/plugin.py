@@ -203,7 +203,7 @@ class _Runtime:
         return held_of_quota(self.usage(), shared, job, refusal)
 
     def tell_faults(self, session: Session) -> None:
-        """Say on queues, PodGroups and nodes what is wrong in their annotations and labels."""
+        """Report on queues, PodGroups and nodes what is wrong in their annotations and labels."""
         for queue, fault in self._ledger.limits.take_faults():
             session.tell(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))
         for job, fault in self._demands.take_faults():

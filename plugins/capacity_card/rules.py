@@ -121,7 +121,7 @@ class Rules:
     # -- placing ------------------------------------------------------------------------------------------------------
 
     def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
-        """Say how many such tasks a queue may take on, of all cards of their list together, and why not even one.
+        """Return how many such tasks a queue may take on, of all cards of their list together, and why not even one.
 
         At once so many as are left of whichever of the cards that are open: the same stay open. A refusal is kept for
         tasks that are alike while no account has moved.
@@ -329,7 +329,7 @@ class Rules:
 
 
 def _overcharged(limit: Limit, account: Account, charge: Charge, charged: ChargedCard | None) -> Verdict | None:
-    """Say which amount is above a limit now that a task is charged."""
+    """Return which amount is above a limit now that a task is charged."""
     if charge.cpu and account.cpu > limit.cpu:
         return refusals.short_of_cpu(
             limit, Short(CPU, charge.cpu, account.cpu - charge.cpu, limit.cpu), Step.ALLOCATABLE

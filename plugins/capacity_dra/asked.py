@@ -33,7 +33,7 @@ class Asked:
         yield Remedies(self.remedies)
 
     def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
-        """Say what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
+        """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
         self._ledger.catch_up()
         level = refusal.queue or job.queue
         shared = queues_below(self._cluster, level) if self._limits.checks_ancestors else [level]

@@ -83,7 +83,7 @@ class Ledger(DeviceAccounts):
         return super()._is_due(task) or (waits and self.concerns(task))
 
     def awaits_devices(self, job: JobInfo) -> bool:
-        """Say whether any pod of a job wants devices, as far as pods are there or its PodGroup tells of them."""
+        """Return whether any pod of a job wants devices, as far as pods are there or its PodGroup tells of them."""
         return (
             any(self.concerns(task) for task in job.tasks.values())
             or bool(announced_by(job.annotations).roles)
@@ -103,6 +103,6 @@ class Ledger(DeviceAccounts):
         return found
 
     def is_offered(self, resource: str) -> bool:
-        """Say whether any node offers an extended resource itself."""
+        """Return whether any node offers an extended resource itself."""
         column, totals = self._cluster.columns.find(resource), self._cluster.node_ledger.totals
         return column is not None and column < len(totals) and totals[column] > 0

@@ -93,14 +93,14 @@ def read_quota(queue: QueueInfo, *, is_kept: bool = False) -> Quota:
 
 
 def _unknown(found: Mapping[str, Any], known: Collection[str], path: str) -> Iterator[str]:
-    """Say which keys mean nothing: a slip in one of them is a limit that is not kept."""
+    """Return which keys mean nothing: a slip in one of them is a limit that is not kept."""
     for key in found:
         if key not in known:
             yield f"{path}.{key} {UNKNOWN}"
 
 
 def _was_pruned(queue: QueueInfo) -> bool:
-    """Say whether the object that kubectl applied had a block that the API server does not show."""
+    """Return whether the object that kubectl applied had a block that the API server does not show."""
     text = queue.annotations.get(LAST_APPLIED, "")
     if '"dra"' not in text:
         return False

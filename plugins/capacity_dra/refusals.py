@@ -22,7 +22,7 @@ def not_a_leaf(queue: str, step: At) -> Verdict:
 
 
 def insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Fraction]], step: At) -> Verdict:
-    """Say what is short, with Volcano's token in front where a PodGroup waits for admission."""
+    """Return what is short, with Volcano's token in front where a PodGroup waits for admission."""
     details = "; ".join(
         f"{key.text()}: requested {in_words(amount)}, used {in_words(have)}, total would be {in_words(have + amount)}, "
         f"but capability is {in_words(limit)}"

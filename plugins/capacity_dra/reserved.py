@@ -80,7 +80,7 @@ class Reservations(Observer):
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def follows(self, template: PodTemplate) -> bool:
-        """Say whether pods of this template may have claims."""
+        """Return whether pods of this template may have claims."""
         return self._ledger.follows(template)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:

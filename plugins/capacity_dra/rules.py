@@ -69,7 +69,7 @@ class Rules:
         yield DeviceLimits(self.left)
 
     def order(self, queue: QueueInfo) -> tuple[int, tuple[tuple[Fraction, bool], ...]]:
-        """Where any queue says what it deserves: higher priority first, then the smaller part of it that it holds.
+        """Where any queue states what it deserves: higher priority first, then the smaller part of it that it holds.
 
         In a hierarchy those queues are compared that stand right below the one where the ways up meet.
         """
@@ -103,11 +103,11 @@ class Rules:
         return None
 
     def concerns(self, template: PodTemplate) -> bool:
-        """Say whether pods want devices: others count for nothing, and these are weighed one by one."""
+        """Return whether pods want devices: others count for nothing, and these are weighed one by one."""
         return bool(template.has_resource_claims or from_devices(template, self._cluster.devices))
 
     def left(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
-        """Say how much more of each class and dimension a pod may be given, in the tightest of its queues."""
+        """Return how much more of each class and dimension a pod may be given, in the tightest of its queues."""
         self._ledger.catch_up()
         left: dict[tuple[str, str], Fraction] = {}
         for level in self._limits.levels(task.queue):
@@ -157,7 +157,7 @@ class Rules:
         return ABSTAIN
 
     def _report_announcement(self, job: JobInfo) -> None:
-        """Say once what is wrong with what a PodGroup tells of its pods' claims."""
+        """Report once what is wrong with what a PodGroup tells of its pods' claims."""
         fault = announced_by(job.annotations).fault
         if not fault:
             self._misread.pop(job.key, None)

@@ -56,7 +56,7 @@ class Shown:
         yield Metric(INQUEUE, self.inqueue)
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
-        """Say what a queue's own pods hold and have reserved, and what the queue may hold."""
+        """Return what a queue's own pods hold and have reserved, and what the queue may hold."""
         self._ledger.catch_up()
         held = dict(self._ledger.account(queue.name).used)
         for child in self._limits.tree.below(queue.name):
@@ -67,7 +67,7 @@ class Shown:
         return QueueAmounts(self._shown(held), self._shown(reserved), self._shown(limits), beside=True)
 
     def table(self) -> QuotaTable:
-        """Say what queues may hold, hold, have reserved and have left of each class and dimension."""
+        """Return what queues may hold, hold, have reserved and have left of each class and dimension."""
         self._ledger.catch_up()
         rows = [row for name in sorted(self._cluster.queues) for row in self._rows(name)]
         figures = ("quota", "deserved", "guarantee", "used", "reserved", "reclaimable", "headroom")
@@ -92,7 +92,7 @@ class Shown:
             yield QuotaRow((queue, key.device_class, key.dimension or "count"), shown)
 
     def _rest(self, level: str, key: Amount) -> Fraction | None:
-        """Say how much more of an amount a queue may have; None without limit."""
+        """Return how much more of an amount a queue may have; None without limit."""
         limited = self._limits.limited(level)
         named = named_as(key, limited)
         limit = self._limits.limit(named, level)
@@ -105,7 +105,7 @@ class Shown:
         return {key.key: milli(amount) for key, amount in self._limits.counted(amounts).items()}
 
     def numbers(self, name: str, part: Callable[[Quota], Amounts]) -> Numbers:
-        """Return a part of what all queues say."""
+        """Return a part of what all queues state."""
         state = tuple((name, queue.version) for name, queue in self._cluster.queues.items())
         return self._numbers(name, state, lambda queue: part(self._limits.of(queue)))
 
@@ -119,7 +119,7 @@ class Shown:
         return {**dict.fromkeys(self._limits.of(queue).limits, Fraction(0)), **self._ledger.account(queue).used}
 
     def reclaimable(self) -> Numbers:
-        """Return what others could reclaim in all queues, where any says what it deserves."""
+        """Return what others could reclaim in all queues, where any states what it deserves."""
         self._ledger.catch_up()
         state = (self._ledger.version, tuple((name, queue.version) for name, queue in self._cluster.queues.items()))
         return self._numbers("reclaimable", state, self._beyond_due)

@@ -1,4 +1,4 @@
-"""What is wrong with the quotas of devices that a Queue says, and with what a PodGroup tells of claims to come."""
+"""What is wrong with the quotas of devices that a Queue states, and with what a PodGroup tells of claims to come."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def parse(values: Mapping[str, Any]) -> CrossQuotaArguments:
 
 
 def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
-    """Say what is wrong with the arguments together, or hardly meant."""
+    """Return what is wrong with the arguments together, or hardly meant."""
     yield from _about_devices(values[DEVICES])
     yield from _about_resources(values[RESOURCES])
     resources = _resources(values)

@@ -184,7 +184,7 @@ class NodeBudgets(Observer):
         return passes
 
     def wordings(self, template: PodTemplate, nodes: NodeTable) -> Ids:
-        """Number the nodes by which of their quotas would be exceeded: that is all that is said of them."""
+        """Number the nodes by which of their quotas would be exceeded: that is all that is stated of them."""
         rows = nodes.rows
         numbers: Ids = np.zeros(len(rows), dtype=np.intp)
         for _, exceeded in self._exceeded(template, rows):
@@ -232,7 +232,7 @@ class BudgetTable:
 
 
 def is_gpu_node(node: NodeInfo, devices: DeviceNames, names: list[str]) -> bool:
-    """Say whether a node has an accelerator: allocatable, or in its capacity only while its device plugin restarts.
+    """Return whether a node has an accelerator: allocatable, or in its capacity only while its device plugin restarts.
 
     ``names`` are those of the cluster's resource columns.
     """

@@ -43,7 +43,7 @@ class DeviceNames:
         return bool(self._expressions)
 
     def include(self, resource: str) -> bool:
-        """Say whether the resource of this name is an accelerator."""
+        """Return whether the resource of this name is an accelerator."""
         known = self._known.get(resource)
         if known is None:
             known = self._known[resource] = any(expression.search(resource) for expression in self._expressions)

@@ -31,11 +31,11 @@ class CpuPods:
         self._known: dict[int, tuple[PodTemplate, Amounts | None]] = {}
 
     def include(self, template: PodTemplate) -> bool:
-        """Say whether pods of this template ask for no accelerator."""
+        """Return whether pods of this template ask for no accelerator."""
         return self.request(template) is not None
 
     def selects(self, task: TaskInfo) -> bool:
-        """Say whether a CPU pod is one of those that quotas and scores are for."""
+        """Return whether a CPU pod is one of those that quotas and scores are for."""
         return self.selects_all or self._selector.matches(task.labels)
 
     def request(self, template: PodTemplate) -> Amounts | None:

@@ -89,7 +89,7 @@ def part_of(whole: int, percentage: Fraction) -> int:
 
 
 def doubt_about(resource: str, amount: int) -> str | None:
-    """Say why a quota is hardly what was meant: so few bytes that its writer must have meant something else."""
+    """Return why a quota is hardly what was meant: so few bytes that its writer must have meant something else."""
     if unit_of(resource) is not Unit.BYTE or amount == 0:
         return None
     shown = format_amount(resource, amount)
@@ -116,7 +116,7 @@ def read_part(text: str) -> Fraction | None:
 
 
 def has_annotations(resource: str) -> bool:
-    """Whether a node can say by annotations what a resource's quota is: names with a domain make no key of one."""
+    """Whether a node can state by annotations what a resource's quota is: names with a domain make no key of one."""
     return "/" not in resource
 
 

@@ -100,5 +100,5 @@ class QuotaScore:
 
 
 def spreads(template: PodTemplate) -> bool:
-    """Say whether a pod wants least-allocated; whatever else it says, or nothing, is most-allocated."""
+    """Return whether a pod wants least-allocated; whatever else it states, or nothing, is most-allocated."""
     return template.annotations.get(STRATEGY) == LEAST_ALLOCATED

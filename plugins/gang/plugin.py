@@ -107,7 +107,7 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
     chosen: list[TaskInfo] = []
     for victim in candidates:
         job = victim.job
-        if job is None or job.is_native:  # a disruption mode says whether those go one by one
+        if job is None or job.is_native:  # a disruption mode states whether those go one by one
             chosen.append(victim)
             continue
         ready = left.setdefault(job.key, job.ready_count)
@@ -118,7 +118,7 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
 
 
 def note_conditions(session: Session) -> None:
-    """Say on every PodGroup that changed whether its gang can start."""
+    """Report on every PodGroup that changed whether its gang can start."""
     for job in sorted(session.cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key):
         if not job.has_group or job.is_native or not job.tasks or _nobody_looked_at(session, job):
             continue

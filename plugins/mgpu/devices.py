@@ -1,6 +1,6 @@
 """The cards of a node: how many, how large, and what of each is free.
 
-A node says what it has in two amounts for all its cards together::
+A node states what it has in two amounts for all its cards together::
 
     vke.volcengine.com/mgpu-core     percent of a card's compute, 100 for each card
     vke.volcengine.com/mgpu-memory   MiB
@@ -57,7 +57,7 @@ class State(NamedTuple):
 class Cards:
     """What a node offers: ``count`` cards of ``memory`` MiB, shared in the way that ``policy`` says.
 
-    ``ids`` are the names that the node gives its cards, none when it gives none; ``is_silent`` says that it does not
+    ``ids`` are the names that the node gives its cards, none when it gives none; ``is_silent`` states that it does not
     even try; ``warnings`` is what is odd about it.
     """
 

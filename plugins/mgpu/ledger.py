@@ -44,7 +44,7 @@ class Holding(NamedTuple):
 
 
 class Allocation(NamedTuple):
-    """What a pod was given on a node: what it asked for, and the annotations that say the cards of each container."""
+    """What a pod was given on a node: what it asked for, and the annotations that state the cards of each container."""
 
     node: str
     request: PodRequest
@@ -60,7 +60,7 @@ class Allocation(NamedTuple):
 class CardAccount:
     """One node: its cards, what pods hold of them by uid, and the pods of which that is not known, with the reason.
 
-    ``changed`` are the pods whose annotations say other cards by now than they were given, with what they say.
+    ``changed`` are the pods whose annotations say other cards by now than they were given, with what they state.
 
     A node without cards has an account when something is wrong with it.
     ``used`` is what is taken of each card, by however much that is more than it has.
@@ -184,7 +184,7 @@ class CardLedger(Observer):
     # -- following the cluster ------------------------------------------------------------------------------------
 
     def follows(self, template: PodTemplate) -> bool:
-        """Say whether pods of this template want cards."""
+        """Return whether pods of this template want cards."""
         return wants_cards(template.container_amounts)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:

@@ -24,7 +24,7 @@ _WAY_OUT: Final = "no more pods get cards here until it is gone, or its annotati
 class NodeEvents:
     """Remembers what was told of each node, and looks at those whose account changed.
 
-    ``by_id`` says that pods are told the ids of cards, so that a node without any is odd.
+    ``by_id`` states that pods are told the ids of cards, so that a node without any is odd.
     """
 
     def __init__(self, ledger: CardLedger, *, by_id: bool) -> None:

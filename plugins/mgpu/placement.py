@@ -3,8 +3,8 @@
 What makes a placement good is a sum over cards (see ``scoring``), so the search goes card by card and not container by
 container. Containers that ask for the same are one *kind*; a container that wants g cards has g *units*. For each card
 the feasible *loads* are listed: how many units of each kind go there, within the card's free core, memory and
-instances. A state says how many units of each kind have been placed; one step for each card takes every state by every
-load to the next::
+instances. A state states how many units of each kind have been placed; one step for each card takes every state by
+every load to the next::
 
     best'[state + load] = max(best[state] + what the load adds to this card's points)
 

@@ -34,7 +34,7 @@ def written(asks: Sequence[ContainerAsk], lists: Lists, names: Sequence[str], id
 
 
 def only_results(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return those annotations that say the cards of containers."""
+    """Return those annotations that state the cards of containers."""
     return {key: text for key, text in annotations.items() if key.startswith(INDEX)}
 
 

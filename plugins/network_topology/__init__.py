@@ -1,1 +1,1 @@
-"""Say of jobs that ask for a network topology that there is none."""
+"""Report of jobs that ask for a network topology that there is none."""

@@ -191,7 +191,7 @@ class FairShares:
         return order
 
     def overused(self, queue: QueueInfo) -> Verdict | None:
-        """Say that a queue holds its due on all resources."""
+        """Report that a queue holds its due on all resources."""
         held, deserved = self.held(queue), _without_slots(self._deserved(queue))
         if not all(due <= held.get(name, 0) for name, due in deserved.items()):
             return None
@@ -200,13 +200,13 @@ class FairShares:
         return Verdict(Step.OVERUSED, "proportion", Scope.QUEUE, "QueueOverused", message, queue=queue.name)
 
     def _why_nothing(self, queue: QueueInfo) -> str:
-        """Say why a queue deserves nothing at all."""
+        """Return why a queue deserves nothing at all."""
         if queue.weight <= 0:
             return f"nothing, with a weight of {queue.weight}"
         return "nothing: there is none of what it asks for, or it may have none"
 
     def refusal(self, queue: QueueInfo, template: PodTemplate) -> Verdict | None:
-        """Say that a task would take its queue above what it deserves."""
+        """Report that a task would take its queue above what it deserves."""
         short = self._beyond_due(queue, template.request)
         if not short:
             return None
@@ -214,7 +214,7 @@ class FairShares:
         return Verdict(Step.ALLOCATABLE, "proportion", Scope.QUEUE, NO_SHARE, message, short, queue=queue.name)
 
     def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
-        """Say how many such tasks a queue may take on until it holds what it deserves, and why not even one."""
+        """Return how many such tasks a queue may take on until it holds what it deserves, and why not even one."""
         held, due = self._held_and_ungated(queue), self._whole.get(queue.name, {})
         count = NO_LIMIT
         for name, amount in template.request.items():

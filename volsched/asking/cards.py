@@ -15,7 +15,7 @@ from volsched.model.values.quantity import amount_of, format_amount
 
 _MILLI: Final = 1000
 PRODUCTS: Final = {"nvidia.com/gpu": "nvidia.com/gpu.product", "amd.com/gpu": "amd.com/gpu.product-name"}
-"""Resources that are whole cards, and the label that says of which model."""
+"""Resources that are whole cards, and the label that states of which model."""
 
 _SHARED: Final = {CORE: "core", MEMORY: "memory"}
 

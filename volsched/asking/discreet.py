@@ -55,4 +55,4 @@ _HIDDEN: Final = {
     "pods": "It starts once pods of another job are gone.",
     "nodeQuota": "It starts once CPU pods may hold more on GPU nodes.",
 }
-"""What is said in place of changes that name objects of others."""
+"""What is stated in place of changes that name objects of others."""

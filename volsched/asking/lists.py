@@ -34,7 +34,7 @@ def jobs_in_order(simulation: Looked) -> dict[str, list[JobInfo]]:
 
 
 def is_waiting(job: JobInfo) -> bool:
-    """Say whether a job has pods of ours without a node, or waits for its admission."""
+    """Return whether a job has pods of ours without a node, or waits for its admission."""
     waits = any(task.ours for task in job.waiting.values())
     return waits or (job.has_group and not job.tasks and job.phase in ("", "Pending", "Inqueue"))
 
@@ -65,7 +65,7 @@ def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
 
 
 def verdict_of_job(simulation: Looked, job: JobInfo) -> Verdict:
-    """Say why a job waits: the reason of most of its pods, that others of the gang wait being the last to count."""
+    """Return why a job waits: the reason of most of its pods, that others of the gang wait being the last to count."""
     verdicts = [waiting_verdict(simulation, task) for task in job.waiting.values() if task.ours]
     if not verdicts:
         return waiting_verdict(simulation, job)
@@ -121,7 +121,7 @@ def figures_of(use: QueueUse) -> tuple[Figures, ...]:
 
 
 def said(dimension: Dimension) -> bool:
-    """Say whether a dimension has anything to show; a quota of 0 is something."""
+    """Return whether a dimension has anything to show; a quota of 0 is something."""
     return not dimension.is_empty or dimension.quota is not None
 
 

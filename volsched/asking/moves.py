@@ -21,7 +21,7 @@ from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
 WHOLE: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
-"""Resources that are cards, also where no label says of which model."""
+"""Resources that are cards, also where no label states of which model."""
 
 
 class Move(Record, frozen=True):
@@ -42,7 +42,7 @@ class PassedOver(Record, frozen=True):
 class Moves(Record, frozen=True):
     """``nodes`` would have no pod with cards left; ``tried`` counts the sets of moves that sessions were run with.
 
-    Where these are fewer nodes than asked for, ``passed_over`` says why of the others.
+    Where these are fewer nodes than asked for, ``passed_over`` states why of the others.
     """
 
     nodes: tuple[str, ...]
@@ -60,7 +60,7 @@ def suggest_moves(known: Known, number: int, left: Callable[[], bool] = lambda: 
     """Return the moves that open so many whole nodes, those with the fewest pods first; advice only.
 
     A node is opened when all its pods with cards were placed on nodes that stay, no other pod lost its place, and no
-    disruption budget is exceeded. ``left`` says whether there is time for more. Raises ConfigError.
+    disruption budget is exceeded. ``left`` states whether there is time for more. Raises ConfigError.
     """
     mirror = known.stage().simulation.mirror
     mirror.apply(Put(found) for found in known.objects if isinstance(found, api.PodDisruptionBudget))
@@ -102,7 +102,7 @@ def _holders(node: NodeInfo, cards: Iterable[str]) -> Iterator[TaskInfo]:
 
 
 def _refusal(cluster: Cluster, known: Known, candidates: Sequence[_Candidate]) -> str:
-    """Say why the last of these nodes is not worth a trial; empty when it is."""
+    """Return why the last of these nodes is not worth a trial; empty when it is."""
     *_, last = candidates
     pods = placed(known)
     for task in last.holders:

@@ -32,7 +32,7 @@ class Option:
     help: Callable[[Sizes], Help | None]
 
     def starts(self, trials: Trials) -> bool:
-        """Say whether it helps when it goes as far as it may; raises TrialError."""
+        """Return whether it helps when it goes as far as it may; raises TrialError."""
         return trials.starts(self.change(self.most))
 
     def smallest(self, trials: Trials) -> Help | None:

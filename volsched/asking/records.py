@@ -31,7 +31,7 @@ class Subject(Record, frozen=True):
 
 
 class Short(Record, frozen=True):
-    """What is short: have (``used`` of ``limit``) and need. ``of`` says whose it is: queue, job, pod, node, nodes.
+    """What is short: have (``used`` of ``limit``) and need. ``of`` states whose it is: queue, job, pod, node, nodes.
 
     ``name``: that of the queue, which may be one above the job's.
     """
@@ -54,7 +54,7 @@ class Gang(Record, frozen=True):
 
 
 class Figures(Record, frozen=True):
-    """One resource, or one card, of a queue; None where nothing limits it or nothing was said."""
+    """One resource, or one card, of a queue; None where nothing limits it or nothing was stated."""
 
     resource: str
     used: str
@@ -107,7 +107,7 @@ class Help(Record, frozen=True):
 
 
 class Advice(Record, frozen=True):
-    """What would help. ``tried`` counts sessions; ``nothing`` says why nothing would; ``not_tried`` what was left."""
+    """What would help. ``tried`` counts sessions; ``nothing`` states why nothing would; ``not_tried`` what was left."""
 
     helps: tuple[Help, ...] = ()
     tried: int = 0

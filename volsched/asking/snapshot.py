@@ -56,7 +56,7 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 def is_snapshot(start: bytes) -> bool:
-    """Say whether a file that begins like this may be a snapshot."""
+    """Return whether a file that begins like this may be a snapshot."""
     return start.startswith(MAGIC)
 
 

@@ -47,7 +47,7 @@ def nothing(_: Simulation) -> None:
 
 @dataclass(slots=True)
 class Trials:
-    """Tries changes for one job or pod. ``left`` says how many seconds there are; a trial that takes longer ends."""
+    """Tries changes for one job or pod. ``left`` states how many seconds there are; a trial that takes longer ends."""
 
     stage: Stage
     found: Found
@@ -55,7 +55,7 @@ class Trials:
     made: int = 0
 
     def starts(self, change: Change) -> bool:
-        """Say whether sessions with the change start what is asked about; raises TrialError when they do not end."""
+        """Return whether sessions with the change start what is asked about; raises TrialError when they do not end."""
         return not self.refusal(change)
 
     def refusal(self, change: Change) -> str:
@@ -91,7 +91,7 @@ class Trials:
             os._exit(code)
 
     def _why_not(self, before: int) -> str:
-        """Say why it waits; ``before``: how many pods of the job had a node."""
+        """Return why it waits; ``before``: how many pods of the job had a node."""
         simulation, pod = self.stage.simulation, self.found.pod
         cluster = simulation.mirror.cluster
         if pod is not None:

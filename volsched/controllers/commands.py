@@ -1,6 +1,6 @@
 """What a Command of Volcano's command line may ask for, and of what.
 
-A Command does not say who made it, so it is worth what the right to make Commands in its namespace is worth: it is
+A Command does not state who made it, so it is worth what the right to make Commands in its namespace is worth: it is
 about Jobs of that namespace, and about Queues, which belong to no namespace, only where an administrator says so.
 """
 
@@ -47,7 +47,7 @@ def why_not(command: Command, store: Store, namespaces: Collection[str]) -> str:
 
 
 def refused(command: Command, why: str) -> RecordEvent:
-    """Return the Event that says why a Command was not carried out."""
+    """Return the Event that states why a Command was not carried out."""
     meta, kind, version = command.metadata, COMMAND.name, COMMAND.group_version
     message = f"{why}; it was deleted and not carried out"
     return RecordEvent(

@@ -58,7 +58,7 @@ def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
 
 
 def failed_group(store: Store, key: str, why: str) -> Iterator[RecordEvent]:
-    """Yield the Event that says, on the first of its pods, why a PodGroup could not be written."""
+    """Yield the Event that states, on the first of its pods, why a PodGroup could not be written."""
     for pod in islice(_alive(store, key), 1):
         kind, version, message = POD.name, POD.group_version, f"the PodGroup of the pod could not be written: {why}"
         yield RecordEvent(
@@ -92,7 +92,7 @@ def _counts(store: Store, pod: PodView, whose: Owner | None) -> bool:
 
 
 def _waits_for_owner(store: Store, pod: PodView) -> bool:
-    """Whether a pod's owner says what its PodGroup inherits, and was not seen yet."""
+    """Whether a pod's owner states what its PodGroup inherits, and was not seen yet."""
     return (pod.owner.api_version, pod.owner.kind) in _INHERITED and pod.whose not in store.owners
 
 

@@ -1,4 +1,4 @@
-"""PodGroups for pods that name none: which one, and what it says.
+"""PodGroups for pods that name none: which one, and what it states.
 
 After Volcano's pkg/controllers/podgroup. A pod that has one of our scheduler names and no group-name annotation gets
 the PodGroup of its controlling owner, so that all pods of one ReplicaSet, StatefulSet, DaemonSet or Job share one; a
@@ -90,12 +90,12 @@ def inherited(annotations: Mapping[str, str]) -> dict[str, str]:
 
 
 def min_member_of(annotations: Mapping[str, str]) -> int:
-    """Return how many pods of a workload have to start together; 1 when it says none, or nonsense."""
+    """Return how many pods of a workload have to start together; 1 when it states none, or nonsense."""
     return min_member_in(annotations.get(GROUP_MIN_MEMBER, "")) or 1
 
 
 def min_member_in(text: str) -> int | None:
-    """Return the number of pods that an annotation says, None when it is nonsense."""
+    """Return the number of pods that an annotation states, None when it is nonsense."""
     number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
     return number or None
 

@@ -48,7 +48,7 @@ class JobView:
     """A Volcano Job as it stands.
 
     `job` is what is read of it, completed with defaults; `parts` is what its pods are made from, whatever fields their
-    templates have, and `status` its status as the API server has it. `problem` says why it cannot be run, `too_large`
+    templates have, and `status` its status as the API server has it. `problem` states why it cannot be run, `too_large`
     that what it asks for is more than Kubernetes takes, `foreign` which scheduler of somebody else it names. `prepared`
     is a digest of what its plugins and volumes were last given. Of one that is not run nothing is kept but who it is.
     """
@@ -78,7 +78,7 @@ class Surroundings:
 class Outcome:
     """What is to be written, in order, what is to be told, and when to look again (seconds since the epoch).
 
-    `acted` says that an action was carried out, so that what led to it is over; `prepared` is a digest of what the
+    `acted` states that an action was carried out, so that what led to it is over; `prepared` is a digest of what the
     Job's pods have been given once all is written; `room` is how many more pods could have been made or deleted: with
     none left there may be more to do.
     """
@@ -127,13 +127,13 @@ def reconcile(view: JobView, around: Surroundings, now: float, pods_at_once: int
 
 
 def failed_create(job: api.Job, why: str) -> RecordEvent:
-    """Return the Event that says why something that a Job needs could not be made."""
+    """Return the Event that states why something that a Job needs could not be made."""
     way_out = _MAY_NOT_MAKE_SECRETS if "ssh" in job.spec.plugins and "secrets is forbidden" in why else ""
     return _event(job, "Warning", "FailedCreate", f"something that the Job needs could not be made: {why}{way_out}")
 
 
 def _refusal(view: JobView) -> RecordEvent | None:
-    """Return the Event that says why a Job is not run, if it is not."""
+    """Return the Event that states why a Job is not run, if it is not."""
     if view.problem:
         return _event(view.job, "Warning", "InvalidJob", f"{view.problem}; correct the Job, it is not run as it is")
     if view.foreign:

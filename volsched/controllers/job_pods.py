@@ -90,7 +90,7 @@ class PodMaker:
         yield from self._outfit.companions()
 
     def misnamed(self) -> str:
-        """Say of which task the pods could not have the host names by which they are to find each other."""
+        """Return of which task the pods could not have the host names by which they are to find each other."""
         for number, task in enumerate(self._job.spec.tasks if "svc" in self._job.spec.plugins else ()):
             longest = len(jobs.pod_name(self._job, task, max(0, task.replicas - 1)))
             if longest > _LONGEST_HOST_NAME and not self._templates[task.name].hostname:
@@ -104,7 +104,7 @@ class PodMaker:
     # -- how much that would be -----------------------------------------------------------------------------------
 
     def too_large(self) -> str:
-        """Say why what a Job asks for is more than Kubernetes takes; nothing is made to find that out."""
+        """Return why what a Job asks for is more than Kubernetes takes; nothing is made to find that out."""
         made = self._outfit.bytes_made()
         for plugin, size in made.items():
             if size > MOST_BYTES:

@@ -1,4 +1,4 @@
-"""Volcano Jobs: what their PodGroup and their pods say.
+"""Volcano Jobs: what their PodGroup and their pods state.
 
 After Volcano's pkg/controllers/job; what a Job leaves out after its pkg/webhooks/admission/jobs/mutate.
 """
@@ -26,7 +26,7 @@ RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
 
 MAX_RETRY: Final = 3
-"""How often a Job, or the containers of a task, may start again when the Job does not say."""
+"""How often a Job, or the containers of a task, may start again when the Job does not state."""
 
 _NEEDED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "pytorch": ("svc",),

@@ -146,7 +146,7 @@ def _after_running(job: api.Job, counted: Tally) -> Phase:
 
 
 def _succeeded(job: api.Job, counted: Tally) -> bool:
-    """Say whether enough pods of a Job whose pods have all finished have succeeded.
+    """Return whether enough pods of a Job whose pods have all finished have succeeded.
 
     The minima of its tasks count unless the Job's own is less than their sum, as when it is given and theirs are not.
     """

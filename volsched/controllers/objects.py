@@ -19,7 +19,7 @@ class Scale(Record, frozen=True):
 
 
 class Workload(ApiObject, frozen=True):
-    """What owns pods, a struct for each kind, since lists do not say the kind of what is in them."""
+    """What owns pods, a struct for each kind, since lists do not state the kind of what is in them."""
 
     spec: Scale = Scale()
 

@@ -28,6 +28,6 @@ def as_owner(found: api.ApiObject) -> Owner:
 
 
 def owner_reference(owner: api.ApiObject) -> api.OwnerReference:
-    """Return the reference by which an object says who controls it."""
+    """Return the reference by which an object states who controls it."""
     version, kind = _API_VERSIONS[type(owner)]
     return api.OwnerReference(kind, owner.metadata.name, owner.metadata.uid, version, controller=True)

@@ -61,7 +61,7 @@ def reconcile(queue: api.Queue, parent: api.Queue | None, phases: Mapping[str, i
 
 
 def commanded(queue: api.Queue, action: str) -> Iterator[Patch]:
-    """Yield what a Command asks for, said where the queue's state is said: in `spec.state`, or only in its status."""
+    """Yield what a Command asks for, said where the queue's state is stated: in `spec.state`, or only in its status."""
     state = STATE_AFTER.get(action)
     if state is None:
         return
@@ -116,7 +116,7 @@ def _is_closed(queue: api.Queue | None) -> bool:
 
 
 def _status(queue: api.Queue, state: str, phases: Mapping[str, int]) -> dict[str, Any]:
-    """Return the merge patch for a queue's state and counts; empty when it says all of it."""
+    """Return the merge patch for a queue's state and counts; empty when it states all of it."""
     known = queue.status
     new = {"state": state, **{phase: phases.get(phase, 0) for phase in PHASES}}
     is_new = not known.state  # nobody has written anything: zeros are written, too

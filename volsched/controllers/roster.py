@@ -29,7 +29,7 @@ OTHER: Final = ""
 
 
 class Standing(NamedTuple):
-    """What pods have in common of which a policy says the same."""
+    """What pods have in common of which a policy states the same."""
 
     version: int
     task: str

@@ -33,12 +33,12 @@ NO_WAIT: Final = Wait()
 
 
 def unschedulable(group: api.PodGroup) -> tuple[api.Condition, ...]:
-    """Return the condition by which a PodGroup says why it waits, if it does."""
+    """Return the condition by which a PodGroup states why it waits, if it does."""
     return tuple(c for c in group.status.conditions if c.type == _UNSCHEDULABLE and c.status == "True")
 
 
 def wait_of(group: api.PodGroup | None) -> Wait:
-    """Return why a Job waits, as its PodGroup says it."""
+    """Return why a Job waits, as its PodGroup states it."""
     if group is None:
         return NO_WAIT
     found = next(iter(unschedulable(group)), None)
@@ -46,7 +46,7 @@ def wait_of(group: api.PodGroup | None) -> Wait:
 
 
 def about_wait(job: api.Job, wait: Wait) -> RecordEvent:
-    """Return the Event that says on a Job why it waits."""
+    """Return the Event that states on a Job why it waits."""
     meta = job.metadata
     kind, version = JOB.name, JOB.group_version
     return RecordEvent(
@@ -55,7 +55,7 @@ def about_wait(job: api.Job, wait: Wait) -> RecordEvent:
 
 
 def with_wait(history: Sequence[Mapping[str, Any]], wait: Wait, stamp: str) -> list[Mapping[str, Any]]:
-    """Return a Job's conditions with the one that says that it waits, or without; it is last, and stays as it was."""
+    """Return a Job's conditions with the one that states that it waits, or without; it is last, and stays as it was."""
     phases = [entry for entry in history if entry.get("status") != POD_GROUP_PENDING]
     if wait == NO_WAIT:
         return phases

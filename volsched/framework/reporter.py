@@ -175,7 +175,7 @@ def gang_message(job: JobInfo) -> str:
 
 
 def _would_fit(job: JobInfo, task: TaskInfo) -> bool:
-    """Whether a waiting task found a place when its gang was last tried, and nothing was said against it since."""
+    """Whether a waiting task found a place when its gang was last tried, and nothing was stated against it since."""
     return task.uid in job.fitting and task.refusal is not None and task.refusal.step is Step.GANG
 
 
@@ -185,7 +185,7 @@ def _counted(amounts: Iterable[tuple[str, int]]) -> str:
 
 
 def _origin(job: JobInfo, waiting: Sequence[TaskInfo]) -> str:
-    """Say why at all: a member's own reason, else what keeps the whole job."""
+    """Return why at all: a member's own reason, else what keeps the whole job."""
     own = next((t for t in waiting if t.refusal is not None and t.refusal.step is not Step.GANG), None)
     if own is not None and own.refusal is not None:
         return f". Origin reason is {own.name}: {own.refusal.message}"

@@ -117,7 +117,7 @@ class QueueOrder(Rule, frozen=True):
 
 
 class VictimQueueOrder(Rule, frozen=True):
-    """Say whose pods go first for a task of another queue, smaller keys first. No switch turns this off."""
+    """Return whose pods go first for a task of another queue, smaller keys first. No switch turns this off."""
 
     key: VictimQueueKeyFn
 
@@ -141,7 +141,7 @@ class JobValid(Rule, frozen=True):
 class JobEnqueueable(Rule, frozen=True):
     """Vote on admitting a job. Reserve nothing here: see ``JobEnqueued``.
 
-    A job that says no minimum of resources is voted on by those that want ``always`` to be asked.
+    A job that states no minimum of resources is voted on by those that want ``always`` to be asked.
     """
 
     switch: ClassVar[str] = "enableJobEnqueued"
@@ -162,7 +162,7 @@ class JobEnqueued(Rule, frozen=True):
 
 
 class JobReady(Rule, frozen=True):
-    """Say whether what was placed of a job may be committed.
+    """Return whether what was placed of a job may be committed.
 
     ``lacking``: how many tasks it needs more for that, at least. So many are placed in one go; without it one by one.
     """
@@ -185,7 +185,7 @@ class JobPipelined(Rule, frozen=True):
 
 
 class JobStarving(Rule, frozen=True):
-    """Say whether a job lacks room."""
+    """Return whether a job lacks room."""
 
     switch: ClassVar[str] = "enableJobStarving"
     is_tiered: ClassVar[bool] = True
@@ -213,7 +213,7 @@ class Allocatable(Rule, frozen=True):
     """Keep a queue within its quota: by a ``headroom``, or by a plain ``refusal`` of single tasks.
 
     Jobs that a headroom keeps waiting for the same are asked about together, and tasks within it are placed in one go;
-    what is refused plainly is tried one by one. ``applies_to`` says for which pods a plain refusal is. ``refused`` is
+    what is refused plainly is tried one by one. ``applies_to`` states for which pods a plain refusal is. ``refused`` is
     told when a task is refused.
     """
 
@@ -237,14 +237,14 @@ class Allocatable(Rule, frozen=True):
 
 
 class Preemptive(Rule, frozen=True):
-    """Say whether a queue may take room from others."""
+    """Return whether a queue may take room from others."""
 
     switch: ClassVar[str] = "enablePreemptive"
     fn: PreemptiveFn
 
 
 class Preemptable(Rule, frozen=True):
-    """Say whom a task may preempt."""
+    """Return whom a task may preempt."""
 
     switch: ClassVar[str] = "enablePreemptable"
     is_tiered: ClassVar[bool] = True
@@ -252,7 +252,7 @@ class Preemptable(Rule, frozen=True):
 
 
 class Reclaimable(Rule, frozen=True):
-    """Say from whom a task may reclaim."""
+    """Report from whom a task may reclaim."""
 
     switch: ClassVar[str] = "enableReclaimable"
     is_tiered: ClassVar[bool] = True
@@ -271,7 +271,7 @@ class Deserved(Rule, frozen=True):
 
 
 class DeviceLimits(Rule, frozen=True):
-    """Say how many devices a task may still be given."""
+    """Return how many devices a task may still be given."""
 
     fn: DeviceLimitsFn
 
@@ -280,7 +280,7 @@ class DeviceLimits(Rule, frozen=True):
 
 
 class PrePredicate(Rule, frozen=True):
-    """Refuse a task before any node is asked; ``applies_to`` says which pods it may refuse, any without it."""
+    """Refuse a task before any node is asked; ``applies_to`` states which pods it may refuse, any without it."""
 
     switch: ClassVar[str] = "enablePredicate"
     fn: PrePredicateFn
@@ -292,10 +292,10 @@ class PrePredicate(Rule, frozen=True):
 
 
 class NodeRule(Rule, frozen=True):
-    """A rule about a pod and a node. What its function reads its annotations say, see ``signature``.
+    """A rule about a pod and a node. What its function reads its annotations state, see ``signature``.
 
     ``vector`` answers for many nodes at once. ``applies_to`` leaves the rule out for whole templates. What depends on
-    more says by which ``key`` pods share answers, and by which ``version`` these have changed; for pods whose key is
+    more states by which ``key`` pods share answers, and by which ``version`` these have changed; for pods whose key is
     None a predicate must pass, and a score be 0. The second half of the fields is filled in when it is registered.
     """
 
@@ -397,8 +397,8 @@ class BestNode(Rule, frozen=True):
 class EventHandler(Rule, frozen=True):
     """Follow what statements do with tasks. No switch turns this off.
 
-    ``applies_to`` says whose placing it may refuse, or has to hear of one by one: any without it. ``promises`` has it
-    told of promised room alone. ``within_headroom`` says that it refuses nobody whom the headroom of the plugin lets
+    ``applies_to`` states whose placing it may refuse, or has to hear of one by one: any without it. ``promises`` has it
+    told of promised room alone. ``within_headroom`` states that it refuses nobody whom the headroom of the plugin lets
     in, and need not hear of them. ``first``: before all others, which read what it decides.
     """
 
@@ -420,7 +420,7 @@ class SessionClose(Rule, frozen=True):
 
 
 class Wake(Rule, frozen=True):
-    """Say when the plugin's answers change although nothing else does."""
+    """Return when the plugin's answers change although nothing else does."""
 
     fn: WakeFn
 
@@ -440,13 +440,13 @@ class Metric(Rule, frozen=True):
 
 
 class ShownAmounts(Rule, frozen=True):
-    """Say what queues hold in the plugin's own terms."""
+    """Return what queues hold in the plugin's own terms."""
 
     fn: QueueAmountsFn
 
 
 class ShownHoldings(Rule, frozen=True):
-    """Say in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
+    """Report in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
 
     holdings: QueueHoldings
 
@@ -458,7 +458,7 @@ class CountedOverTime(Rule, frozen=True):
 
 
 class ShownUsage(Rule, frozen=True):
-    """Say what all queues may hold and hold, for `volsched queue`."""
+    """Return what all queues may hold and hold, for `volsched queue`."""
 
     fn: QueueUsageFn
 
@@ -470,20 +470,20 @@ class ShownTable(Rule, frozen=True):
 
 
 class Holders(Rule, frozen=True):
-    """Say who holds what a job waits for that the plugin refused."""
+    """Return who holds what a job waits for that the plugin refused."""
 
     is_named: ClassVar[bool] = True
     fn: HoldersFn
 
 
 class Remedies(Rule, frozen=True):
-    """Say what could be changed, in the plugin's terms, so that a job starts; whoever asks tries it."""
+    """Return what could be changed, in the plugin's terms, so that a job starts; whoever asks tries it."""
 
     fn: RemediesFn
 
 
 def with_minimum(fn: JobVoteFn) -> JobVoteFn:
-    """Have a vote abstain about jobs that say no minimum of resources (Volcano's rule)."""
+    """Have a vote abstain about jobs that state no minimum of resources (Volcano's rule)."""
     return lambda job: ABSTAIN if job.min_resources is None else fn(job)
 
 

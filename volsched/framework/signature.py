@@ -55,7 +55,7 @@ _ABOUT_A_NODE: Final = 2
 
 
 class SignatureError(VolschedError):
-    """A callback was registered that cannot be asked: the message says what is wrong and the way out."""
+    """A callback was registered that cannot be asked: the message states what is wrong and the way out."""
 
 
 class Signature(NamedTuple):
@@ -71,7 +71,7 @@ UNTYPED: Final = Signature("task", "node", is_typed=False)
 
 
 def slower_without_types(plugin: str, fn: Callable[..., object]) -> str:
-    """Say what makes a callback faster that is asked for every pod."""
+    """Return what makes a callback faster that is asked for every pod."""
     return (
         f"plugin {plugin}: {name_of(fn)} is asked for every pod and node, as it may read all of both; annotate its "
         "parameters, for example (template: PodTemplate, node: NodeFacts), and equal pods and nodes share its answers"
@@ -98,7 +98,7 @@ def signature_of(plugin: str, fn: Callable[..., object]) -> Signature:
 
 
 def is_of_queue(plugin: str, key: Callable[..., object]) -> bool:
-    """Say whether a key is made of a template and a queue, and not of a task; raises SignatureError."""
+    """Return whether a key is made of a template and a queue, and not of a task; raises SignatureError."""
     parameters = _parameters(plugin, key)
     if len(parameters) == 1:
         return False

@@ -38,7 +38,7 @@ class Fault:
     """One thing that is wrong with one field of an object: an error refuses the object, a warning stops nobody.
 
     ``field`` is a path in the object, ``code`` one word for programs; ``message`` follows the field in a sentence and
-    says the way out.
+    states the way out.
     """
 
     field: str
@@ -64,7 +64,7 @@ def warning(field: str, code: str, message: str) -> Fault:
 class Surroundings:
     """The objects beside which one is judged: those of the same input, or those that are in the cluster.
 
-    Nothing can be said from the absence of an object: the input of ``volsched validate`` may be a single one.
+    Nothing can be stated from the absence of an object: the input of ``volsched validate`` may be a single one.
     """
 
     def __init__(self, objects: Iterable[api.ApiObject] = ()) -> None:

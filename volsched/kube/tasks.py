@@ -1,6 +1,6 @@
 """Tasks of an event loop that belong together.
 
-asyncio says what a dead task has raised when its garbage is collected, if ever, and nothing of one that has ended or
+asyncio states what a dead task has raised when its garbage is collected, if ever, and nothing of one that has ended or
 was cancelled too early. Whoever works in tasks begins them here.
 """
 
@@ -33,7 +33,7 @@ class Tasks:
         return len(self._running)
 
     def start(self, work: Coroutine[Any, Any, T], what: str, *, ends: bool = True) -> asyncio.Task[T]:
-        """Begin something; `what` it is stands in the log, and `ends` says whether it may end by itself."""
+        """Begin something; `what` it is stands in the log, and `ends` states whether it may end by itself."""
         task = asyncio.get_running_loop().create_task(work, name=what)
         self._running.add(task)
 

@@ -148,6 +148,6 @@ def group_of(task: TaskInfo) -> str:
 
 
 def _spec_of(job: JobInfo) -> tuple[object, ...]:
-    """What a PodGroup says that decides anything, its status aside."""
+    """What a PodGroup states that decides anything, its status aside."""
     needs = (job.min_available, job.min_roles, job.min_resources)
     return (*needs, job.queue, job.priority_class, job.topology, job.labels, job.annotations)

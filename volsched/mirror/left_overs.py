@@ -33,7 +33,7 @@ class LeftOvers:
             self.judge(job)
 
     def judge(self, job: JobInfo) -> None:
-        """Say whether a Volcano PodGroup is hollow: nobody is in it, and pods that name it are elsewhere."""
+        """Return whether a Volcano PodGroup is hollow: nobody is in it, and pods that name it are elsewhere."""
         if job.hollow or self._named:
             hollow = not job.tasks and job.key in self._named
             self._cluster.queue_ledger.set_hollow(job, hollow=hollow)

@@ -5,7 +5,7 @@ The scheduling thread owns the mirror and is its only writer. What the scheduler
 API server anything, and nothing here raises over an object's content: a field that cannot be read is a problem that is
 told, and an object that cannot be taken in is set aside (``quarantine``).
 
-How each kind is taken in stands in the module of that kind; this one says which change goes where.
+How each kind is taken in stands in the module of that kind; this one states which change goes where.
 """
 
 from __future__ import annotations

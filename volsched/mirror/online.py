@@ -1,6 +1,6 @@
 """What online pods take of the cluster and of queues, kept move by move; what is left of all that is taken is offline.
 
-Read by whoever asks for metrics: neither a session nor a scrape looks at pods. The parts add up to what is said of all
+Read by whoever asks for metrics: neither a session nor a scrape looks at pods. The parts add up to what is stated of
 pods: on nodes whoever takes room (``HOLDS_ROOM``), whatever scheduler placed it; in queues whoever stands allocated.
 """
 

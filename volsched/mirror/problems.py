@@ -15,7 +15,7 @@ MOST_PROBLEMS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A field of an object that could not be read; ``outcome`` says what that comes to."""
+    """A field of an object that could not be read; ``outcome`` states what that comes to."""
 
     kind: str
     namespace: str

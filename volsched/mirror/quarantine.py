@@ -69,13 +69,13 @@ _SAID: Final = {
 
 
 def unreadable(change: Unreadable) -> SetAside:
-    """Say that an object cannot be decoded."""
+    """Report that an object cannot be decoded."""
     whose = (change.kind, change.api_version, change.namespace, change.name, change.uid)
     return SetAside(*whose, DECODING, f"{change.field.removeprefix('$.')}: {change.message}", change.node)
 
 
 def stopped_by(change: Change, error: Exception) -> SetAside | None:
-    """Say that taking an object in failed; None for changes that are about no object."""
+    """Report that taking an object in failed; None for changes that are about no object."""
     match change:
         case Put(found):
             meta, kind = found.metadata, native.kind_of(found)

@@ -131,7 +131,7 @@ def task_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
 
 
 def task_priority_in(text: str) -> int | None:
-    """The number that an annotation of priority says, None when it says none: digits, 32 bits, as Go reads it."""
+    """The number that an annotation of priority says, None when it states none: digits, 32 bits, as Go reads it."""
     if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
         return None
     return int(text)
@@ -145,7 +145,7 @@ def is_preemptable(pod: api.Pod) -> bool:
 
 
 def truth_in(text: str) -> bool | None:
-    """The truth that a text says in one of the spellings that Go takes, None when it says none."""
+    """The truth that a text states in one of the spellings that Go takes, None when it states none."""
     if text in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     return False if text in ("0", "f", "F", "false", "FALSE", "False") else None

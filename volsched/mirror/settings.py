@@ -23,7 +23,7 @@ class MirrorSettings:
 
 @dataclass(slots=True)
 class Arrival:
-    """Order of arrival, for objects that say no time of creation."""
+    """Order of arrival, for objects that state no time of creation."""
 
     count: int = 0
 
@@ -33,5 +33,5 @@ class Arrival:
         return self.count
 
     def as_time(self) -> float:
-        """Return the next number as a time in seconds that is before any that an object says."""
+        """Return the next number as a time in seconds that is before any that an object states."""
         return self.next() * 1e-6

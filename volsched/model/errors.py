@@ -1,7 +1,7 @@
 """The project's own exceptions.
 
-A refusal of a pod is a value (`verdict.Verdict`); an exception says that an input is wrong or that a part of the world
-did not answer. Whoever catches a foreign error turns it into one of these, with the original as its cause.
+A refusal of a pod is a value (`verdict.Verdict`); an exception states that an input is wrong or that a part of the
+world did not answer. Whoever catches a foreign error turns it into one of these, with the original as its cause.
 """
 
 

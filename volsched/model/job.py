@@ -38,7 +38,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """What a PodGroup's status says, or should say."""
+    """What a PodGroup's status states, or should say."""
 
     phase: str
     running: int
@@ -52,10 +52,10 @@ class JobInfo:
 
     A job of a plain pod that is scheduled without any PodGroup object has ``implicit`` set.
     ``allocated`` is what its placed tasks hold, by resource.
-    ``barred`` says why its namespace may not use its queue, empty when it may: then nobody looks at it, it is never
+    ``barred`` states why its namespace may not use its queue, empty when it may: then nobody looks at it, it is never
     Inqueue, and counts for nothing but what it holds already.
     ``placements``: in how many domains a native group with a topology key was last tried.
-    ``fault`` says what is wrong with a native group, so that it is not placed.
+    ``fault`` states what is wrong with a native group, so that it is not placed.
     ``native``: the PodGroup where it is one of Kubernetes' own and is there. ``hollow``: a Volcano PodGroup
     that was made for pods of native groups, so it has none and counts for nothing.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and

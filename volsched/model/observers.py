@@ -22,7 +22,7 @@ class Observer:
     """
 
     def follows(self, template: PodTemplate) -> bool:
-        """Say whether moves of this template's tasks matter at all; asked once for each template."""
+        """Return whether moves of this template's tasks matter at all; asked once for each template."""
         return True
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:

@@ -132,7 +132,7 @@ class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteNativeStatus(msgspec.Struct, frozen=True, gc=False):
-    """Write the condition of a PodGroup of scheduling.k8s.io that says whether it was placed."""
+    """Write the condition of a PodGroup of scheduling.k8s.io that states whether it was placed."""
 
     uid: str
     namespace: str

@@ -1,4 +1,4 @@
-"""What is said, and remembered, of a reservation: the condition ``Reserved`` of a PodGroup.
+"""What is stated, and remembered, of a reservation: the condition ``Reserved`` of a PodGroup.
 
 A condition, as whoever may make PodGroups may annotate them, and would hold nodes for ever. Its message is for people,
 and whoever leads next reads from it who was promised what, and when.
@@ -34,7 +34,7 @@ _MESSAGE: Final = re.compile(
 
 
 class Promise(NamedTuple):
-    """What a job was promised: when that was said, its start (None: not known), both in seconds, and its nodes."""
+    """What a job was promised: when that was stated, its start (None: not known), both in seconds, and its nodes."""
 
     at: float
     start: float | None
@@ -47,14 +47,14 @@ def stamp(seconds: float) -> str:
 
 
 def condition_of(at: float, start: float | None, nodes: Sequence[str]) -> Condition:
-    """Return the condition that says a promise."""
+    """Return the condition that states a promise."""
     begins = "when they are free" if start is None else f"by {stamp(start)}"
     message = f"promised at {stamp(at)}: starts {begins} on nodes {', '.join(nodes)}"
     return Condition(RESERVED, "True", RESERVED, message)
 
 
 def promise_in(text: str) -> Promise | None:
-    """Read a promise from the message of a condition; None when it says none."""
+    """Read a promise from the message of a condition; None when it states none."""
     found = _MESSAGE.fullmatch(text)
     if found is None:
         return None
@@ -63,7 +63,7 @@ def promise_in(text: str) -> Promise | None:
 
 
 def promise_of(job: JobInfo) -> Promise | None:
-    """Return what a job's PodGroup says that it was promised."""
+    """Return what a job's PodGroup states that it was promised."""
     conditions = (c for c in job.conditions if c.type == RESERVED and c.status == "True")
     return next((promise for c in conditions if (promise := promise_in(c.message)) is not None), None)
 

@@ -37,7 +37,7 @@ class Requirement(msgspec.Struct, frozen=True, gc=False, order=True):
     bound: int = 0
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Say whether these labels meet the condition; NotIn and DoesNotExist are met by a label that is absent."""
+        """Return whether these labels meet the condition; NotIn and DoesNotExist are met by a label that is absent."""
         value = labels.get(self.key)
         operator = self.operator
         if operator == IN:
@@ -98,7 +98,7 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
         return not (self.equal or self.requirements or self.matches_nothing)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Say whether these labels meet all conditions."""
+        """Return whether these labels meet all conditions."""
         if self.matches_nothing:
             return False
         for key, value in self.equal:
@@ -170,7 +170,7 @@ class NodeTerm(msgspec.Struct, frozen=True, gc=False):
         return not (self.labels or self.names or self.not_names)
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Say whether the node of this name and with these labels meets all conditions."""
+        """Return whether the node of this name and with these labels meets all conditions."""
         if self.is_empty or name in self.not_names:
             return False
         if any(wanted != name for wanted in self.names):
@@ -211,7 +211,7 @@ class NodeSelector(msgspec.Struct, frozen=True, gc=False):
         return not self.labels and self.terms is None
 
     def matches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Say whether the node of this name and with these labels will do."""
+        """Return whether the node of this name and with these labels will do."""
         for key, value in self.labels:
             if labels.get(key) != value:
                 return False

@@ -13,9 +13,9 @@ from volsched.model import api
 class Storage:
     """Claims by ``namespace/name``, everything else by name.
 
-    ``version`` changes with every change of any of them; ``since`` says what changed. ``assumed`` holds the volume (or,
-    for a claim that a provisioner must serve, an empty name) that a task placed by us is about to take: claim key ->
-    (volume, node).
+    ``version`` changes with every change of any of them; ``since`` states what changed. ``assumed`` holds the volume
+    (or, for a claim that a provisioner must serve, an empty name) that a task placed by us is about to take: claim key
+    -> (volume, node).
     """
 
     claims: dict[str, api.PersistentVolumeClaim] = field(default_factory=dict)

@@ -115,8 +115,8 @@ class Shortfall(msgspec.Struct, frozen=True, gc=False):
 class Verdict(msgspec.Struct, frozen=True):
     """A refusal: who refused what at which step, in words and in numbers.
 
-    `resolvable` says whether evicting pods could change the answer; it is what upstream calls Unschedulable rather than
-    UnschedulableAndUnresolvable. `shown_as`: what the pod waits for when the step alone would tell something else.
+    `resolvable` states whether evicting pods could change the answer; it is what upstream calls Unschedulable rather
+    than UnschedulableAndUnresolvable. `shown_as`: what the pod waits for when the step alone would tell something else.
     `queue`: the queue whose limit it is, which may be above that of the pod; empty where it is no limit of a queue.
     """
 

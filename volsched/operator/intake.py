@@ -178,7 +178,7 @@ class Intake:
             self._changed(Key(COMMAND.name, key))
 
     def _set_aside(self, found: SetAside | None) -> None:
-        """Say once of an object that it is set aside."""
+        """Report once of an object that it is set aside."""
         if found is None:
             return
         self.quarantine.add(found)

@@ -76,7 +76,7 @@ class KopfThread(ABC):
         return self._ready.is_set()
 
     def liveness_problem(self, heard: float) -> str:
-        """Say why the process had better be started again; empty when kopf was well not long ago.
+        """Return why the process had better be started again; empty when kopf was well not long ago.
 
         `heard` is for how many seconds others have heard the API server: while that is away nobody is to blame.
         """

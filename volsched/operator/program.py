@@ -262,17 +262,17 @@ class Program(Process):
     # -- what is shown --------------------------------------------------------------------------------------------
 
     def _live_problem(self) -> str:
-        """Say why this process had better be started again: nothing is heard from kopf."""
+        """Return why this process had better be started again: nothing is heard from kopf."""
         heard = self._hearing.seconds
         problem = self._kopf.liveness_problem(heard)
         return problem or (self._admission.liveness_problem(heard) if self._admission is not None else "")
 
     def _ready_problem(self) -> str:
-        """Say what the controllers wait for before they work; empty when they can."""
+        """Return what the controllers wait for before they work; empty when they can."""
         return unlisted(self._needed) or ("" if self._kopf.is_ready else "not listed yet: queues")
 
     def _serving_problem(self) -> str:
-        """Say why no requests should come here: something is not listed, or reviews cannot be answered."""
+        """Return why no requests should come here: something is not listed, or reviews cannot be answered."""
         problem = self._ready_problem() or unlisted(self._informers) or unheard(self._informers)
         return problem or (self._admission.problem if self._admission is not None else "")
 

@@ -39,8 +39,8 @@ class Writer:
     async def write(self, write: Create | Patch | Delete) -> bytes | None:
         """Carry a write out and return the object as it is now, empty when there is nothing new to see.
 
-        None says that the object is not there any more. What is there already, or gone already, is as good as
-        written. Raises ApiError and FenceError; a 409 says that the object has changed since it was seen, an
+        None states that the object is not there any more. What is there already, or gone already, is as good as
+        written. Raises ApiError and FenceError; a 409 states that the object has changed since it was seen, an
         ElsewhereError that somebody else has what was to be made.
         """
         match write:

@@ -71,7 +71,7 @@ def _wait(group: Json, key: str) -> float | None:
 
 
 def _outcome(before: Json, after: Json) -> str:
-    """Say whether a group gains, loses or stays; who starts at all counts for more than how soon."""
+    """Return whether a group gains, loses or stays; who starts at all counts for more than how soon."""
     if before["started"] != after["started"]:
         return "gains" if after["started"] > before["started"] else "loses"
     old, new = before["bounded_slowdown"] or 1.0, after["bounded_slowdown"] or 1.0

@@ -1,6 +1,6 @@
-"""Jobs from objects: workloads that say how long they run, and what is over, or runs, in a snapshot of a cluster.
+"""Jobs from objects: workloads that state how long they run, and what is over, or runs, in a snapshot of a cluster.
 
-A workload (Volcano Job, batch Job, pod without controller) says its duration in an annotation. What a cluster did is
+A workload (Volcano Job, batch Job, pod without controller) states its duration in an annotation. What a cluster did is
 read from the pods that are still there, since a pod knows when it started and ended; of a Job whose pods are gone, from
 its status. What is taken as a job is taken out of the inventory, so that it is not there from the beginning as well.
 """
@@ -35,7 +35,7 @@ _OVER: Final = ("Completed", "Failed", "Terminated", "Aborted")
 
 
 def annotated_jobs(inventory: Inventory, scheduler: str) -> list[ReplayJob]:
-    """Take the workloads out of an inventory that say how long they run; InputError for what cannot be read."""
+    """Take the workloads out of an inventory that state how long they run; InputError for what cannot be read."""
     problems: list[InputProblem] = []
     found: list[ReplayJob] = []
     left: list[api.ApiObject] = []
@@ -158,7 +158,7 @@ class _Snapshot:
         )
 
     def _of_status(self, found: api.Job | api.BatchJob) -> ReplayJob | None:
-        """Return a Job by its status alone; None when it is not over, or does not say how long it ran."""
+        """Return a Job by its status alone; None when it is not over, or does not state how long it ran."""
         created = seconds(found.metadata.creation_timestamp)
         duration = _duration_of(found)
         if duration is None or created is None:
@@ -181,7 +181,7 @@ class _Snapshot:
 
 
 def _duration_of(found: api.Job | api.BatchJob) -> float | None:
-    """Return how long a Job ran that is over. A batch Job says when it was taken up, which is before its pods ran."""
+    """Return how long a Job ran that is over. A batch Job states when it was taken up, which is before its pods ran."""
     if isinstance(found, api.Job):
         is_over = found.status.state.phase in _OVER
         return seconds_of(found.status.running_duration or "") if is_over else None

@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 async def make_standing_queues(api: Api, fence: Fence, default_queue: str) -> None:
     """Make the root queue and the default queue where they are missing.
 
-    A webhook that is not up yet is waited for, and so is the right to make queues: that it is missing is said once.
+    A webhook that is not up yet is waited for, and so is the right to make queues: that it is missing is stated once.
     """
     backoff = Backoff(0.5, 30.0)
     lacks_right = False

@@ -107,5 +107,5 @@ def _with_consumers(claim: dra.ResourceClaim, consumers: tuple[dra.Consumer, ...
 
 
 def belongs_to(claim: dra.ResourceClaim, pod: api.Pod) -> bool:
-    """Say whether a claim was made for a pod and goes with it."""
+    """Return whether a claim was made for a pod and goes with it."""
     return controller_of(claim.metadata) == as_owner(pod)

@@ -73,7 +73,7 @@ class Objects(Protocol):
         """Let a pod that is over use no ResourceClaim any more."""
 
     def tell(self, event: RecordEvent) -> None:
-        """Record an Event; one that says the same again is not told twice."""
+        """Record an Event; one that states the same again is not told twice."""
 
 
 class Controllers:
@@ -318,7 +318,7 @@ def _without_uids(owners: Mapping[Owner, api.ApiObject]) -> dict[Owner, api.ApiO
 
 
 def _with_owner(found: T, owners: Collection[Owner], named: Mapping[Owner, api.ApiObject]) -> T:
-    """Return the object with the whole reference to its controller, where one of the two does not say the uid."""
+    """Return the object with the whole reference to its controller, where one of the two does not state the uid."""
     meta, owner = found.metadata, controller_of(found.metadata)
     known = named.get(owner._replace(uid="")) if owner is not None and owner not in owners else None
     if known is None or (owner is not None and owner.uid and says_uid(known)):
@@ -330,7 +330,7 @@ def _with_owner(found: T, owners: Collection[Owner], named: Mapping[Owner, api.A
 
 
 def _with_standing(pod: api.Pod) -> api.Pod:
-    """Give a pod the phase that it does not say: Running on a node, Pending without one."""
+    """Give a pod the phase that it does not state: Running on a node, Pending without one."""
     if pod.status.phase:
         return pod
     phase = "Running" if pod.spec.node_name else "Pending"
@@ -348,7 +348,7 @@ def _pinned(affinity: api.Affinity | None, node: api.Node) -> api.Affinity:
 
 
 def _daemon_runs_on(spec: api.PodSpec, node: api.Node) -> bool:
-    """Say whether the DaemonSet controller would make a pod for this node; for none when its terms make no sense."""
+    """Return whether the DaemonSet controller would make a pod for this node; for none when its terms make no sense."""
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
     try:
         selector = NodeSelector.parse(nodes.required if nodes is not None else None, spec.node_selector)

@@ -96,7 +96,7 @@ Judgement: TypeAlias = Fault | Why | None
 
 
 def judged(document: Document, *, plays_at_max: bool = False) -> Judgement:
-    """Say what becomes of a document, as far as its kind decides that."""
+    """Return what becomes of a document, as far as its kind decides that."""
     raw = document.raw
     version, kind = raw.get("apiVersion"), raw.get("kind")
     if not isinstance(kind, str) or not kind:

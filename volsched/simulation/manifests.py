@@ -1,4 +1,4 @@
-"""From files to objects: every manifest is read, and every fault in them is said with its file, document and field.
+"""From files to objects: every manifest is read, and every fault in them is stated with its file, document and field.
 
 A creation time that is absent stays absent: such objects count as older than all that have one, in the order of the
 input (the mirror numbers them as they arrive).
@@ -200,7 +200,7 @@ def unknown_subject(raw: Mapping[str, Any]) -> str:
 
 
 def completed(found: Object) -> Object:
-    """Give an object the namespace and the uid that it does not say, and a Node what the API server fills in."""
+    """Give an object the namespace and the uid that it does not state, and a Node what the API server fills in."""
     meta = found.metadata
     namespace = "" if type(found).__name__ in CLUSTER_SCOPED else meta.namespace or "default"
     uid = meta.uid or derived_uid(kind_of(found), namespace, meta.name)
@@ -219,7 +219,7 @@ def says_uid(found: api.ApiObject) -> bool:
 
 
 def derived_uid(kind: str, namespace: str, name: str) -> str:
-    """Return the uid of an object that says none: the same in every run."""
+    """Return the uid of an object that states none: the same in every run."""
     return str(uuid.uuid5(_UID_SPACE, f"{kind}/{namespace}/{name}"))
 
 

@@ -257,7 +257,7 @@ def _pending(simulation: Simulation) -> list[Json]:
 
 
 def waiting_verdict(simulation: Looked, of: TaskInfo | JobInfo) -> Verdict:
-    """Say why a pod of ours without a node waits, or a PodGroup without pods."""
+    """Return why a pod of ours without a node waits, or a PodGroup without pods."""
     if isinstance(of, TaskInfo):
         return reporter.refusal_of(of) or _unlooked(simulation, of)
     return of.refusal or _unadmitted(simulation, of) or _without_pods(of)
@@ -300,7 +300,7 @@ def _without_pods(job: JobInfo) -> Verdict:
 
 
 def _unlooked(simulation: Looked, task: TaskInfo) -> Verdict:
-    """Say of a pod that nobody has refused that nobody has looked at it either."""
+    """Report of a pod that nobody has refused that nobody has looked at it either."""
     unadmitted = _unadmitted(simulation, task.job) if task.job is not None else None
     if unadmitted is not None:
         return unadmitted

@@ -77,7 +77,7 @@ def replica_set_of(deployment: api.Deployment) -> api.ReplicaSet:
 
 
 def replicas_of(workload: api.ReplicaSet | api.StatefulSet) -> int:
-    """Return how many pods a workload wants; 1 when it does not say."""
+    """Return how many pods a workload wants; 1 when it does not state."""
     return 1 if workload.spec.replicas is None else workload.spec.replicas
 
 

@@ -76,7 +76,7 @@ _TOLD_FIRST: Final = (
 
 @dataclass(slots=True)
 class History:
-    """What happened, in order; an Event that says the same again is not told twice."""
+    """What happened, in order; an Event that states the same again is not told twice."""
 
     binds: list[tuple[int, Bind]] = field(default_factory=list)
     evictions: list[tuple[int, Evict]] = field(default_factory=list)

@@ -3,7 +3,7 @@
 The annotations of a callback say what it is shown, and the fast engine reuses answers on the strength of it. This one
 asks every callback about every node again, each time. It raises ``Misdeclared`` when an answer changed although nothing
 changed of what the callback is shown, as when it reads an account; when a vector twin and its scalar form differ; and
-when a plugin says that it has no opinion and has one. It also compares what the fast engine keeps with the sum of the
+when a plugin states that it has no opinion and has one. It also compares what the fast engine keeps with the sum of the
 fresh answers.
 """
 
@@ -32,7 +32,7 @@ Answer: TypeAlias = bool | float
 
 
 class Misdeclared(VolschedError):  # noqa: N818 - reads as the verdict that it is
-    """A callback does not keep what it promised: ``what`` says which promise."""
+    """A callback does not keep what it promised: ``what`` states which promise."""
 
     def __init__(self, plugin: str, callback: str, what: str) -> None:
         super().__init__(plugin, callback, what)
@@ -130,7 +130,7 @@ class CheckedEngine(FastEngine):
     # -- what is promised whatever the scope ----------------------------------------------------------------------
 
     def _check_silence(self, callback: Callback, task: TaskInfo, answers: Sequence[Answer]) -> None:
-        """A key of None says that there is nothing to say."""
+        """A key of None states that there is nothing to say."""
         if callback.scope == "domain" and callback.key is not None and callback.key(task) is None:
             nothing: Answer = True if isinstance(callback, Predicate) else 0.0
             for node, answer in zip(self.cluster.rows, answers, strict=False):

@@ -2,7 +2,7 @@
 
 The naive engine asks every callback about every node for every task, so what it decides is right. The fast engine keeps
 answers and shares them, on the strength of what the annotations and keys of callbacks say; the checked one is the fast
-one, and says which callback it is that does not keep to it.
+one, and states which callback it is that does not keep to it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def engine_contract(play: Callable[[MakeEngine], T]) -> T:
     """Let the same be decided with every engine, and return what was: bindings, steps, whatever ``play`` returns.
 
     ``play`` is given an engine and makes everything else again. Raises AssertionError when engines decide differently,
-    and ``Misdeclared`` when a callback reads more than its annotations say.
+    and ``Misdeclared`` when a callback reads more than its annotations state.
     """
     fast, expected, checked = (play(engine) for engine in ENGINES)
     for name, found in (("fast", fast), ("checked", checked)):
@@ -40,7 +40,7 @@ def engine_contract(play: Callable[[MakeEngine], T]) -> T:
 
 
 def _where(found: object, expected: object) -> str:
-    """Say where two outcomes differ first, as deep as they are sequences of equal length."""
+    """Return where two outcomes differ first, as deep as they are sequences of equal length."""
     if isinstance(found, (list, tuple)) and isinstance(expected, (list, tuple)) and len(found) == len(expected):
         for place, (mine, theirs) in enumerate(zip(found, expected, strict=True)):
             if mine != theirs:

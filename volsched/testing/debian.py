@@ -27,7 +27,7 @@ def unpacked(name: str, packages: Sequence[str], report: Report, *, with_librari
     """Return the folder that has what is in the packages, by the paths that they would be installed to.
 
     `with_libraries` adds the libraries that they depend on. The folder is named after `name` and the version of the
-    first package; the newest that was made before will do. Raises BuildError, which says what to do.
+    first package; the newest that was made before will do. Raises BuildError, which states what to do.
     """
     with locked(cache_root() / f".{name}.lock", report):
         made = sorted(cache_root().glob(f"{name}-[0-9]*-{go_arch()}"), key=lambda folder: folder.stat().st_mtime)

@@ -56,7 +56,7 @@ def print_progress(line: str) -> None:
 
 
 def find_programs(report: Report = print_progress) -> Programs:
-    """Return the programs; fetch Debian's package when they are nowhere. Raises BuildError, which says what to do."""
+    """Return the programs; fetch Debian's package when they are nowhere. Raises BuildError, which states what to do."""
     on_path = [shutil.which(program) for program in PROGRAMS]
     if all(on_path):
         return Programs(*(Path(path) for path in on_path if path))

@@ -1,6 +1,6 @@
 """Every account of the live cluster, counted again from scratch.
 
-Cluster, job, queue and node keep their figures as tasks move; this looks at the tasks alone and says what differs. A
+Cluster, job, queue and node keep their figures as tasks move; this looks at the tasks alone and states what differs. A
 test that has done anything to a cluster asks for ``faults`` and expects none.
 """
 
@@ -20,7 +20,7 @@ OF_A_SESSION = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
 def faults(cluster: Cluster) -> list[str]:
-    """Say which accounts differ from what the tasks add up to; empty when all is well. Holds inside sessions too."""
+    """Return which accounts differ from what the tasks add up to; empty when all is well. Holds inside sessions too."""
     return [
         *_rows(cluster),
         *_members(cluster),
@@ -50,7 +50,7 @@ def _devices(cluster: Cluster) -> Iterator[str]:
 
 
 def leftovers(cluster: Cluster) -> list[str]:
-    """Say which tasks still stand as only a session may leave them; empty between sessions."""
+    """Return which tasks still stand as only a session may leave them; empty between sessions."""
     return [f"{task!r} outside a session" for task in cluster.tasks.values() if task.status in OF_A_SESSION]
 
 

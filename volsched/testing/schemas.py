@@ -75,7 +75,7 @@ def _json(value: Any) -> str:
 class _Tree:
     """Types by name: for each field the name of its type, none for what has no fields.
 
-    A `[` before it says that there is a list of them, a `{` that there is a map to them.
+    A `[` before it states that there is a list of them, a `{` that there is a map to them.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Syft, which says what an image is made of (an SBOM): the one on PATH, else one that is built once into the cache.
+"""Syft, which states what an image is made of (an SBOM): the one on PATH, else one that is built once into the cache.
 
 python -m volsched.testing.syft scan docker-archive:FILE --output spdx-json=OUT
 """

@@ -30,7 +30,7 @@ _BY_GIB: Final = ("memory", "ephemeral-storage")
 
 
 class ChangeError(VolschedError):
-    """A change cannot be tried; the text says why."""
+    """A change cannot be tried; the text states why."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ CONFIG_MAP: Final = "ConfigMap/"
 class Follower:
     """Call ``run`` as a task; ``picture`` and ``after`` wait for what they return.
 
-    ``notice`` says what is wrong with the scheduler's configuration as it is written; empty while it holds.
+    ``notice`` states what is wrong with the scheduler's configuration as it is written; empty while it holds.
     """
 
     def __init__(self, server: Api, configured: Known) -> None:

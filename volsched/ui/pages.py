@@ -238,7 +238,7 @@ def points(moments: Sequence[Moment]) -> str:
 
 
 def course(moments: Sequence[Moment]) -> str:
-    """Say in words what a chart shows."""
+    """Report in words what a chart shows."""
     used = [m.used for m in moments]
     return f"{used[0]:g} {age(moments[0].at)} ago, {used[-1]:g} now; from {min(used):g} to {max(used):g}"
 

@@ -47,11 +47,11 @@ class Scope:
         return self.namespaces is None and self.queues is None and self.nodes
 
     def names(self, namespace: str) -> bool:
-        """Say whether objects of a namespace may be named."""
+        """Return whether objects of a namespace may be named."""
         return self.namespaces is None or namespace in self.namespaces
 
     def names_queue(self, queue: str) -> bool:
-        """Say whether a queue may be named."""
+        """Return whether a queue may be named."""
         return self.queues is None or queue in self.queues
 
 
@@ -70,7 +70,7 @@ class People:
         self._asking = asyncio.Semaphore(QUESTIONS_AT_ONCE)
 
     async def who(self, authorization: str) -> Person | Refusal:
-        """Say who sends this header, or why they may not look at the page."""
+        """Return who sends this header, or why they may not look at the page."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:

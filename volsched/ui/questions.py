@@ -35,7 +35,7 @@ _NOT_FOUND: Final = 4
 
 
 class QuestionError(Exception):
-    """There is no answer; the text says why."""
+    """There is no answer; the text states why."""
 
 
 class Questions:
@@ -57,7 +57,7 @@ class Questions:
         return msgspec.json.decode(said, type=Explanation) if said else None
 
     async def difference(self, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]) -> Difference:
-        """Say what other quotas and nodes would change (see ``changed``); raises ChangeError and QuestionError."""
+        """Return what other quotas and nodes would change (see ``changed``); raises ChangeError and QuestionError."""
         number, known = await self._follower.known()
         after = await asyncio.to_thread(changed, known, queue, amounts, nodes)
         key = (number, queue, *sorted(amounts.items()), *sorted(nodes.items()))

@@ -103,7 +103,7 @@ class Ui:
         return found
 
     async def _scope(self, request: web.Request, picture: Picture) -> Scope:
-        """Say what who asks may see by name. It is asked each time; answers are kept for a minute."""
+        """Return what who asks may see by name. It is asked each time; answers are kept for a minute."""
         person = await self._who(request)
         if person is None or self._people is None:
             return WHOLE

@@ -45,7 +45,7 @@ class Request:
 class World:
     """What a request is judged beside: the objects that there are, and the PodGroups in a queue that are not done.
 
-    ``unknown_field`` says how much a field weighs that no such object has.
+    ``unknown_field`` states how much a field weighs that no such object has.
     """
 
     beside: Surroundings
@@ -55,7 +55,7 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The answer: refused when there are `errors`, which say why; `warnings` are shown to the user either way."""
+    """The answer: refused when there are `errors`, which state why; `warnings` are shown to the user either way."""
 
     errors: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -75,7 +75,7 @@ ALLOWED: Final = Judgement()
 
 
 def judge(request: Request, world: World) -> Judgement:
-    """Say whether a request is let in; raises ConfigError when a validator that is installed cannot be loaded."""
+    """Return whether a request is let in; raises ConfigError when a validator that is installed cannot be loaded."""
     if request.operation == DELETE:
         return _judge_deletion(request.old, world)
     if request.new is None or _is_being_deleted(request.new):

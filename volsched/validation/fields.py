@@ -49,7 +49,7 @@ class Schemas(msgspec.Struct, frozen=True):
 
 @cache
 def schemas() -> Schemas:
-    """Return what the package's file says."""
+    """Return what the package's file states."""
     text = files("volsched.validation").joinpath("schemas.json").read_bytes()
     return msgspec.json.decode(text, type=Schemas)
 
@@ -57,7 +57,7 @@ def schemas() -> Schemas:
 def field_faults(raw: Mapping[str, Any], severity: Severity = "warning") -> Faults:
     """Yield a fault for each field of an object, as it was read, that its kind does not have; the first few.
 
-    Nothing is said of kinds whose fields are not known. Takes any value that JSON or YAML can hold.
+    Nothing is stated of kinds whose fields are not known. Takes any value that JSON or YAML can hold.
     """
     kind = f"{raw.get('apiVersion')} {raw.get('kind')}"
     unknown = _unknown(raw, schemas().kinds.get(kind, ""))

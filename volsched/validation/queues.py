@@ -36,7 +36,7 @@ def queue_faults(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
 
 
 def _at_most(field: str, amounts: Amounts, what: str, limits: Amounts) -> Faults:
-    """Yield a fault for each amount above its limit; where no limit is said there is none."""
+    """Yield a fault for each amount above its limit; where no limit is stated there is none."""
     for name, text in amounts.items():
         amount, limit = _parsed(name, text), _parsed(name, limits.get(name))
         if amount is not None and limit is not None and amount > limit:
@@ -70,7 +70,7 @@ def _place(queue: api.Queue, queues: Mapping[str, api.Queue]) -> Faults:
 
 
 def _is_below(name: str, top: str, queues: Mapping[str, api.Queue]) -> bool:
-    """Say whether one queue is below another."""
+    """Return whether one queue is below another."""
     seen: set[str] = set()
     while name in queues and name not in seen:
         seen.add(name)
@@ -102,7 +102,7 @@ def _promised(field: str, own: Amounts, promised: Sequence[Amounts]) -> Iterator
 
 
 def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults:
-    """Yield why work cannot be put into a queue; nothing is said of one that is not given when none is given."""
+    """Yield why work cannot be put into a queue; nothing is stated of one that is not given when none is given."""
     if name == ROOT:
         yield Fault(field, FORBIDDEN, "the root takes no work; use a queue below it")
         return

@@ -30,8 +30,8 @@ NO_KIND: Final = 0
 class Catalogue:
     """Which node offers which cards, and what that makes in all.
 
-    ``totals`` are milli-cards by name, without zeros. ``resources`` says which resource a card is; should nodes differ
-    in that, the first in order of names. ``version`` changes with ``resources``, ``stock`` with ``totals``.
+    ``totals`` are milli-cards by name, without zeros. ``resources`` states which resource a card is; should nodes
+    differ in that, the first in order of names. ``version`` changes with ``resources``, ``stock`` with ``totals``.
     """
 
     def __init__(self, cluster: Cluster) -> None:

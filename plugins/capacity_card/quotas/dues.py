@@ -38,7 +38,7 @@ def due_faults(queue: api.Queue, beside: Surroundings) -> Faults:
 
 
 def _at_most(texts: Texts, annotation: str, other: str) -> Faults:
-    """Yield amounts above what another annotation says; one that is not there says nothing."""
+    """Yield amounts above what another annotation states; one that is not there says nothing."""
     if not says(texts, other):
         return
     limits = _amounts(texts, other)

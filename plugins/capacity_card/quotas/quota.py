@@ -45,7 +45,7 @@ class CardQuota:
 
 
 def quota_of(annotations: Mapping[str, str]) -> CardQuota:
-    """Return what a queue says; one without a quota may hold 0 of every card."""
+    """Return what a queue states; one without a quota may hold 0 of every card."""
     (cards, deserved, guarantee), errors = zip(*(amounts_of(annotations, name) for name in OF_QUEUES), strict=True)
     wrong = tuple(error for found in errors for error in found)
     if not says(annotations, CARD_DESERVED, CARD_GUARANTEE):

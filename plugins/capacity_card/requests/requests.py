@@ -1,8 +1,8 @@
 """What pods and jobs want: the annotations ``volcano.sh/card.name`` of pods and ``volcano.sh/card.request`` of jobs.
 
 A pod names the card that it wants, or several that would do, the one it likes best first; how many it wants is what it
-asks of the card's resource, ``nvidia.com/gpu`` and the like, in its containers. A job may say in advance how many cards
-it wants in all, so that it is not admitted in vain.
+asks of the card's resource, ``nvidia.com/gpu`` and the like, in its containers. A job may state in advance how many
+cards it wants in all, so that it is not admitted in vain.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CardRequest:
 
 
 def job_request_of(annotations: Mapping[str, str]) -> JobRequest:
-    """Return what a job's PodGroup says that the job wants in all; lists of equal names are added up."""
+    """Return what a job's PodGroup states that the job wants in all; lists of equal names are added up."""
     found, errors = entries(REQUEST_PATH, annotations.get(CARD_REQUEST, ""))
     lists: dict[Names, int] = {}
     for written, amount in found:
@@ -77,7 +77,7 @@ def card_names_of(annotations: Mapping[str, str]) -> Names:
 def card_request_of(names: Names, request: Mapping[str, int], resources: Mapping[str, str]) -> CardRequest:
     """Return what a pod with these names and this request (thousandths) wants.
 
-    ``resources`` says for each card in the cluster which resource it is. Names that are not in the cluster are no
+    ``resources`` states for each card in the cluster which resource it is. Names that are not in the cluster are no
     candidates; FieldError when none is, when those that are differ in their resource, or when the pod does not ask for
     it.
     """

@@ -81,7 +81,7 @@ class DeviceRules(Observer):
         self._rounds = 0
 
     def open(self, session: Session) -> None:
-        """Begin a session: its plugins say how many devices a pod may be given.
+        """Begin a session: its plugins state how many devices a pod may be given.
 
         Nodes that were not judged in the one before, as that would have taken long, are asked again.
         """
@@ -176,7 +176,7 @@ class DeviceRules(Observer):
         return choose(claims, pools, devices.classes, devices.ledger, self._selectors, limits=limits)
 
     def _hopeless(self, key: Hashable) -> bool:
-        """Say whether claims like these were too hard on so many nodes that others are not tried for now."""
+        """Return whether claims like these were too hard on so many nodes that others are not tried for now."""
         if self._given_up_version != self._devices.claims_version:
             self._given_up_version = self._devices.claims_version
             self._given_up.clear()
@@ -286,7 +286,7 @@ class DeviceRules(Observer):
         task.bind_claims = ()
 
     def follows(self, template: PodTemplate) -> bool:
-        """Say whether pods of this template may have claims."""
+        """Return whether pods of this template may have claims."""
         return bool(template.has_resource_claims or template.container_amounts)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
@@ -345,7 +345,7 @@ def _wanted(needs: Needs, task: TaskInfo, node: NodeInfo) -> list[Claim]:
 
 
 def _is_ready_for(task: TaskInfo, claim: Claim) -> bool:
-    """Say whether a claim needs nothing any more before a pod is bound that uses it."""
+    """Return whether a claim needs nothing any more before a pod is bound that uses it."""
     return claim.readiness.is_reached and any(consumer.uid == user_of(task, claim) for consumer in claim.reserved_for)
 
 

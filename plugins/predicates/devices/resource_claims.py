@@ -26,8 +26,8 @@ NOWHERE = NodeSelector(terms=())
 class Needs:
     """What the claims of one pod need of a node.
 
-    ``fault`` refuses the pod whatever the node, and ``shown_as`` says what it waits for then. ``given`` are claims that
-    have their devices, with the nodes from which these can be used (None: all); ``open`` are those that are to be
+    ``fault`` refuses the pod whatever the node, and ``shown_as`` states what it waits for then. ``given`` are claims
+    that have their devices, with the nodes from which these can be used (None: all); ``open`` are those that are to be
     allocated, in the pod's order.
     """
 
@@ -109,7 +109,7 @@ def needs_of(task: TaskInfo, devices: Devices) -> Needs:
 
 
 def _shown_as(claim: Claim | str, devices: Devices) -> ConditionReason:
-    """Say what a claim that keeps its pod waiting lacks.
+    """Return what a claim that keeps its pod waiting lacks.
 
     A DeviceClass comes with the driver, and that with the nodes that have its devices: where it does not exist, such
     nodes are lacking. Kubernetes' own specs, which make a class while a pod waits for it, want Unschedulable, too.
@@ -127,7 +127,7 @@ def left_over(task: TaskInfo, devices: Devices) -> Claim | None:
 
 
 def _extended_fault(task: TaskInfo, needs: Needs, devices: Devices) -> str:
-    """Say why a pod's extended resources keep it waiting, and note what wants them; empty when they do not."""
+    """Return why a pod's extended resources keep it waiting, and note what wants them; empty when they do not."""
     known = left_over(task, devices)
     if known is not None:
         return f'waiting for resourceclaim "{known.name}" of an earlier attempt to be deleted'
@@ -151,7 +151,7 @@ def named_by(task: TaskInfo) -> list[str]:
 
 
 def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
-    """Yield each claim of a pod once; a text says why one is not there."""
+    """Yield each claim of a pod once; a text states why one is not there."""
     names, seen = dict(task.claim_names), set()
     for use in task.resource_claims:
         name: str | None = use.claim
@@ -174,7 +174,7 @@ def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
 
 
 def _fault(task: TaskInfo, claim: Claim, devices: Devices, job: str) -> str:
-    """Say why a claim keeps its pod waiting; empty when it does not."""
+    """Return why a claim keeps its pod waiting; empty when it does not."""
     name = claim.name
     if claim.deleting:
         return f'resourceclaim "{name}" is being deleted'

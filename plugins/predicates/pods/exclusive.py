@@ -26,7 +26,7 @@ class Thing(Protocol):
     """Something in the form in which a pod has it; hashable."""
 
     def conflicts_with(self, other: Self) -> bool:
-        """Say whether both cannot be on one node."""
+        """Return whether both cannot be on one node."""
         ...
 
 
@@ -55,7 +55,7 @@ class Exclusive(Observer, Generic[Key, Form]):
     # -- following the cluster ------------------------------------------------------------------------------------
 
     def follows(self, template: PodTemplate) -> bool:
-        """Say whether pods of this template have any such thing."""
+        """Return whether pods of this template have any such thing."""
         return any(True for _ in self.wanted(template))
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:

@@ -293,7 +293,7 @@ class VolumeBinding(Observer):
         task.bind_volumes = ()
 
     def follows(self, template: PodTemplate) -> bool:
-        """Say whether pods of this template have claims."""
+        """Return whether pods of this template have claims."""
         return bool(template.claims)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:

@@ -40,7 +40,7 @@ def is_bound(claim: api.PersistentVolumeClaim) -> bool:
 
 
 def is_delayed(claim: api.PersistentVolumeClaim, storage: Storage) -> bool:
-    """Say whether a claim that is not bound waits for a node to be chosen."""
+    """Return whether a claim that is not bound waits for a node to be chosen."""
     found = storage.classes.get(class_of(claim))
     return not claim.spec.volume_name and found is not None and found.volume_binding_mode == WAITS
 

@@ -28,7 +28,7 @@ class ClaimUses(Observer):
                 self._count(task, task.node, 1)
 
     def follows(self, template: PodTemplate) -> bool:
-        """Say whether pods of this template have claims."""
+        """Return whether pods of this template have claims."""
         return bool(template.claims)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:

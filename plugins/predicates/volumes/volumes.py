@@ -38,7 +38,7 @@ class Volume:
     labels: Mapping[str, str]
     affinity: NodeSelector | None
     only_label: tuple[str, tuple[str, ...]] | None
-    """The label, and its values, that say exactly which nodes reach it; None when it takes more, or less, to say."""
+    """The label, and its values, that state exactly which nodes reach it; None when it takes more, or less, to say."""
 
     @property
     def order(self) -> tuple[int, str]:
@@ -46,7 +46,7 @@ class Volume:
         return self.capacity, self.name
 
     def reaches(self, node: NodeInfo) -> bool:
-        """Say whether it can be used on a node."""
+        """Return whether it can be used on a node."""
         return self.affinity is None or self.affinity.matches(node.name, node.labels)
 
 
@@ -86,7 +86,7 @@ class UnboundClaim:
         return self.size, self.mode, self.attributes_class, self.access_modes, self.selector
 
     def accepts_named(self, volume: Volume) -> bool:
-        """Say whether a volume that names this claim will do."""
+        """Return whether a volume that names this claim will do."""
         return (
             volume.capacity >= self.size
             and volume.mode == self.mode
@@ -94,7 +94,7 @@ class UnboundClaim:
         )
 
     def accepts(self, volume: Volume) -> bool:
-        """Say whether a volume that any claim may have will do."""
+        """Return whether a volume that any claim may have will do."""
         return (
             self.accepts_named(volume)
             and self.access_modes <= volume.access_modes
@@ -343,7 +343,7 @@ class OpenVolumes:
         return [v for v in found if v.storage_class == unbound.storage_class and unbound.accepts_named(v)]
 
     def any_of(self, storage_class: str) -> bool:
-        """Say whether a class has any open volume."""
+        """Return whether a class has any open volume."""
         group = self._classes.get(storage_class)
         return group is not None and bool(group.volumes)
 

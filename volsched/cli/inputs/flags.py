@@ -112,7 +112,7 @@ strict_flag: Final = click.option("--strict", is_flag=True, help="An unknown fie
 
 
 def output_flag(people: str, text: str) -> Callable[[Command], Command]:
-    """Return the flag for the form of an answer; `people` is the form for them, `text` says what comes."""
+    """Return the flag for the form of an answer; `people` is the form for them, `text` states what comes."""
     return click.option(
         "-o",
         "--output",

@@ -1,8 +1,8 @@
 """Which configuration is in force: that of the manifests, of a flag, or of the scheduler that runs in the cluster.
 
-A scheduler says on the Lease that it leads by where its configuration is from, and the hash of the text
+A scheduler states on the Lease that it leads by where its configuration is from, and the hash of the text
 (`lead.leases`). Where none says so (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
-manifests of volsched and of Volcano bring. What is found is said, and so is what is not.
+manifests of volsched and of Volcano bring. What is found is stated, and so is what is not.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ config_flags: Final = together(
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """A configuration with its plugins. ``origin``: where it is from, empty for none; ``doubt``: what is to be said.
+    """A configuration with its plugins. ``origin``: where it is from, empty for none; ``doubt``: what is to be stated.
 
     ``names`` and ``default_queue`` are those of the scheduler that runs, empty when nothing is known of it.
     """
@@ -214,7 +214,7 @@ def _of_file(flags: Mapping[str, Any], lease: Any) -> _Found:
 
 
 def _well_known(flags: Mapping[str, Any]) -> _Found:
-    """Return the ConfigMap that our manifests or Volcano's bring, where no Lease says what is in force."""
+    """Return the ConfigMap that our manifests or Volcano's bring, where no Lease states what is in force."""
     for name in WELL_KNOWN:
         listed = sorted(_config_maps(flags, name), key=lambda found: (_rank(found), found.key))
         for found in listed:

@@ -61,12 +61,12 @@ class Progress:
         self._began = time.monotonic()
 
     def say(self, message: str) -> None:
-        """Say what was done."""
+        """Return what was done."""
         if sys.stderr.isatty() or time.monotonic() - self._began > _LONG:
             click.echo(f"{message} ({time.monotonic() - self._began:.1f} s)", err=True)
 
     def cycle(self, number: int, report: CycleReport) -> None:
-        """Say what a session did."""
+        """Return what a session did."""
         waiting = sum(report.waiting.pods.values())
         self.say(f"session {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
 

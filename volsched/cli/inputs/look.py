@@ -96,7 +96,7 @@ def look(inventory: Inventory | None, in_force: InForce, flags: Mapping[str, Any
 
 
 def keeps_tables(in_force: InForce) -> bool:
-    """Say whether any plugin in force keeps quotas of another kind than those of queues by resource or card."""
+    """Return whether any plugin in force keeps quotas of another kind than those of queues by resource or card."""
     return bool(_open(Mirror(), in_force, ()).tables)
 
 

@@ -35,13 +35,13 @@ class RefusedError(click.ClickException):
     exit_code = EXIT_CLUSTER
 
     def show(self, file: Any = None) -> None:
-        """Say it as everything else is said."""
+        """Report it as everything else is stated."""
         del file
         say(self.message)
 
 
 def source_flags(command: Command) -> Command:
-    """Add the flags that say where to read: -f for manifests, those of a connection for a cluster."""
+    """Add the flags that state where to read: -f for manifests, those of a connection for a cluster."""
     return files_flag(f"Read manifests in place of a cluster. {FILES_HELP}", required=False)(connection_flags(command))
 
 
@@ -65,7 +65,7 @@ def read_manifests(paths: Sequence[str], *, strict: bool = False, at_max: bool =
 
 
 def say_left_out(left_out: LeftOut) -> None:
-    """Say in one line what was left out of an input; it is a warning when pods are missing for it."""
+    """Report in one line what was left out of an input; it is a warning when pods are missing for it."""
     if left_out:
         say(str(left_out), "warning" if left_out.has_pods else "note")
 

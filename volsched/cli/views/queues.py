@@ -179,7 +179,7 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
 
 
 def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
-    """Yield the lines that say who may use a queue."""
+    """Yield the lines that state who may use a queue."""
     rules = [_says(level, rule, name) for level, rule in _rules(usage, name)]
     first, *more = rules or [f"every namespace (no annotation {ALLOWED_NAMESPACES})"]
     indent = " " * len("Used by: ")
@@ -266,7 +266,7 @@ def _text(amounts: Mapping[str, int], *, by_card: bool) -> str:
 
 
 def _pods(job: JobUse) -> str:
-    """Say how many pods are where, and how many wait."""
+    """Return how many pods are where, and how many wait."""
     nodes = list(dict.fromkeys(use.node for use in job.pods))
     more = [f"{len(nodes) - _MOST_NODES} more"] if len(nodes) > _MOST_NODES else []
     placed = [f"{len(job.pods)} on {', '.join([*nodes[:_MOST_NODES], *more])}"] if job.pods else []

@@ -36,7 +36,7 @@ class Flag:
     most: int = LARGEST_PORT
 
     def parse(self, text: str) -> Value:
-        """Return the value; a ValueError says what is wrong with it."""
+        """Return the value; a ValueError states what is wrong with it."""
         if isinstance(self.default, bool):
             if text not in _BOOLEANS:
                 raise ValueError(f"--{self.name} must be true or false, not {shortened(text)!r}")

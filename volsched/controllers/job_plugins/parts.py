@@ -150,7 +150,7 @@ def named_task(setting: Setting, flag: str) -> api.TaskSpec:
 
 
 def missing_tasks(job: api.Job, flags: Values, required: Iterable[str], others: Iterable[str] = ()) -> Iterable[str]:
-    """Say which tasks a Job lacks: those that `required` flags name, and those that `others` name when given."""
+    """Return which tasks a Job lacks: those that `required` flags name, and those that `others` name when given."""
     there = shortened(", ".join(task.name for task in job.spec.tasks), 200)
     for flag in (*required, *(flag for flag in others if flag in flags.given)):
         name = flags.text(flag)
@@ -186,7 +186,7 @@ def add_volume(spec: Json, containers: Iterable[Json], volume: Json, mount: Json
 
 
 def open_port(spec: Json, containers: Iterable[Json], name: str, port: int) -> None:
-    """Say that containers listen on a port, unless they say so themselves.
+    """Report that containers listen on a port, unless they say so themselves.
 
     On the host's network a port is the host's, which only one container of a pod may have.
     """
@@ -199,5 +199,5 @@ def open_port(spec: Json, containers: Iterable[Json], name: str, port: int) -> N
 
 
 def _opens(container: Json, port: int) -> bool:
-    """Whether a container says that it listens on a port."""
+    """Whether a container states that it listens on a port."""
     return any(opened.get("containerPort") == port for opened in container.get("ports") or ())

@@ -82,7 +82,7 @@ def _makes(setting: Setting) -> int:
 
 
 def _port(setting: Setting) -> int:
-    """Return where sshd listens: as said here, else as `mpi` is told."""
+    """Return where sshd listens: as stated here, else as `mpi` is told."""
     if _PORT not in setting.flags.given and "mpi" in setting.job.spec.plugins:
         return sshd_port(setting.job)
     return setting.flags.number(_PORT)

@@ -52,5 +52,5 @@ class CardParts:
         return tuple(wanted for source in self.sources.values() for wanted in source.wanted(template))
 
     def free(self, node: NodeInfo) -> tuple[int, ...]:
-        """Return the percent that is free of each card of a node, as the first plugin that knows it says."""
+        """Return the percent that is free of each card of a node, as the first plugin that knows it states."""
         return next(filter(None, (source.free(node) for source in self.sources.values())), ())

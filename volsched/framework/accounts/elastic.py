@@ -8,7 +8,7 @@ The rule, for each thing that is counted (a card, a DeviceClass, a dimension of 
     together   the rest of a gang that would break goes, too, and has to be allowed to
 
 In a hierarchy, the queues on the two ways up to where these meet are held to it: those on the way of the one who takes
-as far as they say what they deserve, those on the way of the one who gives in any case.
+as far as they state what they deserve, those on the way of the one who gives in any case.
 
 Whoever takes was below its due, and nobody comes to be below its due by giving. So with each eviction less is lacking
 in all: nobody is evicted in a ring, and evictions end.
@@ -40,7 +40,7 @@ class Stakes(Protocol[K]):
         """Return how much a queue, and in a hierarchy those below it, hold of one thing."""
 
     def due(self, queue: str, key: K) -> Number | None:
-        """Return how much of one thing a queue deserves; None when it does not say."""
+        """Return how much of one thing a queue deserves; None when it does not state."""
 
     def wanted(self, task: TaskInfo) -> Mapping[K, Number]:
         """Return how much a waiting task would take of each thing that counts; nothing: the rule is not for it."""
@@ -234,7 +234,7 @@ class _Taking(Generic[K]):
 
 
 def is_within(stakes: Stakes[K], queue: str, key: K, amount: Number) -> bool:
-    """Whether a queue says what it deserves of something, and with so much more of it holds no more than that."""
+    """Whether a queue states what it deserves of something, and with so much more of it holds no more than that."""
     due = stakes.due(queue, key)
     return due is not None and stakes.held(queue, key) + amount <= due
 

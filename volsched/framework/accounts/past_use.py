@@ -75,7 +75,7 @@ class _Account:
 
 
 class PastUse(Observer):
-    """Follows what queues hold. ``held`` says what a queue holds, ``levels`` in which queues a queue counts.
+    """Follows what queues hold. ``held`` states what a queue holds, ``levels`` in which queues a queue counts.
 
     Tell it of the time by ``settle`` when a session opens, before anything is tried, and when it has closed: what has
     changed in between counts from then on.
@@ -135,7 +135,7 @@ class PastUse(Observer):
         return dict.fromkeys(level for name in changed for level in self._levels(name))
 
     def _begin(self, queue: QueueInfo) -> _Account:
-        """Go on from what the queue's status says; what it holds now is taken to have been held since."""
+        """Go on from what the queue's status states; what it holds now is taken to have been held since."""
         past = queue.past
         account = _Account(self._now) if past is None else _Account(min(past.at, self._now), dict(past.used))
         account.held = dict(self._held(queue)) if past is not None else {}

@@ -1,10 +1,10 @@
-"""What `status.allocated` of Queues says: what the placed pods of a queue hold, and those of the queues below it.
+"""What `status.allocated` of Queues states: what the placed pods of a queue hold, and those of the queues below it.
 
 After Volcano's scheduler, which writes the same at the end of its sessions: the requests of pods that stand allocated
 (`model.status.IS_ALLOCATED`), whoever bound them, in resources and whole pods; and of the devices that their claims
 have, `deviceclass/<class>` (how many) and `<dimension>.deviceclass/<class>` (sums of capacity). A claim that several
-pods share counts once in a queue and once in each queue above it. `cpu` and `memory` are said even when they are zero.
-Plugins say beside that what pods hold in terms of their own, as cards by name (`QueueHoldings`).
+pods share counts once in a queue and once in each queue above it. `cpu` and `memory` are stated even when they are
+zero. Plugins say beside that what pods hold in terms of their own, as cards by name (`QueueHoldings`).
 
 Only queues that something changed in are looked at, and those above them.
 """
@@ -55,7 +55,7 @@ class QueueStatuses:
         self._past: dict[str, QueuePast] = {}
 
     def writes(self, beside: Sequence[QueueHoldings] = (), past: Sequence[PastUse] = ()) -> Iterator[WriteQueueStatus]:
-        """Yield what queues have to say that they did not say when this was last asked, by name.
+        """Yield what queues have to state that they did not say when this was last asked, by name.
 
         A queue that nobody has made an object of says nothing. ``beside`` is what plugins count in their own terms,
         ``past`` what they count over time.

@@ -18,7 +18,7 @@ class QueueTree:
         self._below: Mapping[str, tuple[str, ...]] = {}
 
     def is_parent(self, name: str) -> bool:
-        """Whether any queue says that it is below this one."""
+        """Whether any queue states that it is below this one."""
         self._catch_up()
         return name in self._named
 

@@ -216,7 +216,7 @@ def jobs_by_queue(cluster: Cluster) -> dict[str, list[JobInfo]]:
 
 
 def unlimited_usage(cluster: Cluster) -> Usage:
-    """Return what queues hold and have reserved where no plugin says what they may hold."""
+    """Return what queues hold and have reserved where no plugin states what they may hold."""
     demands = QueueDemands(cluster).queues()
 
     def dimensions(queue: QueueInfo) -> dict[str, Dimension]:

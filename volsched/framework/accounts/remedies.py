@@ -1,6 +1,6 @@
 """What could be changed so that a job starts, in the terms of the plugin that keeps it waiting.
 
-A plugin registers the rule ``Remedies`` and says which objects could say something else. Whoever looks for what would
+A plugin registers the rule ``Remedies`` and states which objects could say something else. Whoever looks for what would
 help tries it: sessions are run with the changed objects, and the smallest change with which the job starts is shown.
 """
 

@@ -18,13 +18,13 @@ from volsched.model.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, NodeSel
 
 
 def selects(selector: NodeSelector, node: NodeInfo | NodeFacts) -> bool:
-    """Say whether a node will do; its name is only read where the selector asks for names."""
+    """Return whether a node will do; its name is only read where the selector asks for names."""
     names = any(term.names or term.not_names for term in selector.terms or ())
     return selector.matches(node.name if names else "", node.labels)
 
 
 def term_selects(term: NodeTerm, node: NodeInfo | NodeFacts) -> bool:
-    """Say whether a node meets a term, as ``selects``."""
+    """Return whether a node meets a term, as ``selects``."""
     return term.matches(node.name if term.names or term.not_names else "", node.labels)
 
 

@@ -1,4 +1,4 @@
-"""What callbacks are shown of pods and nodes: no more than they say that they read, and what they read is noted.
+"""What callbacks are shown of pods and nodes: no more than they state that they read, and what they read is noted.
 
 So an answer is given again to every pod and node that agree in what was read; see ``signature``.
 """
@@ -85,7 +85,7 @@ class _Recorded(Mapping[str, str]):
 class NodeFacts:
     """A node's own properties: labels, annotations, taints, images, features, and what it offers.
 
-    It notes what was read, so that the answer can be given to every node that says the same.
+    It notes what was read, so that the answer can be given to every node that states the same.
     """
 
     __slots__ = ("_annotations", "_labels", "_node", "reads")

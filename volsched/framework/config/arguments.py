@@ -69,13 +69,13 @@ class Argument:
         return self.key.endswith("*")
 
     def covers(self, key: str) -> bool:
-        """Whether this says what ``key`` means."""
+        """Whether this states what ``key`` means."""
         if self.is_family:
             return key.startswith(self.key[:-1]) and len(key) >= len(self.key)
         return key == self.key
 
     def parse(self, value: object) -> Any:
-        """Return the value in this argument's type; a ValueError says what is wrong with it."""
+        """Return the value in this argument's type; a ValueError states what is wrong with it."""
         parsed = None if self.bare and isinstance(value, str) else _PARSERS[self.type](value)
         if parsed is None:
             raise ValueError(f"must be {_WANTED[self.type]}, not {describe(value)}")

@@ -2,7 +2,7 @@
 
 What an entry leads to is a class or a function that makes the plugin or action. The schema of what it can be told is
 its own ``ARGUMENTS``, or that of its module. Where there is one, it is called with the checked and complete arguments,
-else with nothing. A ``check_arguments`` beside it says what is wrong with values that are right one by one.
+else with nothing. A ``check_arguments`` beside it states what is wrong with values that are right one by one.
 """
 
 from __future__ import annotations

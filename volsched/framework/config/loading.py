@@ -1,6 +1,6 @@
 """From the text of a configuration to values, strictly: what is not understood is a problem with its key and its line.
 
-A scheduler that goes on with half of what its administrator wrote is worse than one that says what it does not
+A scheduler that goes on with half of what its administrator wrote is worse than one that states what it does not
 understand, so every problem is collected and any one of them refuses the whole. The shape is Volcano's:
 
     actions: "enqueue, allocate, backfill"
@@ -14,8 +14,8 @@ understand, so every problem is collected and any one of them refuses the whole.
     - name: allocate
       arguments: {}
 
-``metrics``, where Volcano says from which system its usage plugin reads, is taken in its right form (a mapping to plain
-values) and has no effect here; a warning says so.
+``metrics``, where Volcano states from which system its usage plugin reads, is taken in its right form (a mapping to
+plain values) and has no effect here; a warning says so.
 
 Which plugins and actions there are, and what they can be told, comes from a ``Catalogue``: the framework knows none.
 
@@ -179,7 +179,7 @@ def find_in_data(data: Mapping[str, str]) -> str | None:
 
 
 def looks_like_configuration(text: str) -> bool:
-    """Say whether a text is a mapping with ``actions`` or ``tiers`` at the top, whatever else may be wrong."""
+    """Return whether a text is a mapping with ``actions`` or ``tiers`` at the top, whatever else may be wrong."""
     if len(text) > LONGEST_TEXT or ("actions" not in text and "tiers" not in text):
         return False
     try:
@@ -190,7 +190,7 @@ def looks_like_configuration(text: str) -> bool:
 
 
 def is_bare_configuration(text: str, *, among_others: bool = False) -> bool:
-    """Say whether a text is one mapping that is no Kubernetes object, and so can only be a configuration.
+    """Return whether a text is one mapping that is no Kubernetes object, and so can only be a configuration.
 
     A file that was found ``among_others`` may be anything, so it has to have actions or tiers.
     """

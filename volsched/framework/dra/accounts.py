@@ -102,7 +102,7 @@ class DeviceAccounts(Observer):
         return claims_of(task, self._cluster.devices)
 
     def concerns(self, task: TaskInfo) -> bool:
-        """Say whether a pod has claims, or asks for extended resources that a DeviceClass stands for."""
+        """Return whether a pod has claims, or asks for extended resources that a DeviceClass stands for."""
         return bool(task.template.has_resource_claims or from_devices(task.template, self._cluster.devices))
 
     def charge(self, key: str) -> Amounts:
@@ -134,7 +134,7 @@ class DeviceAccounts(Observer):
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def follows(self, template: PodTemplate) -> bool:
-        """Say whether pods of this template may have claims."""
+        """Return whether pods of this template may have claims."""
         return bool(template.has_resource_claims or template.container_amounts)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
@@ -210,7 +210,7 @@ class DeviceAccounts(Observer):
             self._charge_pod(task)
 
     def _is_known(self, key: str) -> bool:
-        """Say whether there is anything that tells what a claim counts for."""
+        """Return whether there is anything that tells what a claim counts for."""
         return key in self._cluster.devices.claims or key in self._cluster.devices.in_flight
 
     def _recharge(self, key: str) -> None:

@@ -30,7 +30,7 @@ def consumed(device: Device, wanted: Iterable[tuple[str, Fraction]]) -> dict[str
 
 
 def fits(device: Device, taken: Mapping[str, Fraction], *used: Mapping[str, Fraction]) -> bool:
-    """Say whether a device has that much left beside what is used of it."""
+    """Return whether a device has that much left beside what is used of it."""
     return all(
         amount + sum((by.get(name, Fraction(0)) for by in used), Fraction(0)) <= device.capacity[name].value
         for name, amount in taken.items()

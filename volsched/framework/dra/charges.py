@@ -53,7 +53,7 @@ def _asked(ask: Ask) -> Amounts:
 
 
 def _first(requests: Iterable[Request], name: str) -> Ask | None:
-    """Return the alternative of a request whose results do not say which it was."""
+    """Return the alternative of a request whose results do not state which it was."""
     return next((r.alternatives[0] for r in requests if r.name == name), None)
 
 

@@ -22,7 +22,7 @@ class Constraint:
         self._values: list[Hashable] = []
 
     def concerns(self, request: Request, full_name: str) -> bool:
-        """Say whether it is about devices of this request, or of this alternative of it."""
+        """Return whether it is about devices of this request, or of this alternative of it."""
         return not self._requests or request.name in self._requests or full_name in self._requests
 
     def add(self, device: Device) -> bool:
@@ -39,7 +39,7 @@ class Constraint:
 
 
 def is_list(device: Device, attribute: str) -> bool:
-    """Say whether an attribute of a device is a list, for which constraints have no meaning here."""
+    """Return whether an attribute of a device is a list, for which constraints have no meaning here."""
     return isinstance(_raw(device, attribute), tuple)
 
 

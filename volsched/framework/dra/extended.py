@@ -1,10 +1,10 @@
 """Extended resources that a DeviceClass stands for: the ResourceClaim that is made for a pod to have them from devices.
 
-A pod asks for ``example.com/gpu: 2``, and a DeviceClass says that its devices are that (``spec.extendedResourceName``,
-or the implicit name of every class). A node that offers some of the resource itself serves it as ever; one that offers
-none serves it from its devices, by a claim that the scheduler makes for the pod alone. Containers that go on running
-have a request each; an init container that is over before others start uses the devices of those first, and of all such
-containers only the largest rest is asked for.
+A pod asks for ``example.com/gpu: 2``, and a DeviceClass states that its devices are that
+(``spec.extendedResourceName``, or the implicit name of every class). A node that offers some of the resource itself
+serves it as ever; one that offers none serves it from its devices, by a claim that the scheduler makes for the pod
+alone. Containers that go on running have a request each; an init container that is over before others start uses the
+devices of those first, and of all such containers only the largest rest is asked for.
 
 Source: KEP 5004 and kube-scheduler's dynamicresources of Kubernetes 1.36. The number at the end of a request's name
 counts the container's extended resources (upstream: all that it requests), as nothing reads it.

@@ -1,6 +1,6 @@
 """The pools of devices that a node may use: only the highest generation counts, and only when it is whole.
 
-A pool is *incomplete* while it has fewer or more slices than they say, and *invalid* when its slices contradict
+A pool is *incomplete* while it has fewer or more slices than they state, and *invalid* when its slices contradict
 themselves or say something that is not understood. No device is taken from either; whoever asks for all devices has
 to wait, as nobody can tell what all would be.
 """
@@ -113,7 +113,7 @@ def _counter_sets(slices: Iterable[Slice]) -> dict[str, Mapping[str, Fraction]]:
 
 
 def _fault(slices: list[Slice], near: list[Slice]) -> str:
-    """Say what is wrong with a pool. Names of devices are only compared among the slices that the node needs."""
+    """Return what is wrong with a pool. Names of devices are only compared among the slices that the node needs."""
     for part in slices:
         if part.fault:
             return part.fault

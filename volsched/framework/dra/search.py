@@ -7,7 +7,7 @@ order of pools, slices by name, and devices as they are listed.
 
 Three things can come out: an allocation for each claim; that this node cannot serve them (`Unfit`); or that they
 cannot be served on any node, because something of them cannot be understood or evaluated (`Impossible`). Claims that
-ask for the same share what is said of them, so these messages name requests, not claims.
+ask for the same share what is stated of them, so these messages name requests, not claims.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Unfit:
 
 @dataclass(frozen=True, slots=True)
 class Impossible:
-    """No node can serve the claims as they are; says what is wrong, and with which object."""
+    """No node can serve the claims as they are; states what is wrong, and with which object."""
 
     message: str
 
@@ -168,7 +168,7 @@ class _Search:
         self.open: list[_Open] = []
 
     def unfit(self) -> Unfit:
-        """Say that there are not enough devices, and which taints have a part in that."""
+        """Report that there are not enough devices, and which taints have a part in that."""
         named = ", ".join(sorted(self._taints)[:MOST_TAINTS_NAMED])
         return Unfit(f"{NO_DEVICES}, leaving out devices with untolerated taint {named}" if named else NO_DEVICES)
 
@@ -296,7 +296,7 @@ class _Search:
     # -- one device ---------------------------------------------------------------------------------------------------
 
     def _is_meant(self, option: _Option, device: Device) -> bool:
-        """Say whether the selectors of class and request mean a device; raises _StopError when they cannot tell."""
+        """Return whether the selectors of class and request mean a device; raises _StopError when they cannot tell."""
         for whose, expression in option.selectors:
             try:
                 answer = self._selectors.select(expression, device)
@@ -309,7 +309,7 @@ class _Search:
         return True
 
     def _in_use(self, index: int, option: _Option, device: Device) -> bool:
-        """Say whether a device is taken; administrators share with everybody, but have it once in a claim."""
+        """Return whether a device is taken; administrators share with everybody, but have it once in a claim."""
         mine = self._mine.get(device.id)
         if option.ask.admin:
             return mine is not None and index in mine
@@ -367,7 +367,7 @@ class _Search:
                 constraint.remove()
 
     def _is_allowed(self, option: _Option, taken: Mapping[str, Fraction], device: Device) -> bool:
-        """Say whether one device more of its class, and what is taken of it, is within the limits."""
+        """Return whether one device more of its class, and what is taken of it, is within the limits."""
         amounts = self._limited(option, taken if device.shareable else None)
         return all(self._allowance[key] >= amount for key, amount in amounts)
 
@@ -431,7 +431,7 @@ class _Search:
 
 
 def no_class(name: str) -> str:
-    """Say that a class is missing, in kube-scheduler's words."""
+    """Report that a class is missing, in kube-scheduler's words."""
     return f"device class {name} does not exist"
 
 
@@ -446,7 +446,7 @@ def _untolerated(device: Device, tolerations: Iterable[DeviceToleration]) -> Dev
 
 
 def tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Say whether a toleration puts up with a taint: no effect means any, and so does no key with Exists."""
+    """Return whether a toleration puts up with a taint: no effect means any, and so does no key with Exists."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:

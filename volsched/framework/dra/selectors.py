@@ -64,7 +64,7 @@ class Selector:
     fault: str = ""
 
     def select(self, device: Device) -> bool | str:
-        """Work out whether a device is meant; a text says why that cannot be told."""
+        """Work out whether a device is meant; a text states why that cannot be told."""
         if self.fault:
             return f"CEL compile error: {self.fault}"
         try:
@@ -102,7 +102,7 @@ class Selectors:
         self._clock, self._sharing, self._spent = clock, max(1, len(self._spent)), {}
 
     def ask_for(self, namespace: str) -> None:
-        """Say whose pods are looked at from now on: its share of the time is used."""
+        """Return whose pods are looked at from now on: its share of the time is used."""
         self._namespace = namespace
 
     @property
@@ -121,7 +121,7 @@ class Selectors:
         return self._known.recall(expression) or self._known.keep(expression, compiled(expression))
 
     def select(self, expression: str, device: Device) -> bool | str:
-        """Say whether a device is meant; a text says why that cannot be told. Raises OverBudgetError."""
+        """Return whether a device is meant; a text states why that cannot be told. Raises OverBudgetError."""
         known = device.verdicts.get(expression)
         if known is None:
             if len(device.verdicts) >= _KEPT_BY_DEVICE:

@@ -28,7 +28,7 @@ class Selection(NamedTuple):
     live: bool = False
 
     def matches(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
-        """Say whether a pod is meant."""
+        """Return whether a pod is meant."""
         return all(term.matches(namespace, labels, namespace_labels) for term in self.terms)
 
 
@@ -120,7 +120,7 @@ class Eligible:
         self.domains: dict[str, dict[str, int]] = {key: {} for key in keys}
 
     def admits(self, facts: NodeSpec) -> bool:
-        """Say whether a node counts."""
+        """Return whether a node counts."""
         labels = facts.labels
         if any(key not in labels for key in self._keys):
             return False

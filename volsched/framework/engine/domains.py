@@ -9,7 +9,7 @@ Words: a *selection* is a kind of pods (a label selector in some namespaces); it
 them by domain. A *placed term* is the reverse: a term of pods that are placed, by which they keep others away or
 draw them near.
 
-``stamp`` says when answers about nodes other than the one that a task moved to or from may have changed: it does not
+``stamp`` states when answers about nodes other than the one that a task moved to or from may have changed: it does not
 change for a domain of a single node, because that node's row is asked again anyway.
 
 ``Domains`` is one large class: all its tables follow the same move, and are right only together.

@@ -26,7 +26,7 @@ _BYTES: Final = 32 << 20
 _FEWEST: Final = 32
 """So many vectors are kept however large they are."""
 _MOST: Final = 4_096
-"""So many are kept however small they are: each has a key that says all that a template says."""
+"""So many are kept however small they are: each has a key that states all that a template states."""
 
 
 class StaticAnswers:

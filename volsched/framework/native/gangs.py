@@ -1,4 +1,4 @@
-"""When a gang of Kubernetes' own is tried at all, and what is said when it is not.
+"""When a gang of Kubernetes' own is tried at all, and what is stated when it is not.
 
 Members that have succeeded count towards the minimum, so that a lost pod of a Job can come back when its
 fellows are done (kube-scheduler waits for ever). Members that are leaving do not: a gang that starts on them starts
@@ -100,7 +100,7 @@ def _scattered(job: JobInfo, group: NativeGroup) -> Verdict | None:
 
 
 def without_group(job: JobInfo, *, served: bool) -> Verdict:
-    """Say of pods that nobody has made the group that they name, or that nobody could."""
+    """Report of pods that nobody has made the group that they name, or that nobody could."""
     message = f'PodGroup "{job.label}" of scheduling.k8s.io, which the pod is in, does not exist'
     if not served:
         message += ": the API server has no such kind, or none in a version that is understood"
@@ -108,7 +108,7 @@ def without_group(job: JobInfo, *, served: bool) -> Verdict:
 
 
 def waits_for_members(job: JobInfo) -> Verdict | None:
-    """Say of a group with pods of ours that it lacks members."""
+    """Report of a group with pods of ours that it lacks members."""
     verdict = invalidity(job)
     is_ours = any(task.ours for task in job.waiting.values())
     return verdict if is_ours and is_incomplete(verdict) else None

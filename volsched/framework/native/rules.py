@@ -24,7 +24,7 @@ def _is_ready(job: JobInfo) -> bool:
 
 
 def _lacking(job: JobInfo) -> int | None:
-    """Members that the job lacks; of other jobs others say that."""
+    """Members that the job lacks; of other jobs others state that."""
     if job.native is None:
         return None
     return job.min_available - job.ready_count - job.pending_best_effort

@@ -89,7 +89,7 @@ def _not_feasible(job: JobInfo, refused: list[TaskInfo]) -> str:
 def victim_words(preemptor: TaskInfo | None, reason: str) -> tuple[str, str]:
     """What the Event and the condition of a victim say: of a native group that needs the room, kube-scheduler's words.
 
-    ``reason`` is what is said of all others, and ends the Event.
+    ``reason`` is what is stated of all others, and ends the Event.
     """
     group = preemptor.job.native if preemptor is not None and preemptor.job is not None else None
     if preemptor is None or group is None:

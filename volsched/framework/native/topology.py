@@ -7,22 +7,24 @@ value after the other and pins the group to the best (``actions.domains``); unti
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from volsched.framework.columns.views import NodeFacts
 from volsched.framework.native.gangs import NAME
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate
-from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Scope, Step, Verdict
 
+if TYPE_CHECKING:
+    from volsched.framework.session import Session
+
 ACCOUNT: Final = "native.topology"
 _ANY: Final = ""
-"""In the place of a label's value: a node needs to have the label, whatever it says."""
+"""In the place of a label's value: a node needs to have the label, whatever it states."""
 
 
 class Topology:

@@ -76,7 +76,7 @@ def is_kept_out(job: JobInfo) -> bool:
 
 
 def note_refusal(job: JobInfo) -> None:
-    """Say on a PodGroup why it waits as a whole, where no plugin has words for that: gangs are judged by their pods.
+    """Report on a PodGroup why it waits as a whole, where no plugin has words for that: gangs are judged by their pods.
 
     Volcano's controllers, and ours, repeat the condition on the Volcano Job, which has no pods before it is admitted.
     """

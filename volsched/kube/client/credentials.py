@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 class Source:
     """Which configuration to read; all empty means: in-cluster if we are in one, else the user's kubeconfig.
 
-    `master` replaces the address of the API server, whatever the configuration says.
+    `master` replaces the address of the API server, whatever the configuration states.
     """
 
     kubeconfig: str = ""
@@ -85,7 +85,7 @@ class Tls:
 
 
 def is_there(source: Source) -> bool:
-    """Say whether there is any configuration to read, without reading it, which takes half a second."""
+    """Return whether there is any configuration to read, without reading it, which takes half a second."""
     files = _kubeconfig_path(source).split(os.pathsep)
     return bool(source.master) or _is_in_cluster(source) or any(Path(file).expanduser().exists() for file in files)
 

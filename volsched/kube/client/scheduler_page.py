@@ -45,7 +45,7 @@ async def _explanation(source: Source, scheduler: str, asked: Mapping[str, str])
 
 
 def _is_here(url: URL) -> bool:
-    """Say whether an address is this machine's: a forwarded port, whose certificate is signed by nobody."""
+    """Return whether an address is this machine's: a forwarded port, whose certificate is signed by nobody."""
     try:
         return url.host == "localhost" or ipaddress.ip_address(url.host or "").is_loopback
     except ValueError:

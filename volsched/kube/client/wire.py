@@ -38,7 +38,7 @@ Admit: TypeAlias = Callable[[float], float]
 
 
 class WireError(Exception):
-    """A request failed below HTTP. `sent` says whether the server may have got it, `late` whether time ran out."""
+    """A request failed below HTTP. `sent` states whether the server may have got it, `late` whether time ran out."""
 
     def __init__(self, message: str, *, sent: bool, late: bool = False) -> None:
         super().__init__(message)

@@ -77,8 +77,8 @@ class Predecessor:
 class Elector:
     """One candidate. `acquire` returns once it leads, `keep` once it leads no more, `release` gives the lease back.
 
-    `stuck` says why the program that it leads for is not to lead any more, empty while it is well. `says` returns what
-    the Lease is to say beside that: labels and annotations, written with each renewal.
+    `stuck` states why the program that it leads for is not to lead any more, empty while it is well. `says` returns
+    what the Lease is to say beside that: labels and annotations, written with each renewal.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Elector:
     # -- one step -------------------------------------------------------------------------------------------------
 
     def _too_late(self) -> str:
-        """Say that another may have taken over by now, as when this process was stopped: no more is written."""
+        """Report that another may have taken over by now, as when this process was stopped: no more is written."""
         late = time.monotonic() - self._fence.lease_ends
         return f"it ended {late:.0f}s ago, before this process came to renew it" if late >= 0 else ""
 
@@ -213,7 +213,7 @@ class Elector:
             if error.status != 409 and (error.status != 404 or self._lease is None):
                 if error.may_have_happened:
                     self._lease = None
-                raise  # a 404 for a new Lease says that its namespace is missing
+                raise  # a 404 for a new Lease states that its namespace is missing
             self._lease = None  # somebody else was faster, or it was deleted: look before trying again
             self._lease = await self._read()
             if self._lease is not None:

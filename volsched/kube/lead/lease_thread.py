@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 class Candidate:
     """The program that is to lead; all of this is called on the thread of the lease.
 
-    `stuck` says why it is not to lead any more, empty while it is well; `says` what the Lease is to say beside that
+    `stuck` states why it is not to lead any more, empty while it is well; `says` what the Lease is to say beside that
     (`Elector`); `ended` is told why leading is over, with the fence closed.
     """
 

@@ -50,7 +50,7 @@ LEASES: Final = Resource("Lease", "coordination.k8s.io/v1", "leases", Lease, lab
 
 @dataclass(frozen=True, slots=True)
 class LeaseInfo:
-    """What one scheduler says on its Lease; ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
+    """What one scheduler states on its Lease; ``lease`` is `namespace/name`, ``renewed`` an RFC 3339 time."""
 
     lease: str
     names: tuple[str, ...]
@@ -77,12 +77,12 @@ def metadata_of(
 
 
 def hash_in(annotations: Mapping[str, str], source: str) -> str:
-    """Return the hash of the configuration from this source that was in force; empty when the Lease says none."""
+    """Return the hash of the configuration from this source that was in force; empty when the Lease states none."""
     return annotations.get(HASH, "") if annotations.get(CONFIGURATION) == source else ""
 
 
 def read(lease: Lease) -> LeaseInfo:
-    """Return what a scheduler has said on its Lease."""
+    """Return what a scheduler has stated on its Lease."""
     told = lease.metadata.annotations
     names = tuple(name for name in told.get(NAMES, "").split(",") if name)
     return LeaseInfo(

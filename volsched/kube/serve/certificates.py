@@ -70,7 +70,7 @@ class Pair:
         return {key: base64.b64encode(part).decode() for key, part in parts.items()}
 
     def problem(self, names: Sequence[str], now: datetime, renew_before: timedelta) -> str:
-        """Say why it should be made again, empty when it is good for longer than `renew_before`."""
+        """Return why it should be made again, empty when it is good for longer than `renew_before`."""
         try:
             leaf, authority = x509.load_pem_x509_certificate(self.certificate), _certificates(self.authority)[0]
             key = load_pem_private_key(self.key, None)
@@ -94,12 +94,12 @@ def bundle_with(authority: bytes, known: bytes, now: datetime) -> bytes:
 
 
 def trusts(bundle: bytes, authority: bytes) -> bool:
-    """Say whether a bundle has an authority."""
+    """Return whether a bundle has an authority."""
     return _certificates(authority)[0] in _certificates(bundle)
 
 
 def name_problem(name: str) -> str:
-    """Say why a certificate cannot be for this name, empty when it can."""
+    """Return why a certificate cannot be for this name, empty when it can."""
     try:
         _general(name)
     except ValueError as error:

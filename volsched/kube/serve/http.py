@@ -1,6 +1,6 @@
 """What the scheduler serves over HTTP: probes, metrics, its effective configuration.
 
-`/livez` says whether the scheduling loop still turns, `/readyz` whether everything has been listed (a follower with
+`/livez` states whether the scheduling loop still turns, `/readyz` whether everything has been listed (a follower with
 warm caches is ready), `/healthz` that the process answers at all. The probes have an address of their own, so that a
 NetworkPolicy can tell who reads from the node that asks, and stay open where `access` guards the other pages.
 """

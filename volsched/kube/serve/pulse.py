@@ -19,7 +19,7 @@ BEAT_SECONDS: Final = 0.05
 
 STALL_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 LOUD_SECONDS: Final = 1.0
-"""A stall as long as this is said in the log."""
+"""A stall as long as this is stated in the log."""
 
 STUCK_SECONDS: Final = 60.0
 """A loop, or a scheduling thread, that was not seen for longer than this is stuck: the process had better end."""
@@ -52,6 +52,6 @@ class Pulse:
         return time.monotonic() - self._seen_at
 
     def problem(self) -> str:
-        """Say that the loop is stuck; empty when it is not. May be asked on any thread."""
+        """Report that the loop is stuck; empty when it is not. May be asked on any thread."""
         silence = self.silence
         return f"the event loop has stood still for {silence:.0f}s" if silence > STUCK_SECONDS else ""

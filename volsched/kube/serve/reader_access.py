@@ -68,13 +68,13 @@ class ReaderAccess:
         self._known: Bounded[tuple[bytes, str], tuple[float, Refusal | None]] = Bounded(MOST_KEPT)
 
     async def refusal(self, authorization: str, path: str) -> Refusal | None:
-        """Say why whoever sends this header may not read a path; None when they may."""
+        """Return why whoever sends this header may not read a path; None when they may."""
         return await self._refusal(authorization, AccessRequest.path(path))
 
     async def refusal_of(
         self, authorization: str, group: str, resource: str, namespace: str, name: str
     ) -> Refusal | None:
-        """Say why whoever sends this header may not get an object; None when they may."""
+        """Return why whoever sends this header may not get an object; None when they may."""
         return await self._refusal(authorization, AccessRequest.object(group, resource, namespace, name))
 
     async def _refusal(self, authorization: str, wanted: AccessRequest) -> Refusal | None:

@@ -23,7 +23,7 @@ class Person:
 
 
 async def whose(api: Api, token: str) -> Person | None:
-    """Say whose a token is; None when the API server does not know it. Raises ApiError."""
+    """Return whose a token is; None when the API server does not know it. Raises ApiError."""
     review = await _review(api, REVIEWS_OF_TOKENS, "TokenReview", "authentication.k8s.io/v1", {"token": token})
     if not review.get("authenticated"):
         return None
@@ -38,7 +38,7 @@ async def whose(api: Api, token: str) -> Person | None:
 
 
 async def may(api: Api, person: Person, field: str, attributes: Mapping[str, str]) -> bool:
-    """Say whether somebody may do what the ``field`` of a SubjectAccessReview says. Raises ApiError."""
+    """Return whether somebody may do what the ``field`` of a SubjectAccessReview says. Raises ApiError."""
     spec = {**json.loads(person.identity), field: dict(attributes)}
     review = await _review(api, REVIEWS_OF_ACCESS, "SubjectAccessReview", "authorization.k8s.io/v1", spec)
     return bool(review.get("allowed"))

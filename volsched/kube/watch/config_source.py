@@ -36,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Verdicts(Generic[T]):
-    """Judges each new text: `parse` says what it means (raising ConfigError), `use` takes what holds.
+    """Judges each new text: `parse` states what it means (raising ConfigError), `use` takes what holds.
 
     With the meaning, `parse` returns warnings about it. `tell` takes Events, each verdict once; `target` is the object
     that they are about, once there is one. Replicas that do not lead judge as well and are silent until `speak`.

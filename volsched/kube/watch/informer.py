@@ -428,7 +428,7 @@ class Informer:
 
 
 def unlisted(informers: Sequence[Informer]) -> str:
-    """Say which kinds were not listed yet, empty when all were."""
+    """Return which kinds were not listed yet, empty when all were."""
     missing = [informer.resource.plural for informer in informers if not informer.listed]
     if missing or not informers:
         return f"not listed yet: {', '.join(dict.fromkeys(missing)) or 'anything'}"
@@ -436,7 +436,7 @@ def unlisted(informers: Sequence[Informer]) -> str:
 
 
 def unheard(informers: Sequence[Informer]) -> str:
-    """Say of which kinds nothing was heard for long, empty when of none."""
+    """Return of which kinds nothing was heard for long, empty when of none."""
     blind = [informer.resource.plural for informer in informers if informer.is_blind]
     return f"nothing heard for {BLIND_SECONDS:g}s: {', '.join(dict.fromkeys(blind))}" if blind else ""
 

@@ -13,8 +13,8 @@ Label = tuple[str, str]
 class NodeSelection:
     """Lets through nodes that have one of the labels, every node when there are none, and all other changes.
 
-    A node that loses its last such label is gone. Of a node that was never seen nothing is said, so that its heartbeats
-    cost no session.
+    A node that loses its last such label is gone. Of a node that was never seen nothing is stated, so that its
+    heartbeats cost no session.
     """
 
     def __init__(self, labels: Iterable[Label]) -> None:

@@ -29,7 +29,7 @@ class Resource:
     """One kind to watch.
 
     An `optional` one is skipped while the server does not have it, and looked for every `look_again` seconds. `keep`
-    says which objects are of interest; one that stops being so counts as gone. `namespace`, `field_selector` and
+    states which objects are of interest; one that stops being so counts as gone. `namespace`, `field_selector` and
     `label_selector` narrow what the server sends.
     """
 

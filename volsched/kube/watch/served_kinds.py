@@ -1,7 +1,7 @@
 """Follows a kind that the API server has in one of several versions, or not at all, and not for ever so.
 
 Kubernetes' own PodGroups are served behind gates, as alpha in one release and as beta in the next, and go and come with
-a restart of the API server. Which version there is says the list of resources of each; the group's preferred version
+a restart of the API server. Which version there is states the list of resources of each; the group's preferred version
 says nothing of it. Where nobody serves the kind that costs a look a minute, and no word.
 """
 

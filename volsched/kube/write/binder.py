@@ -1,7 +1,7 @@
 """Binds pods and evicts pods: the writes that users wait for.
 
 A bounded number is in flight; what has to wait (a back-off, an answer that did not come) waits outside that number, so
-one pod that is refused for ever keeps no other from its node. What came of a binding is said only when it is known:
+one pod that is refused for ever keeps no other from its node. What came of a binding is stated only when it is known:
 after a timeout, a reset or a conflict the pod is read first. The API server accepts bindings to nodes that do not
 exist, so the node is looked for right before the write, and once more after it.
 
@@ -383,7 +383,7 @@ class Binder:
     async def _lift_gate(self, job: _Job, step: LiftGate) -> None:
         """Take a gate off a pod, and go on trying until it is off or the pod is gone: its queue has taken it on.
 
-        That is said first: a pod without the gate and without the condition would not be counted after a takeover.
+        That is stated first: a pod without the gate and without the condition would not be counted after a takeover.
         """
         try:
             await self._write("PATCH", _pod_path(step, "/status"), "pods/status", ungated_body(step), STRATEGIC_PATCH)
@@ -428,7 +428,7 @@ class Binder:
 
 
 def _final_reason(pod: Any, step: Bind) -> str:
-    """Say why a pod cannot be bound until it changes; empty when it can."""
+    """Return why a pod cannot be bound until it changes; empty when it can."""
     if pod["metadata"]["uid"] != step.uid:
         return "the pod was deleted and made again"
     if pod["metadata"].get("deletionTimestamp"):

@@ -16,7 +16,7 @@ LONGEST_PAUSE_SECONDS: Final = 5.0
 """Whatever the server asks for: after this it is tried again whether it still has too much to do."""
 
 USUAL_PAUSE_SECONDS: Final = 1.0
-"""When the server does not say how long."""
+"""When the server does not state how long."""
 
 
 class Brake:

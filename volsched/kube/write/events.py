@@ -2,8 +2,8 @@
 
 Why a pod waits matters more than where it went: when too much is to be told, `Scheduled` goes first, and is counted; a
 refusal is replaced by a later one on the same object, ends with its object, and is dropped only when there are tens of
-thousands before it. Where each message counts, as of verdicts on the configuration, none replaces another. What is said
-again in the same words counts up an Event that is there; new words about an object come at growing intervals. A
+thousands before it. Where each message counts, as of verdicts on the configuration, none replaces another. What is
+stated again in the same words counts up an Event that is there; new words about an object come at growing intervals. A
 scheduler without any rights to Events schedules all the same.
 
 ``Events`` is one class: what waits, what was told and what was refused are one queue, with one budget.
@@ -46,7 +46,7 @@ WAITING_LIMIT: Final = 65536
 """Other Events that may wait; those that have waited longest are dropped then."""
 
 REMEMBERED: Final = 16384
-"""Objects of which it is remembered what was said last, until they are gone."""
+"""Objects of which it is remembered what was stated last, until they are gone."""
 
 REMEMBERED_OF_ONE: Final = 64
 """Reasons of one object of which it is remembered; some count by their message."""
@@ -63,7 +63,7 @@ LONGEST_INTERVAL_SECONDS: Final = 300.0
 """New words about an object wait this long since the last ones, doubling each time."""
 
 QUIET_SECONDS: Final = 900.0
-"""An object about which nothing was said for this long is told about at once again."""
+"""An object about which nothing was stated for this long is told about at once again."""
 
 _FORBIDDEN_PAUSES: Final = (2.0, 300.0)
 """Seconds without Events after they were refused for want of rights: at first, and at most."""
@@ -79,7 +79,7 @@ Key: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class _Said:
-    """The Event in which something was said last: how often, and when (on the monotonic clock)."""
+    """The Event in which something was stated last: how often, and when (on the monotonic clock)."""
 
     path: str
     digest: bytes
@@ -112,7 +112,7 @@ def _digest(message: str) -> bytes:
 
 
 class Events:
-    """The lane of Events; lives on the I/O loop. `binds_waiting` says how many bindings wait for their turn."""
+    """The lane of Events; lives on the I/O loop. `binds_waiting` states how many bindings wait for their turn."""
 
     def __init__(self, api: Api, fence: Fence, binds_waiting: Callable[[], int], *, qps: float = QPS) -> None:
         self._api = api
@@ -375,7 +375,7 @@ class Events:
             self._try_later(key, talk, error)
 
     def _try_later(self, key: Key, talk: _Talk, error: ApiError) -> None:
-        """Have it wait; where something newer waits already that says the same, that one stands for both."""
+        """Have it wait; where something newer waits already that states the same, that one stands for both."""
         newer = self._waiting.get(key)
         if newer is None:
             talk.not_before = time.monotonic() + max(talk.backoff.next(), error.retry_after or 0.0)

@@ -38,13 +38,13 @@ def binding_body(step: Bind) -> bytes:
 
 
 def disruption_body(step: Evict) -> bytes:
-    """Return the patch that says why a pod is about to be deleted; it fails for another pod of the same name."""
+    """Return the patch that states why a pod is about to be deleted; it fails for another pod of the same name."""
     message = step.message or f"volsched: {step.action} to make room for {step.preemptor}"
     return _condition_body(step.uid, "DisruptionTarget", "PreemptionByScheduler", message)
 
 
 def ungated_body(step: LiftGate) -> bytes:
-    """Return the patch that says that a queue has taken a pod on; it fails for another pod of the same name."""
+    """Return the patch that states that a queue has taken a pod on; it fails for another pod of the same name."""
     return _condition_body(step.uid, UNGATED, "QueueAllocated", f'volsched: the gate "{step.gate}" is lifted')
 
 

@@ -200,7 +200,7 @@ class ResourceClaims:
         return claim
 
     async def _tell_pod(self, made: ExtendedClaim, step: Bind) -> None:
-        """Say in the pod's status which request of the claim serves which container: the kubelet reads it there."""
+        """Report in the pod's status which request of the claim serves which container: the kubelet reads it there."""
         mappings = [
             {"containerName": container, "resourceName": resource, "requestName": request}
             for container, resource, request in made.mappings

@@ -65,7 +65,7 @@ CONDITIONS_AT_ONCE: Final = 400
 FIRST_WORDS_INTERVAL_SECONDS: Final = 5.0
 LONGEST_WORDS_INTERVAL_SECONDS: Final = 300.0
 """A condition of which only the message changed waits this long since the last write, doubling each time. Why pods and
-PodGroups wait is said in other words whenever a node fills, and everybody who follows them hears of each."""
+PodGroups wait is stated in other words whenever a node fills, and everybody who follows them hears of each."""
 
 OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled")
 """Types of PodGroup conditions that the scheduler sets; others are left as they are."""
@@ -99,7 +99,7 @@ class _Entry:
 class Statuses:
     """The lane of status writes; lives on the I/O loop.
 
-    `report` takes changes for the mirror; `binds_waiting` says how many bindings wait for their turn.
+    `report` takes changes for the mirror; `binds_waiting` states how many bindings wait for their turn.
     """
 
     def __init__(
@@ -164,7 +164,7 @@ class Statuses:
         self._pump()
 
     def queue_shown(self, queue: api.Queue) -> None:
-        """Compare what a Queue says it holds with our last word about it, and put right what somebody else wrote."""
+        """Compare what a Queue states it holds with our last word about it, and put right what somebody else wrote."""
         key = queue.metadata.uid
         word = self._queues.get(key)
         if word is None or key in self._entries or key in self._under_way or _holds(queue, word):
@@ -443,7 +443,7 @@ class Statuses:
 
 
 def _can_wait(step: Write) -> bool:
-    """Whether a step says no more than why a pod waits."""
+    """Whether a step states no more than why a pod waits."""
     return isinstance(step, WritePodCondition) and not step.nominated
 
 
@@ -510,7 +510,7 @@ def _says_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
 
 
 def _past_time(usage: api.QueueUsage | None) -> float | None:
-    """Return up to when a status says what its queue used."""
+    """Return up to when a status states what its queue used."""
     try:
         return datetime.fromisoformat(usage.time).timestamp() if usage is not None and usage.time else None
     except ValueError:

@@ -1,7 +1,7 @@
 """Jobs of Kubernetes' own gangs: which pods are in them, what their PodGroups say, and in which queue they are.
 
-``schedulingGroup`` decides who belongs, whatever annotations say, and groups are told apart by namespace and name, not
-by uid, as kube-scheduler does. While nobody has made the PodGroup its pods wait.
+``schedulingGroup`` decides who belongs, whatever annotations state, and groups are told apart by namespace and name,
+not by uid, as kube-scheduler does. While nobody has made the PodGroup its pods wait.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class NativeGroups:
         self._cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def _begin(self, job: JobInfo, group: NativeGroup) -> None:
-        """Forget what was said of another PodGroup of the name."""
+        """Forget what was stated of another PodGroup of the name."""
         first = min(job.tasks.values(), key=lambda task: task.sequence, default=None)
         job.created = _age(group, first)
         job.refusal = job.told = None

@@ -1,4 +1,4 @@
-"""The queue of a native group, as the API has none: an annotation says it.
+"""The queue of a native group, as the API has none: an annotation states it.
 
 The first that names one decides: the PodGroup, its Workload, its pods if they agree, the namespace; else it is the
 default queue. Pods are asked since the user of a Job reaches nothing else: its controller copies no annotations.

@@ -27,7 +27,7 @@ class _Strict(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unkn
 
 
 class _Nothing(_Strict, frozen=True):
-    """A choice that says no more."""
+    """A choice that states no more."""
 
 
 class _Gang(_Strict, frozen=True):

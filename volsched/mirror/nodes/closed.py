@@ -10,7 +10,7 @@ from volsched.model.nodes.node import NodeSpec
 
 
 class ClosedNodes:
-    """Has the specs of nodes say whether an object in quarantine closes them."""
+    """Has the specs of nodes state whether an object in quarantine closes them."""
 
     def __init__(self, cluster: Cluster, quarantine: Quarantine) -> None:
         self._cluster = cluster

@@ -28,7 +28,7 @@ class Nodes:
         self._unknown = unknown
 
     def read(self, found: api.Node) -> NodeReading:
-        """Return what a Node object says."""
+        """Return what a Node object states."""
         spec, allocatable = reading.node_spec(found, self._problems.reporter("Node", found))
         return self._closed.spec_of(spec), allocatable
 

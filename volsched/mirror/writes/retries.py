@@ -14,7 +14,7 @@ class Retries:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._heap: list[tuple[float, str]] = []
-        """(time, uid), some of them out of date: ``_due`` says which count."""
+        """(time, uid), some of them out of date: ``_due`` states which count."""
         self._due: dict[str, float] = {}
         self._failed: dict[str, TaskInfo] = {}
 

@@ -55,7 +55,7 @@ def announced_by(annotations: Mapping[str, str]) -> Announced:
 
 
 def _read(text: str) -> Announced:
-    """Read an annotation, once for all PodGroups that say the same."""
+    """Read an annotation, once for all PodGroups that state the same."""
     return _known.recall(text) or _known.keep(text, _parsed(text))
 
 

@@ -392,7 +392,7 @@ def parsed(spec: Any, kind: type[Spec], path: str = "spec") -> Spec:
 
 
 def _of_today(spec: Any) -> Any:
-    """Turn what v1beta1 says in another shape into that of v1: flat requests, and devices under ``basic``."""
+    """Turn what v1beta1 states in another shape into that of v1: flat requests, and devices under ``basic``."""
     if not isinstance(spec, Mapping):
         return spec
     if isinstance(spec.get("devices"), Mapping):

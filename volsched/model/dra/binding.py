@@ -28,7 +28,7 @@ class Readiness(msgspec.Struct, frozen=True):
     failure: str = ""
     """Why they will not become so, in words."""
     since: float | None = None
-    """When the devices were allocated, in seconds since the epoch, as far as the claim says."""
+    """When the devices were allocated, in seconds since the epoch, as far as the claim states."""
 
     @property
     def is_reached(self) -> bool:
@@ -36,7 +36,7 @@ class Readiness(msgspec.Struct, frozen=True):
         return not self.pending and not self.failure
 
     def is_given_up(self, now: float, within: float) -> bool:
-        """Say whether the claim cannot be waited for: a device failed, or its time (in seconds) is over."""
+        """Return whether the claim cannot be waited for: a device failed, or its time (in seconds) is over."""
         return bool(self.failure) or (bool(self.pending) and self.since is not None and now > self.since + within)
 
 

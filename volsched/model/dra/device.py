@@ -63,7 +63,7 @@ class Place:
     everywhere: bool = False
 
     def reaches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Say whether the node of this name and with these labels is one of them."""
+        """Return whether the node of this name and with these labels is one of them."""
         if self.node:
             return self.node == name
         return self.everywhere or (self.selector is not None and self.selector.matches(name, labels))
@@ -106,19 +106,19 @@ class Device:
     conditions: tuple[str, ...] = ()
     """Conditions that must come true before a pod is bound."""
     failure_conditions: tuple[str, ...] = ()
-    """Conditions that say that these will not."""
+    """Conditions that state that these will not."""
     verdicts: dict[object, object] = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True, eq=False)
 class Slice:
-    """A part of a pool. `fault` says what of it cannot be understood; then its pool cannot be used."""
+    """A part of a pool. `fault` states what of it cannot be understood; then its pool cannot be used."""
 
     name: str
     pool_id: PoolId
     generation: int
     size: int
-    """How many slices the pool says that it has."""
+    """How many slices the pool states that it has."""
     place: Place | None = None
     """None: each device has its own."""
     devices: tuple[Device, ...] = ()
@@ -127,7 +127,7 @@ class Slice:
     fault: str = ""
 
     def reaches(self, name: str, labels: Mapping[str, str]) -> bool:
-        """Say whether a node needs this slice: it may use devices of it, or they share its counters."""
+        """Return whether a node needs this slice: it may use devices of it, or they share its counters."""
         if self.counter_sets:
             return True
         if self.place is not None:
@@ -152,11 +152,11 @@ class TaintRule:
     fault: str = ""
 
     def selects_of(self, pool: PoolId) -> bool:
-        """Say whether devices of this pool may be meant."""
+        """Return whether devices of this pool may be meant."""
         return self.driver in (None, pool.driver) and self.pool in (None, pool.pool)
 
     def selects(self, device: DeviceId) -> bool:
-        """Say whether a device is meant."""
+        """Return whether a device is meant."""
         return self.selects_of(device.pool_id) and self.device in (None, device.device)
 
 
@@ -186,7 +186,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class ClaimSpec(msgspec.Struct, frozen=True, eq=False, weakref=True):
-    """What a claim asks for. `fault` says what of it cannot be understood; such a claim is not allocated.
+    """What a claim asks for. `fault` states what of it cannot be understood; such a claim is not allocated.
 
     `shape` is all of it that decides which devices will do, as one value: claims of the same shape get the same devices
     in the same place. Parameters for drivers (`config`) are handed on to these and decide nothing.
@@ -207,7 +207,7 @@ class ClaimSpec(msgspec.Struct, frozen=True, eq=False, weakref=True):
 
 @dataclass(frozen=True, slots=True)
 class ClassSpec:
-    """Which devices are of a class. `fault` says what of it cannot be understood."""
+    """Which devices are of a class. `fault` states what of it cannot be understood."""
 
     name: str
     selectors: tuple[str, ...] = ()
@@ -220,7 +220,7 @@ class ClassSpec:
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """A ResourceClaim. `spec` is one object for all claims that say the same, and its `shape` is what decides."""
+    """A ResourceClaim. `spec` is one object for all claims that state the same, and its `shape` is what decides."""
 
     key: str
     uid: str
@@ -237,7 +237,7 @@ class Claim:
     """How far its devices are, where they want something to be true before a pod is bound."""
 
     def says_the_same_as(self, other: Claim) -> bool:
-        """Say whether another version of the claim differs in nothing that counts."""
+        """Return whether another version of the claim differs in nothing that counts."""
         return self._content == other._content
 
     @property

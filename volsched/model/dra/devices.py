@@ -430,7 +430,7 @@ class Devices:
             self._touch(node)
 
     def _spec(self, written: Any, path: str = "spec") -> ClaimSpec:
-        """Return what a spec says, read once for all claims in which the same is written."""
+        """Return what a spec states, read once for all claims in which the same is written."""
         key = path, msgspec.json.encode(written, enc_hook=str, order="deterministic")
         known = self._specs.get(key)
         return known if known is not None else self._specs.setdefault(key, claim_spec(written, path))
@@ -450,5 +450,5 @@ def _add(counts: dict, key: object, by: int) -> None:  # type: ignore[type-arg] 
 
 
 def _older(version: str, than: str) -> bool:
-    """Say whether a resource version is an earlier one; what is no number is never earlier."""
+    """Return whether a resource version is an earlier one; what is no number is never earlier."""
     return version.isdigit() and than.isdigit() and (len(version), version) < (len(than), than)

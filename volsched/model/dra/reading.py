@@ -1,6 +1,6 @@
 """From the objects of Dynamic Resource Allocation to what is kept of them.
 
-What cannot be understood becomes a fault of the slice, class or claim that says it: one bad object must not stop the
+What cannot be understood becomes a fault of the slice, class or claim that states it: one bad object must not stop the
 scheduler, and must not be used either.
 """
 
@@ -135,7 +135,7 @@ def taint_rule_of(found: dra.DeviceTaintRule) -> TaintRule:
     """Read a rule; what cannot be understood becomes its fault, as far as it can be told which devices it means.
 
     A rule without a selector taints every device, as in kube-scheduler (resourceslice/tracker of Kubernetes 1.36). The
-    API's own text says none; devices are rather held back than given out against somebody's will.
+    API's own text states none; devices are rather held back than given out against somebody's will.
     """
     name = found.metadata.name
     try:

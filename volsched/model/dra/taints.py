@@ -23,7 +23,7 @@ class TaintRules:
         self._by_pool: dict[str | None, dict[str, TaintRule]] = {}
 
     def put(self, rule: TaintRule) -> Sequence[TaintRule]:
-        """Take a rule in; what it was and what it is, nothing when it says what it said."""
+        """Take a rule in; what it was and what it is, nothing when it states what it said."""
         if self._by_name.get(rule.name) == rule:
             return ()
         before = self.drop(rule.name)
@@ -48,7 +48,7 @@ class TaintRules:
 
 
 def concerned_by(rules: Iterable[TaintRule], part: Slice) -> bool:
-    """Say whether any of these rules means a device of a slice."""
+    """Return whether any of these rules means a device of a slice."""
     return any(rule.selects(device.id) for rule in rules for device in part.devices)
 
 

@@ -1,1 +1,1 @@
-"""What a pod says that decides where it may go: its template, its requests, its limits."""
+"""What a pod states that decides where it may go: its template, its requests, its limits."""

@@ -1,4 +1,4 @@
-"""How objects say who controls them, and how that is believed.
+"""How objects state who controls them, and how that is believed.
 
 Whoever may make an object may name any owner in it. So an owner is matched by all that tells it from others: its
 namespace, which is the object's own, the group and kind, the name and the uid.
@@ -37,7 +37,7 @@ def named_by(namespace: str, reference: api.OwnerReference) -> Owner:
 
 
 def controller_of(meta: api.ObjectMeta) -> Owner | None:
-    """Return what an object says that it is controlled by; None when by nothing."""
+    """Return what an object states that it is controlled by; None when by nothing."""
     controller = meta.controller
     return named_by(meta.namespace, controller) if controller is not None else None
 

@@ -22,10 +22,10 @@ from volsched.model.values.quantity import QuantityText, amount_of
 from volsched.model.values.resources import CPU, MEMORY, Resources, saturating_add
 
 DEFAULT_CPU: Final = 100
-"""Milli-cores that a container counts for in scores when it does not say how many it needs."""
+"""Milli-cores that a container counts for in scores when it does not state how many it needs."""
 
 DEFAULT_MEMORY: Final = 200 * 1024 * 1024
-"""Bytes that a container counts for in scores when it does not say how many it needs."""
+"""Bytes that a container counts for in scores when it does not state how many it needs."""
 
 RESIZE_PENDING: Final = "PodResizePending"
 
@@ -44,7 +44,7 @@ class PodRequests(msgspec.Struct, frozen=True, gc=False):
 
 
 def of_pod(pod: api.Pod) -> PodRequests:
-    """Return what a pod that waits for a node asks for: what its spec says."""
+    """Return what a pod that waits for a node asks for: what its spec states."""
     return _computed(pod.spec, None)
 
 
@@ -54,9 +54,9 @@ def of_placed_pod(pod: api.Pod) -> PodRequests:
 
 
 def is_resizing(pod: api.Pod) -> bool:
-    """Say whether the kubelet reports other resources than the spec asks for.
+    """Return whether the kubelet reports other resources than the spec asks for.
 
-    Without it a placed pod takes just what its template says. (Kubelets since 1.33 always report resources.)
+    Without it a placed pod takes just what its template states. (Kubelets since 1.33 always report resources.)
     """
     spec, status = pod.spec, pod.status
     if _differs(spec.resources, status.resources, status.allocated_resources):
@@ -69,7 +69,7 @@ def is_resizing(pod: api.Pod) -> bool:
 
 
 def pod_level_resource(name: str) -> bool:
-    """Say whether a request for the pod as a whole may name this resource."""
+    """Return whether a request for the pod as a whole may name this resource."""
     return name in (CPU, MEMORY) or name.startswith(_HUGE)
 
 

@@ -25,7 +25,7 @@ class HostPort(msgspec.Struct, frozen=True, gc=False, order=True):
     port: int
 
     def conflicts_with(self, other: "HostPort") -> bool:
-        """Say whether both cannot be on one node."""
+        """Return whether both cannot be on one node."""
         if self.port != other.port or self.protocol != other.protocol:
             return False
         return self.ip == other.ip or ANY_ADDRESS in (self.ip, other.ip)
@@ -41,7 +41,7 @@ class Toleration(msgspec.Struct, frozen=True, gc=False, order=True):
     bound: int = 0
 
     def tolerates(self, taint: Taint) -> bool:
-        """Say whether the taint is put up with (core/v1 `Toleration.ToleratesTaint`; Gt and Lt are KEP-5471)."""
+        """Return whether the taint is put up with (core/v1 `Toleration.ToleratesTaint`; Gt and Lt are KEP-5471)."""
         if (self.effect and self.effect != taint.effect) or (self.key and self.key != taint.key):
             return False
         operator = self.operator
@@ -64,7 +64,7 @@ class PodTerm(msgspec.Struct, frozen=True, gc=False):
     namespace_selector: LabelSelector | None = None
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Say whether a pod with these labels in this namespace is meant."""
+        """Return whether a pod with these labels in this namespace is meant."""
         if namespace not in self.namespaces:
             selector = self.namespace_selector
             if selector is None or not selector.matches(namespace_labels):
@@ -115,7 +115,7 @@ class LegacyDisk(msgspec.Struct, frozen=True, gc=False, order=True):
     monitors: tuple[str, ...] = ()
 
     def conflicts_with(self, other: "LegacyDisk") -> bool:
-        """Say whether both cannot be used on one node."""
+        """Return whether both cannot be used on one node."""
         if self.kind != other.kind or self.identity != other.identity:
             return False
         if self.kind == "rbd" and not set(self.monitors) & set(other.monitors):
@@ -140,7 +140,7 @@ class ContainerAmounts(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodRules(msgspec.Struct, frozen=True):
-    """All that a template says; equal rules are one template. The names are those of PodTemplate."""
+    """All that a template states; equal rules are one template. The names are those of PodTemplate."""
 
     request: Resources = Resources.EMPTY
     nonzero_cpu: int = 0

@@ -1,4 +1,4 @@
-"""One pod as the scheduler sees it: who it is, where it stands, and the template that says what it needs.
+"""One pod as the scheduler sees it: who it is, where it stands, and the template that states what it needs.
 
 ``TaskInfo`` has many attributes: it is the record of one pod.
 """
@@ -42,7 +42,7 @@ class TaskInfo:
     ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
     ``admission_gate``: the pod carries Volcano's gate that we lift once its queue takes the task on.
     ``ungated``: we have lifted it, or are about to; until the task has a node it counts in its queue all the same.
-    ``nominated`` is the node where room is being made for the task; ``nomination_sent`` says that we decided so (or
+    ``nominated`` is the node where room is being made for the task; ``nomination_sent`` states that we decided so (or
     that it no longer holds) and the API server has not shown it yet.
     ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
     that were made from templates: (entry of the pod, name or None for none).

@@ -47,8 +47,8 @@ from volsched.model.selectors import NodeSelector
 from volsched.model.values.resources import Resources
 
 LONGEST_REMEMBERED: Final = 1 << 14
-"""Bytes of what a pod says by which its template is remembered. A pod that says more, which few do, is parsed each time
-that it is seen; thousands of texts of a megabyte would not fit into memory until they are swept."""
+"""Bytes of what a pod states by which its template is remembered. A pod that says more, which few do, is parsed each
+time that it is seen; thousands of texts of a megabyte would not fit into memory until they are swept."""
 
 
 class PodTemplate:
@@ -151,7 +151,7 @@ class PodTemplate:
             )
 
     def tolerates(self, taint: Taint) -> bool:
-        """Say whether one of the tolerations covers the taint."""
+        """Return whether one of the tolerations covers the taint."""
         return any(toleration.tolerates(taint) for toleration in self.tolerations)
 
     def __repr__(self) -> str:
@@ -161,7 +161,7 @@ class PodTemplate:
 class TemplateTable:
     """The templates of one cluster.
 
-    `keep_annotation` says which annotations of a pod decide where it goes, by key, and `asking` are those by which it
+    `keep_annotation` states which annotations of a pod decide where it goes, by key, and `asking` are those by which it
     asks for something, unless they are blank; see `keep`. `limits` are how much a pod may say.
     """
 

@@ -1,8 +1,8 @@
 """Online and offline work: what serves until somebody ends it, and what ends by itself (seed 001, 2.4.1).
 
-The kind of a pod's owner tells, unless a label of the pod says it: controllers that keep pods running make online ones,
-whatever runs to an end, and whatever nobody owns, is offline. Owners that are not known are taken for jobs, as most
-operators of training are (*ours*).
+The kind of a pod's owner tells, unless a label of the pod states it: controllers that keep pods running make online
+ones, whatever runs to an end, and whatever nobody owns, is offline. Owners that are not known are taken for jobs, as
+most operators of training are (*ours*).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which namespaces may use a queue, as its annotation says: by their names, or by their labels.
+"""Which namespaces may use a queue, as its annotation states: by their names, or by their labels.
 
 Labels of namespaces are for administrators to give, as Queues are. Whoever wrote the annotation meant to keep somebody
 out, so one that cannot be read lets nobody in, and what is hardly meant (no name at all, a selector without conditions,
@@ -43,7 +43,7 @@ class AllowedNamespaces(msgspec.Struct, frozen=True, gc=False):
     problem: str = ""
 
     def lets_in(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
-        """Say whether a namespace may use the queue; labels are None of one that nobody knows."""
+        """Return whether a namespace may use the queue; labels are None of one that nobody knows."""
         return namespace in self.names or (labels is not None and self.selector.matches(labels))
 
     @property

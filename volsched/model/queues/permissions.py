@@ -92,7 +92,7 @@ class Permissions:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def judge(self, job: JobInfo) -> str:
-        """Say why a job may not use its queue, empty when it may, and remember the job if its queue has a rule."""
+        """Return why a job may not use its queue, empty when it may, and remember the job if its queue has a rule."""
         if not self._rules and not self.watched:
             return ""
         self.judged += 1

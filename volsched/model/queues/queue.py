@@ -27,7 +27,7 @@ class QueueInfo:
     """A Queue object's spec as the scheduler reads it.
 
     ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
-    ``capability`` is not limited by it. ``allowed`` says which namespaces may use it, None for all. ``allocated``
+    ``capability`` is not limited by it. ``allowed`` states which namespaces may use it, None for all. ``allocated``
     is what the queue's placed tasks hold and ``placed`` how many these are, kept by the cluster. ``past`` is what its
     status says of its use over time, None when it says nothing.
     """

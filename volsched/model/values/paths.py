@@ -1,7 +1,7 @@
-"""Under which key of a mapping a value of the wrong type stands, which msgspec does not say.
+"""Under which key of a mapping a value of the wrong type stands, which msgspec does not state.
 
 Its paths have ``[...]`` for every key of a mapping (``$.metadata.labels[...]``), and a node may have fifty labels. The
-message says of which kind the value is (``got `int```), and that kind is wrong wherever the path leads, so the first
+message states of which kind the value is (``got `int```), and that kind is wrong wherever the path leads, so the first
 value of that kind there is the one that is meant.
 """
 

@@ -36,7 +36,7 @@ KINDS: Final = (
     ("scheduling.volcano.sh", "v1beta1", "podgroups"),
     ("scheduling.volcano.sh", "v1beta1", "queues"),
 )
-"""What is judged when it is asked about; what is asked about is said by the manifests."""
+"""What is judged when it is asked about; what is asked about is stated by the manifests."""
 
 UNPROCESSABLE: Final = 422
 

@@ -1,7 +1,7 @@
 """Serves admission reviews over TLS to kopf, in the shape in which kopf wants a server.
 
 kopf's own server makes its listening socket again when certificates change. Here the socket stays, and new connections
-get the new certificate; what cannot be used (half of a pair that is being replaced) is said once, and the one before
+get the new certificate; what cannot be used (half of a pair that is being replaced) is stated once, and the one before
 stays.
 
 kopf finds the handler of a review, and the handler finds the request in `UNDER_REVIEW`: kopf itself is not shown the
@@ -75,7 +75,7 @@ class Listening:
     largest: int = LARGEST_REVIEW_BYTES
 
     def problem(self) -> str:
-        """Say what is wrong with the address, empty when nothing is."""
+        """Return what is wrong with the address, empty when nothing is."""
         try:
             parse_address(self.address)
         except KubeSetupError as error:
@@ -86,7 +86,7 @@ class Listening:
 class WebhookServer:
     """A server for `settings.admission.server`; `turned_away` is told why a review was not read.
 
-    `problem` says why it does not serve, empty when it does; `ends` until when the certificate in use is valid, and
+    `problem` states why it does not serve, empty when it does; `ends` until when the certificate in use is valid, and
     `reloads` how many took the place of another.
     """
 
@@ -111,7 +111,7 @@ class WebhookServer:
         await runner.setup()
         try:
             await self._listen(runner)
-            yield {}  # how the API server reaches it is said by manifests
+            yield {}  # how the API server reaches it is stated by manifests
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
                 self._load()

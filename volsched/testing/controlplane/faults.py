@@ -138,7 +138,7 @@ class FaultProxy(Startable):
     ) -> Rule:
         """Apply a fault to requests from now on, `times` of them or until the rule is removed.
 
-        `path` is a regular expression that is searched in the path without the query; `watch` says whether only
+        `path` is a regular expression that is searched in the path without the query; `watch` states whether only
         watches (or none) are met; None stands for all. Of several rules the one injected first is applied. A fault of
         watches meets those that are open, too.
         """

@@ -82,7 +82,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a body: as it is sent, and what it says once the chunk's frame is taken off."""
+    """A part of a body: as it is sent, and what it states once the chunk's frame is taken off."""
 
     wire: bytes
     payload: bytes

@@ -1,4 +1,4 @@
-"""Count requests by what they do, so that a test can say how many writes a pod may cost."""
+"""Count requests by what they do, so that a test can state how many writes a pod may cost."""
 
 from __future__ import annotations
 

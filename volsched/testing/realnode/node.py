@@ -40,7 +40,7 @@ CGROUP: Final = "volsched-real-node"
 """The folder in each cgroup hierarchy that all pods are in."""
 
 CDI: Final = Path("/run/cdi")
-"""Where drivers say what a device is inside a container."""
+"""Where drivers state what a device is inside a container."""
 
 READY_SECONDS: Final = 240.0
 LEASE_SECONDS: Final = 20
@@ -332,7 +332,7 @@ def _until(what: str, holds: Callable[[], bool], check: Callable[[], None], seco
 
 
 def main() -> int:
-    """Bring a node up, say so in ``ready.json``, and run until a signal; one that does not come up says why."""
+    """Bring a node up, say so in ``ready.json``, and run until a signal; one that does not come up states why."""
     parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where its state and logs are")
     parser.add_argument("archives", type=Path, nargs="*", help="images to import")

@@ -73,7 +73,7 @@ class Parts:
 
 
 def problems() -> list[str]:
-    """Say what this machine lacks for a real node."""
+    """Return what this machine lacks for a real node."""
     lacks = [f"the program {name}" for name in ("unshare", "nsenter", "ip", "mount") if not shutil.which(name)]
     if os.geteuid() != 0:
         lacks.append("root: a node mounts, makes networks and cgroups")

@@ -1,0 +1,77 @@
+"""What makes pods: Deployments, StatefulSets, DaemonSets, Jobs."""
+
+from volsched.model.api.pods import PersistentVolumeClaimTemplate, PodTemplateSpec
+from volsched.model.api.shared import ApiObject, Condition, LabelSelector, Record
+
+
+class WorkloadSpec(Record, frozen=True):
+    """Pods that a controller keeps alive."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class Deployment(ApiObject, frozen=True):
+    """apps/v1 Deployment."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class ReplicaSet(ApiObject, frozen=True):
+    """apps/v1 ReplicaSet."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class DaemonSet(ApiObject, frozen=True):
+    """apps/v1 DaemonSet."""
+
+    spec: WorkloadSpec = WorkloadSpec()
+
+
+class StatefulSetOrdinals(Record, frozen=True):
+    """Where the numbering of a StatefulSet's pods starts."""
+
+    start: int = 0
+
+
+class StatefulSetSpec(Record, frozen=True):
+    """Numbered pods, each with claims of its own."""
+
+    replicas: int | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec = PodTemplateSpec()
+    volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
+    ordinals: StatefulSetOrdinals | None = None
+
+
+class StatefulSet(ApiObject, frozen=True):
+    """apps/v1 StatefulSet."""
+
+    spec: StatefulSetSpec = StatefulSetSpec()
+
+
+class BatchJobSpec(Record, frozen=True):
+    """Pods that run to their end."""
+
+    parallelism: int | None = None
+    completions: int | None = None
+    completion_mode: str = ""
+    suspend: bool = False
+    template: PodTemplateSpec = PodTemplateSpec()
+
+
+class BatchJobStatus(Record, frozen=True):
+    """How a batch Job is doing."""
+
+    conditions: tuple[Condition, ...] = ()
+    start_time: str | None = None
+    completion_time: str | None = None
+
+
+class BatchJob(ApiObject, frozen=True):
+    """batch/v1 Job."""
+
+    spec: BatchJobSpec = BatchJobSpec()
+    status: BatchJobStatus = BatchJobStatus()
