@@ -11,7 +11,7 @@ from volsched.model.pods.template import PodTemplate
 
 
 class NamedCards:
-    """Reads the ledger's catalogue: a node will do when it offers a card of the list as a resource that is asked for."""
+    """Reads the ledger's catalogue: a node will do if it offers a card of the list as a resource that is asked for."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -19,7 +19,9 @@ class NamedCards:
     def wanted(self, template: PodTemplate) -> CardList | None:
         """Return the list of a template's pods."""
         charge = self._ledger.charges.of(template)
-        return CardList(charge.names, tuple(name for name, amount in charge.devices if amount)) if charge.names else None
+        if not charge.names:
+            return None
+        return CardList(charge.names, tuple(name for name, amount in charge.devices if amount))
 
     def rows(self, wanted: CardList) -> Mask:
         """Mark the rows whose nodes offer one of the cards."""

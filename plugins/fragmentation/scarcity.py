@@ -4,8 +4,8 @@
 
 where ``d_g`` is what the pods of a group demand and ``cards_g`` what the nodes have that it accepts: each demand is
 spread over what would do for it. Groups that accept every card do not count. A node's model need not be known for
-that: whatever pods select by, node selectors, affinity, taints and lists of cards, tells. It is about 1 where those who insist fill
-the nodes.
+that: whatever pods select by, node selectors, affinity, taints and lists of cards, tells. It is about 1 where those who
+insist fill the nodes.
 """
 
 from __future__ import annotations

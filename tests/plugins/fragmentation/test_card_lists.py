@@ -12,7 +12,8 @@ from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.contract import MakeEngine, engine_contract
 
 QUOTAS = {"volcano.sh/card.quota": '{"A100": 9, "H100": 9, "A100/mps-80g*1/4": 9, "A100/mig-3g.20gb-mixed": 9}'}
-PLUGINS = "[{name: capacity-card, arguments: {cardUnlimitedCpuMemory: true}}, {name: predicates}, {name: fragmentation}]"
+CARDS_ALONE = "{name: capacity-card, arguments: {cardUnlimitedCpuMemory: true}}"
+PLUGINS = f"[{CARDS_ALONE}, {{name: predicates}}, {{name: fragmentation}}]"
 CONFIGURATION = f'actions: "allocate"\ntiers:\n- plugins: {PLUGINS}\n'
 
 
