@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Final
 from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.demands import Demands
 from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.remedies import CardRemedies
@@ -17,6 +18,8 @@ from plugins.capacity_card.rules import Rules
 from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
 from plugins.capacity_card.usage import usage_of
+from volsched.framework.accounts.card_lists import ACCOUNT as CARD_LISTS
+from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.accounts.elastic import Elastic
 from volsched.framework.accounts.holdings import Holding, held_of_quota, queues_below
 from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
@@ -118,6 +121,7 @@ class CapacityCardPlugin:
         ledger.charges.begin(registrar.cluster.clocks.era)
         past = self._past_use(registrar, ledger)
         runtime = registrar.account(f"{NAME}.runtime", lambda cluster: _Runtime(cluster, ledger, self._arguments, past))
+        registrar.account(CARD_LISTS, CardLists.of_cluster).sources[NAME] = runtime.named
         runtime.tell_faults(registrar.session)
         _order_queues(registrar, runtime, past)
         registrar.register(
@@ -160,6 +164,7 @@ class _Runtime:
         self._ledger = ledger
         self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
         self.rules = Rules(cluster, ledger, self._demands)
+        self.named = NamedCards(ledger)
         self.nodes = CardScore(ledger, arguments.weight)
         self.queues = QueueShares(cluster, ledger, past)
         self.series = CardSeries(cluster, ledger, self._demands)

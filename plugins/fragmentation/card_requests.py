@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple
 
 from plugins.fragmentation.means import MOST_CARDS, Sums, size_of
 from plugins.fragmentation.offers import MILLI, Offer, Offers
+from volsched.framework.accounts.card_lists import CardList, CardLists
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
 from volsched.framework.accounts.templates import keep
 from volsched.model.pods.rules import Toleration
 from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NodeSelector
 
-Group: TypeAlias = tuple[NodeSelector | None, tuple[Toleration, ...]]
-"""What decides which nodes a pod with cards accepts, and is equal for many templates."""
+
+class Group(NamedTuple):
+    """What decides which nodes a pod with cards accepts, and is equal for many templates."""
+
+    nodes: NodeSelector | None
+    tolerations: tuple[Toleration, ...]
+    cards: CardList | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +49,17 @@ class CardRequest:
 class CardRequests:
     """What templates take, read once each for the present offers."""
 
-    def __init__(self, offers: Offers, parts: CardParts) -> None:
+    def __init__(self, offers: Offers, parts: CardParts, lists: CardLists) -> None:
         self._offers = offers
         self._parts = parts
+        self._lists = lists
         self._seen: object = None
         self._known: dict[int, tuple[PodTemplate, CardRequest]] = {}
 
     @property
     def sources(self) -> int:
-        """How many plugins tell of parts of cards: with another one, templates take something else."""
-        return len(self._parts.sources)
+        """How many plugins tell of parts and lists of cards: with another one, templates want something else."""
+        return len(self._parts.sources) + len(self._lists.sources)
 
     def of(self, template: PodTemplate) -> CardRequest:
         """Return what a pod of a template takes."""
@@ -75,7 +82,7 @@ class CardRequests:
                 _add(blocks, min(MOST_CARDS, max(1, amount // MILLI)), amount)
         cards = sum(amount * offer.unit // MILLI for offer, amount in amounts)
         cpu, memory = request.get("cpu", 0), request.get("memory", 0)
-        group = (template.required_nodes, template.tolerations)
+        group = Group(template.required_nodes, template.tolerations, self._lists.wanted(template))
         return CardRequest(cards, cpu, memory, parts, amounts, group, blocks, sizes)
 
 

@@ -17,6 +17,7 @@ from plugins.fragmentation.card_requests import CardRequests, Group
 from plugins.fragmentation.means import NOBODY, Means, Sums, means_of
 from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.scarcity import Scarcity
+from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -48,11 +49,11 @@ class _Counted:
 class Demand(Observer):
     """The sums; ``version`` changes whenever means, scarcity or the resources that are cards are others."""
 
-    def __init__(self, cluster: Cluster, offers: Offers, card_requests: CardRequests) -> None:
+    def __init__(self, cluster: Cluster, offers: Offers, card_requests: CardRequests, lists: CardLists) -> None:
         self._cluster = cluster
         self._offers = offers
         self._card_requests = card_requests
-        self._scarcity = Scarcity(cluster, offers)
+        self._scarcity = Scarcity(cluster, offers, lists)
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self._counted = _Counted()
         self._seen: object = None

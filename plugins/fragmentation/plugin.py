@@ -12,7 +12,10 @@ from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.offers import Offers
 from plugins.fragmentation.score import Score
 from plugins.fragmentation.stranded import Stranded
-from volsched.framework.accounts.card_parts import ACCOUNT, CardParts
+from volsched.framework.accounts.card_lists import ACCOUNT as CARD_LISTS
+from volsched.framework.accounts.card_lists import CardLists
+from volsched.framework.accounts.card_parts import ACCOUNT as CARD_PARTS
+from volsched.framework.accounts.card_parts import CardParts
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.model.cluster import Cluster
@@ -34,8 +37,10 @@ class FragmentationPlugin:
         """Register the score, unless its weight is 0."""
         if not self._arguments[WEIGHT]:
             return
-        parts = registrar.account(ACCOUNT, CardParts.of_cluster)
-        accounts = registrar.account(f"{NAME}.accounts", lambda cluster: _Accounts.of(cluster, self._arguments, parts))
+        parts = registrar.account(CARD_PARTS, CardParts.of_cluster)
+        lists = registrar.account(CARD_LISTS, CardLists.of_cluster)
+        told = self._arguments
+        accounts = registrar.account(f"{NAME}.accounts", lambda cluster: _Accounts.of(cluster, told, parts, lists))
         registrar.account(NAME, lambda _: accounts.demand).open()
         registrar.register(*accounts.score.registered(), *accounts.stranded.registered())
 
@@ -49,9 +54,9 @@ class _Accounts:
     stranded: Stranded
 
     @classmethod
-    def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts) -> _Accounts:
+    def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts, lists: CardLists) -> _Accounts:
         offers = Offers(cluster, arguments[RESOURCES])
-        card_requests = CardRequests(offers, parts)
-        demand = Demand(cluster, offers, card_requests)
+        card_requests = CardRequests(offers, parts, lists)
+        demand = Demand(cluster, offers, card_requests, lists)
         score = Score(cluster, weights_of(arguments), demand, card_requests, parts)
         return cls(demand, score, Stranded(cluster, offers, card_requests, demand, parts))

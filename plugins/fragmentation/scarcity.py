@@ -4,8 +4,8 @@
 
 where ``d_g`` is what the pods of a group demand and ``cards_g`` what the nodes have that it accepts: each demand is
 spread over what would do for it. Groups that accept every card do not count. A node's model need not be known for
-that: whatever pods select by, node selectors, affinity and taints, tells. It is about 1 where those who insist fill
-the nodes.
+that: whatever pods select by, node selectors, affinity, taints and lists of cards, tells. It is about 1 where those who
+insist fill the nodes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from plugins.fragmentation.card_requests import Group
 from plugins.fragmentation.offers import Offers
+from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.framework.columns.columns import FactColumns
 from volsched.framework.columns.node_terms import selector_mask
@@ -33,9 +34,10 @@ _KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
 class Scarcity:
     """Works out how scarce the cards of each node are, by row of the cluster."""
 
-    def __init__(self, cluster: Cluster, offers: Offers) -> None:
+    def __init__(self, cluster: Cluster, offers: Offers, lists: CardLists) -> None:
         self._cluster = cluster
         self._offers = offers
+        self._lists = lists
         self._facts = FactColumns(cluster)
         self._seen: object = None
         self._cards: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -65,7 +67,7 @@ class Scarcity:
         return found
 
     def _look_at_nodes(self) -> None:
-        seen = (self._cluster.node_ledger.facts_version, self._offers.version)
+        seen = (self._cluster.node_ledger.facts_version, self._offers.version, len(self._lists.sources))
         if seen == self._seen:
             return
         self._seen = seen
@@ -85,14 +87,17 @@ class Scarcity:
         return found
 
     def _accepted(self, group: Group) -> Mask:
-        selector, tolerations = group
         taints = self._facts.names(("taints", ""))
         tolerated = np.ones(len(taints) + 1, dtype=np.bool_)
         for said, number in taints.items():
             hard = [taint for taint in said if taint.effect in _KEEPS_OUT]  # type: ignore[attr-defined]
-            tolerated[number] = all(any(t.tolerates(taint) for t in tolerations) for taint in hard)
+            tolerated[number] = all(any(t.tolerates(taint) for t in group.tolerations) for taint in hard)
         mask: Mask = tolerated[self._facts.ids(("taints", ""))]
-        return mask if selector is None else mask & selector_mask(selector, self._facts)
+        if group.nodes is not None:
+            mask = mask & selector_mask(group.nodes, self._facts)
+        for offering in self._lists.rows(group.cards) if group.cards is not None else ():
+            mask = mask & offering
+        return mask
 
 
 def _largest(demanded: Mapping[Group, int]) -> list[Group]:

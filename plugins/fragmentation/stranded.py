@@ -164,7 +164,7 @@ class Stranded:
             self._of_model = np.array([self._models.index(model) for model in models], dtype=np.intp)
             self._each.clear()
             changed = list(range(len(rows)))
-        if not self._card_requests.sources:
+        if not self._parts.sources:
             return
         for row in changed:
             each = self._parts.free(rows[row])

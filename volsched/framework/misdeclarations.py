@@ -15,6 +15,8 @@ from volsched.model.values.bounded import Bounded
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NO_END: Final = 1 << 10
+_CHECKED: Final[Bounded[tuple[object, ...], None]] = Bounded(4_096)
+"""Rules that were right, by the code of their callbacks."""
 _TAKES: Final[Bounded[Any, tuple[int, int]]] = Bounded(4_096)
 """How many arguments functions take, at least and at most, by their code."""
 
@@ -26,14 +28,18 @@ def check_rule(plugin: str, rule: object) -> Rule:
         raise SignatureError(
             f"plugin {plugin}: register() takes rules, as register(NodeOrder(fn), ...); this is {given}"
         )
+    if isinstance(rule, NodeRule):
+        _check_key(plugin, rule)
+    codes = _codes(rule)
+    if codes in _CHECKED:
+        return rule
     for name, arguments in _callbacks(type(rule)):
         fn = getattr(rule, name)
         if fn is not None:
             _check_callable(plugin, rule, name, fn, arguments)
     if isinstance(rule, EventHandler):
         _check_handler(plugin, rule)
-    if isinstance(rule, NodeRule):
-        _check_key(plugin, rule)
+    _CHECKED[codes] = None
     return rule
 
 
@@ -62,6 +68,16 @@ def _held(fn: Any) -> Iterator[object]:
     yield getattr(fn, "__self__", None)
     for cell in getattr(fn, "__closure__", None) or ():
         yield cell.cell_contents
+
+
+def _codes(rule: Rule) -> tuple[object, ...]:
+    """What is the same when the same code registers a rule again, as it does in every session."""
+    found: list[object] = [type(rule)]
+    for name, _ in _callbacks(type(rule)) or (("events", None),):
+        fn = getattr(rule, name, None)
+        if fn is not None:
+            found.append(getattr(fn, "__code__", None) or getattr(fn, "__func__", type(fn)))
+    return tuple(found)
 
 
 @cache
@@ -120,6 +136,8 @@ def _check_handler(plugin: str, rule: EventHandler) -> None:
 
 def _check_key(plugin: str, rule: NodeRule) -> None:
     """Refuse what makes sense with another field alone, without that."""
+    if rule.key is not None and (not isinstance(rule, Predicate) or rule.wordings is None):
+        return
     pairs: list[tuple[str, bool, str, bool]] = [("version", rule.version is not None, "key", rule.key is not None)]
     if isinstance(rule, NodeOrder):
         pairs.append(("within_session", rule.within_session, "key", rule.key is not None))

@@ -1,0 +1,34 @@
+"""Which cards pods name, for plugins that score nodes by it; see ``framework.accounts.card_lists``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from plugins.capacity_card.ledger import Ledger
+from volsched.framework.accounts.card_lists import CardList
+from volsched.framework.columns.arrays import Mask
+from volsched.model.pods.template import PodTemplate
+
+
+class NamedCards:
+    """Reads the ledger's catalogue: a node will do if it offers a card of the list as a resource that is asked for."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def wanted(self, template: PodTemplate) -> CardList | None:
+        """Return the list of a template's pods."""
+        charge = self._ledger.charges.of(template)
+        if not charge.names:
+            return None
+        return CardList(charge.names, tuple(name for name, amount in charge.devices if amount))
+
+    def rows(self, wanted: CardList) -> Mask:
+        """Mark the rows whose nodes offer one of the cards."""
+        catalogue = self._ledger.catalogue
+        does = [
+            any(card in wanted.names and resource in wanted.resources for card, resource in kind)
+            for kind in catalogue.kinds()
+        ]
+        found: Mask = np.array(does, dtype=np.bool_)[catalogue.kind_rows()]
+        return found

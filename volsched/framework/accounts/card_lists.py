@@ -1,0 +1,53 @@
+"""Which cards pods name: told by the plugin that reads their lists, read by those that score nodes.
+
+Plugins do not see one another. Who reads lists of cards leaves a source here when a session opens, as with
+``card_parts``; whoever asks does so when a node is asked about, so the order of the plugins does not matter.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol
+
+from volsched.framework.columns.arrays import Mask
+from volsched.model.pods.template import PodTemplate
+
+ACCOUNT: Final = "framework.card_lists"
+"""The name under which plugins share this account (``session.account(ACCOUNT, CardLists.of_cluster)``)."""
+
+
+class CardList(NamedTuple):
+    """Cards any one of which would do, the best first, and the resources that are asked for."""
+
+    names: tuple[str, ...]
+    resources: tuple[str, ...]
+
+
+class CardListSource(Protocol):
+    """Tells which cards pods name, and which nodes offer one of them."""
+
+    def wanted(self, template: PodTemplate) -> CardList | None:
+        """Return the list of a template's pods, None when they name no card."""
+
+    def rows(self, wanted: CardList) -> Mask:
+        """Mark the rows of the cluster whose nodes offer a card of a list, as a resource that is asked for."""
+
+
+@dataclass(slots=True)
+class CardLists:
+    """The sources of all plugins, by the plugin's name."""
+
+    sources: dict[str, CardListSource] = field(default_factory=dict)
+
+    @classmethod
+    def of_cluster(cls, _: object) -> CardLists:
+        """Make the account, without any source."""
+        return cls()
+
+    def wanted(self, template: PodTemplate) -> CardList | None:
+        """Return the list of a template's pods, as the first plugin that knows one says."""
+        return next((found for source in self.sources.values() if (found := source.wanted(template))), None)
+
+    def rows(self, wanted: CardList) -> list[Mask]:
+        """Return the rows on which a card of a list is offered, as each plugin says."""
+        return [source.rows(wanted) for source in self.sources.values()]
