@@ -30,6 +30,8 @@ def check_rule(plugin: str, rule: object) -> Rule:
         )
     if isinstance(rule, NodeRule):
         _check_key(plugin, rule)
+    if isinstance(rule, EventHandler):
+        _check_handler(plugin, rule)
     codes = _codes(rule)
     if codes in _CHECKED:
         return rule
@@ -37,8 +39,6 @@ def check_rule(plugin: str, rule: object) -> Rule:
         fn = getattr(rule, name)
         if fn is not None:
             _check_callable(plugin, rule, name, fn, arguments)
-    if isinstance(rule, EventHandler):
-        _check_handler(plugin, rule)
     _CHECKED[codes] = None
     return rule
 
@@ -73,7 +73,7 @@ def _held(fn: Any) -> Iterator[object]:
 def _codes(rule: Rule) -> tuple[object, ...]:
     """What is the same when the same code registers a rule again, as it does in every session."""
     found: list[object] = [type(rule)]
-    for name, _ in _callbacks(type(rule)) or (("events", None),):
+    for name, _ in _callbacks(type(rule)):
         fn = getattr(rule, name, None)
         if fn is not None:
             found.append(getattr(fn, "__code__", None) or getattr(fn, "__func__", type(fn)))
