@@ -10,15 +10,10 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 from volsched.framework.rules import EventHandler, NodeOrder, NodeRule, Predicate, Rule
 from volsched.framework.signature import Signature, SignatureError, called, name_of
 from volsched.model.observers import Observer
-from volsched.model.values.bounded import Bounded
 
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NO_END: Final = 1 << 10
-_CHECKED: Final[Bounded[tuple[object, ...], None]] = Bounded(4_096)
-"""Rules that were right, by the code of their callbacks."""
-_TAKES: Final[Bounded[Any, tuple[int, int]]] = Bounded(4_096)
-"""How many arguments functions take, at least and at most, by their code."""
 
 
 def check_rule(plugin: str, rule: object) -> Rule:
@@ -32,14 +27,10 @@ def check_rule(plugin: str, rule: object) -> Rule:
         _check_key(plugin, rule)
     if isinstance(rule, EventHandler):
         _check_handler(plugin, rule)
-    codes = _codes(rule)
-    if codes in _CHECKED:
-        return rule
     for name, arguments in _callbacks(type(rule)):
         fn = getattr(rule, name)
         if fn is not None:
             _check_callable(plugin, rule, name, fn, arguments)
-    _CHECKED[codes] = None
     return rule
 
 
@@ -68,16 +59,6 @@ def _held(fn: Any) -> Iterator[object]:
     yield getattr(fn, "__self__", None)
     for cell in getattr(fn, "__closure__", None) or ():
         yield cell.cell_contents
-
-
-def _codes(rule: Rule) -> tuple[object, ...]:
-    """What is the same when the same code registers a rule again, as it does in every session."""
-    found: list[object] = [type(rule)]
-    for name, _ in _callbacks(type(rule)):
-        fn = getattr(rule, name, None)
-        if fn is not None:
-            found.append(getattr(fn, "__code__", None) or getattr(fn, "__func__", type(fn)))
-    return tuple(found)
 
 
 @cache
@@ -115,14 +96,12 @@ def _check_callable(plugin: str, rule: Rule, name: str, fn: Any, arguments: int 
 
 
 def _takes(function: Any) -> tuple[int, int]:
-    found = _TAKES.recall(function.__code__)
-    if found is None:
-        parameters = inspect.signature(function).parameters.values()
-        positional = [each for each in parameters if each.kind in _POSITIONAL]
-        least = sum(each.default is each.empty for each in parameters if each.kind not in _VARIADIC)
-        variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
-        found = _TAKES[function.__code__] = least, _NO_END if variadic else len(positional)
-    return found
+    """Return how many arguments a function takes, at least and at most."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = [each for each in parameters if each.kind in _POSITIONAL]
+    least = sum(each.default is each.empty for each in parameters if each.kind not in _VARIADIC)
+    variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
+    return least, _NO_END if variadic else len(positional)
 
 
 def _check_handler(plugin: str, rule: EventHandler) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from volsched.framework.session import Session
 
 T = TypeVar("T")
+
+_REGISTERED: Final = "framework.registered"
+"""The account of the plugins that have registered with this configuration."""
+
+
+def _nobody(_cluster: Cluster) -> set[str]:
+    return set()
 
 
 class Accounts:
@@ -60,7 +67,7 @@ class Registrar:
     ``checks_ancestors``: whether the plugin looks at the queues above a queue, too (the switch `enableHierarchy`).
     """
 
-    __slots__ = ("_option", "_rules", "_tier", "cluster", "session")
+    __slots__ = ("_is_first", "_option", "_rules", "_tier", "cluster", "session")
 
     def __init__(self, session: Session, tier: int, option: PluginOption) -> None:
         self.session = session
@@ -68,6 +75,9 @@ class Registrar:
         self._rules = session.rules
         self._tier = tier
         self._option = option
+        known = session.account(_REGISTERED, _nobody)
+        self._is_first = option.name not in known
+        known.add(option.name)
 
     @property
     def checks_ancestors(self) -> bool:
@@ -81,11 +91,13 @@ class Registrar:
     def register(self, *rules: Rule) -> None:
         """Take in rules, in order; those that a switch of the configuration leaves out do not count.
 
-        Raises SignatureError over what is no rule, and over a callback that cannot be asked.
+        Raises SignatureError over what is no rule, and over a callback that cannot be asked. That is looked at when
+        a plugin registers for the first time with a configuration: in later sessions the same code does so.
         """
         option = self._option
         for rule in rules:
-            check_rule(option.name, rule)
+            if self._is_first:
+                check_rule(option.name, rule)
             if rule.switch and not option.allows(rule.switch):
                 self._rules.batches.left_out.add(option.name)
             elif isinstance(rule, Deserved):
@@ -113,7 +125,8 @@ class Registrar:
         if not isinstance(rule, NodeRule):
             return msgspec.structs.replace(rule, plugin=plugin)
         signature, key, is_of_queue = signature_of(plugin, rule.fn), rule.key, False
-        check_accounts(plugin, rule, signature)
+        if self._is_first:
+            check_accounts(plugin, rule, signature)
         if key is None:
             if not signature.is_typed:
                 self.session.hints.append(slower_without_types(plugin, rule.fn))
