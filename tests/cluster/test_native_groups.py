@@ -418,8 +418,21 @@ def test_a_class_of_a_group_is_for_those_who_have_the_verb_use_on_it(cluster: Co
         "create", "role", "grouper", "--verb=create", "--resource=podgroups.scheduling.k8s.io", "-n", namespace
     )
     cluster.kubectl("create", "rolebinding", "grouper", "--role=grouper", *flags)
-    resource = "--resource=priorityclasses.scheduling.k8s.io"
-    cluster.kubectl("create", "clusterrole", "use-low", "--verb=use", resource, "--resource-name=low")
+    rules = [
+        {
+            "apiGroups": ["scheduling.k8s.io"],
+            "resources": ["priorityclasses"],
+            "resourceNames": ["low"],
+            "verbs": ["use"],
+        }
+    ]
+    role = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "use-low"},
+        "rules": rules,
+    }
+    cluster.kubectl("create", "-f", "-", stdin=json.dumps(role))
     cluster.kubectl("create", "clusterrolebinding", "use-low", "--clusterrole=use-low", "--user=alice")
     try:
         cluster.kubectl("apply", "-f", "-", stdin=policy)

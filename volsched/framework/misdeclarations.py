@@ -11,8 +11,6 @@ from volsched.framework.rules import EventHandler, NodeOrder, NodeRule, Predicat
 from volsched.framework.signature import Signature, SignatureError, called, name_of
 from volsched.model.observers import Observer
 
-_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NO_END: Final = 1 << 10
 
 
@@ -97,11 +95,10 @@ def _check_callable(plugin: str, rule: Rule, name: str, fn: Any, arguments: int 
 
 def _takes(function: Any) -> tuple[int, int]:
     """Return how many arguments a function takes, at least and at most."""
-    parameters = inspect.signature(function).parameters.values()
-    positional = [each for each in parameters if each.kind in _POSITIONAL]
-    least = sum(each.default is each.empty for each in parameters if each.kind not in _VARIADIC)
-    variadic = any(each.kind is each.VAR_POSITIONAL for each in parameters)
-    return least, _NO_END if variadic else len(positional)
+    code = function.__code__
+    by_name = code.co_kwonlyargcount - len(function.__kwdefaults__ or ())
+    least = code.co_argcount - len(function.__defaults__ or ()) + by_name
+    return least, _NO_END if code.co_flags & inspect.CO_VARARGS else code.co_argcount
 
 
 def _check_handler(plugin: str, rule: EventHandler) -> None:
