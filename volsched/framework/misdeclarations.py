@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from functools import cache, partial
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_args, get_origin
 
 from volsched.framework.rules import EventHandler, NodeOrder, NodeRule, Predicate, Rule
 from volsched.framework.signature import Signature, SignatureError, called, name_of
@@ -63,7 +63,7 @@ def _held(fn: Any) -> Iterator[object]:
 def _callbacks(kind: type[Rule]) -> tuple[tuple[str, int | None], ...]:
     """Return the fields of a rule that are functions, each with how many arguments it is called with."""
     found = []
-    hints = get_type_hints(kind)
+    hints = {name: hint for base in reversed(kind.__mro__) for name, hint in _own_hints(base).items()}
     for name in kind.__struct_fields__:
         for form in (hints[name], *get_args(hints[name])):
             if get_origin(form) is _CALLABLE:
@@ -71,6 +71,12 @@ def _callbacks(kind: type[Rule]) -> tuple[tuple[str, int | None], ...]:
                 found.append((name, None if arguments is Ellipsis else len(arguments)))
                 break
     return tuple(found)
+
+
+@cache
+def _own_hints(kind: type) -> dict[str, Any]:
+    """Return what a class itself annotates; bases that many rules share are evaluated once."""
+    return inspect.get_annotations(kind, eval_str=True) if issubclass(kind, Rule) else {}
 
 
 _CALLABLE: Final = get_origin(Callable[[], None])
