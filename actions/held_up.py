@@ -24,7 +24,7 @@ def waits_for(task: TaskInfo) -> ConditionReason:
 
 
 def also_waits(session: Session, task: TaskInfo, why: str, found: ConditionReason) -> None:
-    """Report of a pod that lacks room what it waits for beside.
+    """Report what else a pod waits for that lacks room.
 
     It no longer speaks for others that lack room: those may lack nothing else (``Scope.JOB``).
     """
@@ -54,7 +54,7 @@ def _enough_without(job: JobInfo, kept: Sequence[TaskInfo]) -> bool:
 
 
 def look_ahead(session: Session, queue: QueueInfo, job: JobInfo) -> None:
-    """Report of pods that lack room which of them their queue would not take on if they had it.
+    """Report which of the pods that lack room their queue would not take on if they had it.
 
     Of equal pods the quota tells beforehand how many it stands; pods that differ are refused by it when they are tried.
     """

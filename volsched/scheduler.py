@@ -282,7 +282,7 @@ class Scheduler:
             session.refusals.refuse_job(job, admission_expired(job, admissions.timeout))
 
     def _explain_orphans(self, session: Session) -> None:
-        """Report of jobs that cannot be looked at at all what they lack, once they have lacked it for a while."""
+        """Refuse jobs that cannot be looked at at all by what they lack, once they have lacked it for a while."""
         cluster = session.cluster
         orphans: dict[str, float] = {}
         for key in list({**cluster.queue_ledger.dirty_jobs, **self._orphans}):
@@ -300,7 +300,7 @@ class Scheduler:
         self._orphans = orphans
 
     def _explain_barred(self, session: Session) -> None:
-        """Report of jobs that want something of a queue which they may not use that this is so."""
+        """Refuse jobs that want something of a queue which they may not use."""
         for job in list(session.cluster.queue_ledger.dirty_jobs.values()):
             verdict = not_allowed(job) if job.refusal is None or not _is_orphans(job.refusal) else None
             if verdict is not None and wants_its_queue(job):

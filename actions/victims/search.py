@@ -75,7 +75,7 @@ class VictimSearch:
     task's queue could take it on as things are. With ``needs_candidates`` nodes without any are passed over, with
     ``keeps_budgets`` nobody goes whose PodDisruptionBudget allows no more; without, such pods go last (as with
     kube-scheduler). With ``least_cost`` the node is chosen by its victims and not by its score. ``quiet``: an earlier
-    search for the task has stated why it did not help. With ``whole`` the fewest pods go, and gangs as a whole where
+    search for the task has recorded why it did not help. With ``whole`` the fewest pods go, and gangs as a whole where
     one would be left with less than its minimum; each is asked about again when its turn comes. ``where`` names the
     nodes that can have candidates, when ``candidate_nodes`` are given; without, any node can.
     """
@@ -97,7 +97,7 @@ class VictimSearch:
     _keeping: bool = False
 
     def succeed(self) -> bool:
-        """Make room on the best node where that can be done; without success nothing changes, and it is stated why."""
+        """Make room on the best node; without success nothing changes, and the reason is recorded."""
         task, session = self.task, self.session
         if session.rules.pre_refusal(task) is not None:
             return False

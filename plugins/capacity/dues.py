@@ -102,7 +102,7 @@ def larger(left: Amounts, right: Amounts) -> dict[str, int]:
 
 
 def lost(queues: Queues) -> dict[str, str]:
-    """Report of the queues that hang nowhere why: a parent that is not there, or queues above in a circle."""
+    """Return why queues are outside the hierarchy: a parent that is not there, or queues above in a circle."""
     found = {name: _why_lost(queues, name) for name in queues}
     return {name: why for name, why in found.items() if why}
 
@@ -121,7 +121,7 @@ def _why_lost(queues: Queues, name: str) -> str:
 
 
 def doubts(queues: Queues, dues: Mapping[str, Due]) -> dict[str, tuple[str, ...]]:
-    """Report of each queue what cannot be as it and its children say; nothing is refused for that."""
+    """Return what cannot be kept of what each queue and its children state; nothing is refused for that."""
     below = children(queues)
     found: dict[str, tuple[str, ...]] = {}
     for name, queue in queues.items():

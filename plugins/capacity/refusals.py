@@ -34,7 +34,7 @@ def not_a_leaf(queue: str, step: At) -> Verdict:
 
 
 def no_place(queue: str, why: str, step: At) -> Verdict:
-    """Nobody can state which limits count for a queue."""
+    """It is not known which limits count for a queue."""
     message = f'queue "{queue}" has no place in the hierarchy of queues: {why}; correct spec.parent'
     return Verdict(step, NAME, Scope.QUEUE, NO_PLACE, message, shown_as=ConditionReason.QUEUE_INVALID)
 

@@ -5,7 +5,7 @@
 
 The API server keeps both: keys of that list are any text, in Volcano's CRD as in ours. Go programs that read it as
 resources, as Volcano's `NewResource` does, pass over keys that are no resource's name; the second form they take, in
-thousandths as all extended resources. A card that is called like a resource (`cpu`) is stated in the second form alone.
+thousandths as all extended resources. A card that is called like a resource (`cpu`) has the second form alone.
 """
 
 from __future__ import annotations

@@ -124,7 +124,7 @@ class QueueShares:
         found = {name: Account() for name in queues}
         for resource, column in ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN)):
             guaranteed = sum(queue.guarantee.get(resource, 0) for queue in queues.values())
-            total = sum(self._cluster.node_ledger.totals[column : column + 1])  # no node has stated anything yet: none
+            total = sum(self._cluster.node_ledger.totals[column : column + 1])  # no node has reported yet: none
             free = max(0, total - guaranteed)
             for name, queue in queues.items():
                 own = queue.guarantee.get(resource, 0)

@@ -59,7 +59,7 @@ class Short:
 
 
 def unreadable_request(queue: str, why: FieldError) -> Verdict:
-    """Nobody can state how many cards a pod wants; where no node offers its card, it is such a node that is lacking."""
+    """It is not known how many cards a pod wants; where no node offers its card, it is such a node that is lacking."""
     message = f"Get request resource failed, Queue <{queue}>, error: {why.message}"
     shown_as = ConditionReason.UNSCHEDULABLE if isinstance(why, NoSuchCardError) else ConditionReason.INVALID_FIELD
     return Verdict(Step.ALLOCATABLE, NAME, Scope.POD, NO_REQUEST, message, shown_as=shown_as)

@@ -52,7 +52,7 @@ class Limits:
         return Guarantees(self.tree, self.of, self.levels, self.limit)
 
     def _about_all_queues(self) -> dict[str, tuple[str, ...]]:
-        """Report of one queue what is wrong with all: a field that the cluster drops leaves no trace where it was."""
+        """Report on one queue what is wrong with all: a field that the cluster drops leaves no trace where it was."""
         if DRA not in self._dropped:
             return {}
         queues = self._cluster.queues.values()

@@ -184,7 +184,7 @@ class NodeBudgets(Observer):
         return passes
 
     def wordings(self, template: PodTemplate, nodes: NodeTable) -> Ids:
-        """Number the nodes by which of their quotas would be exceeded: that is all that is stated of them."""
+        """Number the nodes by which of their quotas would be exceeded: that is all that is told of them."""
         rows = nodes.rows
         numbers: Ids = np.zeros(len(rows), dtype=np.intp)
         for _, exceeded in self._exceeded(template, rows):

@@ -38,7 +38,7 @@ class SelectedPods:
         return np.ones(len(nodes.rows), dtype=np.bool_)
 
     def wordings(self, task: TaskInfo, nodes: NodeTable) -> Rows:
-        """Number the nodes by what is stated of them."""
+        """Number the nodes by what is told of them."""
         return self._budgets.wordings(task.template, nodes)
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:

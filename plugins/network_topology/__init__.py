@@ -1,1 +1,1 @@
-"""Report of jobs that ask for a network topology that there is none."""
+"""Refuse jobs that ask for a network topology, as there is none."""

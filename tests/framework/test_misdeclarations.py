@@ -9,10 +9,13 @@ from typing import Any
 import pytest
 
 from tests.framework.stage import Plug, Stage
+from volsched.framework import registration
 from volsched.framework.answers import AnswerError
 from volsched.framework.boundary import culprit
 from volsched.framework.callbacks import UNLIMITED, Headroom
 from volsched.framework.columns.views import NodeFacts
+from volsched.framework.config.configuration import PluginOption
+from volsched.framework.registration import Registrar
 from volsched.framework.rules import (
     Allocatable,
     EventHandler,
@@ -159,3 +162,16 @@ def test_a_vector_twin_that_answers_for_other_rows_is_an_error(rule: Any) -> Non
 
     with pytest.raises(AnswerError, match="its vector twin returns an array of 2"):
         stage.best("p")
+
+
+def test_rules_are_looked_at_when_a_plugin_first_registers_with_a_configuration(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looked_at: list[str] = []
+    monkeypatch.setattr(registration, "check_rule", lambda plugin, _: looked_at.append(plugin))
+    stage = Stage(two_nodes())
+
+    for plugin in ("racks", "racks", "others"):
+        Registrar(stage.session, 0, PluginOption(plugin)).register(NodeOrder(score), NodeOrder(score))
+
+    assert looked_at == ["racks", "racks", "others", "others"]

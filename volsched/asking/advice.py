@@ -1,7 +1,7 @@
 """What would help: the smallest change of each sort, each seen to help by sessions that were run with it.
 
-Where no change does alone, two of different sorts are tried together, and where nothing does, it is stated what it
-would still wait for.
+Where no change does alone, two of different sorts are tried together, and where nothing does, what it would still
+wait for is told.
 """
 
 from __future__ import annotations

@@ -314,7 +314,7 @@ def _largest(held: Iterable[Holding]) -> tuple[Holder, ...]:
 
 
 def node_lines(simulation: Simulation, found: Found) -> tuple[NodeLine, ...]:
-    """Report of every node why the first waiting pod in question cannot go there, equal refusals together."""
+    """Return for every node why the first waiting pod in question cannot go there, equal refusals together."""
     session = simulation.session
     if session is None or not found.waiting or not isinstance(session.engine, FastEngine):
         return ()

@@ -54,7 +54,7 @@ class Gang(Record, frozen=True):
 
 
 class Figures(Record, frozen=True):
-    """One resource, or one card, of a queue; None where nothing limits it or nothing was stated."""
+    """One resource, or one card, of a queue; None where nothing limits it or nothing is known."""
 
     resource: str
     used: str

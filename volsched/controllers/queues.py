@@ -61,7 +61,7 @@ def reconcile(queue: api.Queue, parent: api.Queue | None, phases: Mapping[str, i
 
 
 def commanded(queue: api.Queue, action: str) -> Iterator[Patch]:
-    """Yield what a Command asks for, said where the queue's state is stated: in `spec.state`, or only in its status."""
+    """Yield what a Command asks for, where the queue has its state: in `spec.state`, or only in its status."""
     state = STATE_AFTER.get(action)
     if state is None:
         return

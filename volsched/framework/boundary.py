@@ -156,7 +156,7 @@ def _root(module: str) -> str:
 
 
 def failed(plugin: str, error: BaseException, seconds: float) -> Verdict:
-    """Report of a job that a plugin, or the scheduler, failed over it, and when it is tried again."""
+    """Return the refusal of a job over which a plugin or the scheduler failed, with when it is tried again."""
     who = f'plugin "{plugin}"' if plugin else "the scheduler"
     cause = shortened(f"{type(error).__name__}: {error}", _LONGEST_CAUSE)
     message = f"{who} failed over this pod group ({cause}); it is tried again after {seconds:g}s or when it changes"
@@ -164,7 +164,7 @@ def failed(plugin: str, error: BaseException, seconds: float) -> Verdict:
 
 
 def too_expensive(used: float, budget: float, seconds: float) -> Verdict:
-    """Report of a job that it took too much of a session's time."""
+    """Return the refusal of a job that took too much of a session's time."""
     message = (
         f"deciding about this pod group took {used:.1f}s of the {budget:g}s that a session has; "
         f"it is tried again after {seconds:g}s or when it changes"

@@ -175,7 +175,7 @@ def gang_message(job: JobInfo) -> str:
 
 
 def _would_fit(job: JobInfo, task: TaskInfo) -> bool:
-    """Whether a waiting task found a place when its gang was last tried, and nothing was stated against it since."""
+    """Whether a waiting task found a place when its gang was last tried, and nothing has refused it since."""
     return task.uid in job.fitting and task.refusal is not None and task.refusal.step is Step.GANG
 
 

@@ -1,6 +1,6 @@
 """Where a task stands, and what each standing means for counts and room.
 
-The names and groups are Volcano's (its task status model); two more things are stated here once so that nobody
+The names and groups are Volcano's (its task status model); two more things are defined here once so that nobody
 repeats them: what a status takes on its node, and whether it counts towards a gang's minimum.
 """
 

@@ -221,7 +221,7 @@ def _parsed(text: str) -> Iterable[Any]:
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever of two there is
-    """YAML as the API server's clients read it: a time stays a text, and no key is stated twice."""
+    """YAML as the API server's clients read it: a time stays a text, and no key is given twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
         first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -229,7 +229,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     }
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
-        """Refuse a key that is stated twice, of which one would be lost."""
+        """Refuse a key that is given twice, of which one would be lost."""
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":

@@ -1,4 +1,4 @@
-"""From files to objects: every manifest is read, and every fault in them is stated with its file, document and field.
+"""From files to objects: every manifest is read, and every fault in them is reported with its file, document and field.
 
 A creation time that is absent stays absent: such objects count as older than all that have one, in the order of the
 input (the mirror numbers them as they arrive).

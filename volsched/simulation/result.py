@@ -300,7 +300,7 @@ def _without_pods(job: JobInfo) -> Verdict:
 
 
 def _unlooked(simulation: Looked, task: TaskInfo) -> Verdict:
-    """Report of a pod that nobody has refused that nobody has looked at it either."""
+    """Return the verdict on a pod that nobody has refused, and nobody has looked at either."""
     unadmitted = _unadmitted(simulation, task.job) if task.job is not None else None
     if unadmitted is not None:
         return unadmitted

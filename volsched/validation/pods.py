@@ -94,7 +94,7 @@ def _all(spec: api.PodSpec) -> Iterator[tuple[str, api.Container]]:
 
 
 def duplicates(field: str, names: Iterable[str], what: str) -> Faults:
-    """Yield a fault for each name that is stated again."""
+    """Yield a fault for each name that is given again."""
     seen: set[str] = set()
     for number, name in enumerate(names):
         if name in seen:

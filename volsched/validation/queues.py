@@ -102,7 +102,7 @@ def _promised(field: str, own: Amounts, promised: Sequence[Amounts]) -> Iterator
 
 
 def use_faults(field: str, name: str, queues: Mapping[str, api.Queue]) -> Faults:
-    """Yield why work cannot be put into a queue; nothing is stated of one that is not given when none is given."""
+    """Yield why work cannot be put into a queue; of a queue that is not given nothing is told when none is given."""
     if name == ROOT:
         yield Fault(field, FORBIDDEN, "the root takes no work; use a queue below it")
         return

@@ -34,7 +34,7 @@ def state_faults(found: api.ApiObject) -> Faults:
 
 
 def one_of(field: str, value: str, known: tuple[str, ...] | Mapping[str, object]) -> Faults:
-    """Yield a fault when a value is stated and is not among the known ones."""
+    """Yield a fault when a value is given and is not among the known ones."""
     if value and value not in known:
         given = shortened(value)
         yield Fault(field, NOT_SUPPORTED, f"{given!r} is not one of {', '.join(known)}{hint(given, known)}")

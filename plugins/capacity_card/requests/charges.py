@@ -43,7 +43,7 @@ class Charge:
 class ChargedCard:
     """The card that a placed task holds: its name and milli-cards of it.
 
-    ``is_offered``: its node offers that card; otherwise nobody can state what it holds, and it counts as what it asked
+    ``is_offered``: its node offers that card; otherwise nobody knows what it holds, and it counts as what it asked
     for (*ours*: closed on failure).
     """
 
@@ -94,7 +94,7 @@ class Charges:
         return Charge(request.get(CPU, 0), request.get(MEMORY, 0), names, devices)
 
     def card_request(self, template: PodTemplate) -> CardRequest | FieldError | None:
-        """Which cards a template wants as the cluster is now; None for no card, an error when that cannot be stated."""
+        """Which cards a template wants as the cluster is now; None for no card, an error when that is not known."""
         if self._version != self._catalogue.version or len(self._card_requests) >= _MOST_KNOWN:
             self._card_requests.clear()
             self._version = self._catalogue.version

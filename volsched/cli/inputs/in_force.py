@@ -2,7 +2,7 @@
 
 A scheduler states on the Lease that it leads by where its configuration is from, and the hash of the text
 (`lead.leases`). Where none says so (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
-manifests of volsched and of Volcano bring. What is found is stated, and so is what is not.
+manifests of volsched and of Volcano bring. What is found is told, and so is what is not.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ config_flags: Final = together(
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """A configuration with its plugins. ``origin``: where it is from, empty for none; ``doubt``: what is to be stated.
+    """A configuration with its plugins. ``origin``: where it is from, empty for none; ``doubt``: what is to be told.
 
     ``names`` and ``default_queue`` are those of the scheduler that runs, empty when nothing is known of it.
     """

@@ -35,7 +35,7 @@ class RefusedError(click.ClickException):
     exit_code = EXIT_CLUSTER
 
     def show(self, file: Any = None) -> None:
-        """Report it as everything else is stated."""
+        """Report it as everything else is reported."""
         del file
         say(self.message)
 

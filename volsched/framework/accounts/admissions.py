@@ -100,7 +100,7 @@ def _lacks_pods(job: JobInfo) -> bool:
 
 
 def admission_expired(job: JobInfo, timeout: float) -> Verdict:
-    """Report of a job that its admission has ended."""
+    """Return the refusal of a job whose admission has ended."""
     message = (
         f"the pod group was admitted and has {len(job.tasks)} of the {job.min_available} pods that it starts with "
         f"after {timeout:g}s; nothing is kept for it any more, and after {PAUSE_SECONDS:g}s it waits for its next "

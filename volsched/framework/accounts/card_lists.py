@@ -1,14 +1,13 @@
 """Which cards pods name: told by the plugin that reads their lists, read by those that score nodes.
 
-Plugins do not see one another. Who reads lists of cards leaves a source here when a session opens, as with
-``card_parts``; whoever asks does so when a node is asked about, so the order of the plugins does not matter.
+How plugins share this: ``sources``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+from volsched.framework.accounts.sources import Sources
 from volsched.framework.columns.arrays import Mask
 from volsched.model.pods.template import PodTemplate
 
@@ -33,16 +32,10 @@ class CardListSource(Protocol):
         """Mark the rows of the cluster whose nodes offer a card of a list, as a resource that is asked for."""
 
 
-@dataclass(slots=True)
-class CardLists:
-    """The sources of all plugins, by the plugin's name."""
+class CardLists(Sources[CardListSource]):
+    """The sources of all plugins."""
 
-    sources: dict[str, CardListSource] = field(default_factory=dict)
-
-    @classmethod
-    def of_cluster(cls, _: object) -> CardLists:
-        """Make the account, without any source."""
-        return cls()
+    __slots__ = ()
 
     def wanted(self, template: PodTemplate) -> CardList | None:
         """Return the list of a template's pods, as the first plugin that knows one says."""

@@ -1,14 +1,13 @@
 """What is free of single cards: told by the plugin that gives out parts of them, read by those that score nodes.
 
-Plugins do not see one another. Who keeps the state of each card leaves a source here when a session opens; whoever
-reads it does so when a node is asked about, so that the order of the plugins in a configuration does not matter.
+How plugins share this: ``sources``.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol
 
+from volsched.framework.accounts.sources import Sources
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 
@@ -36,16 +35,10 @@ class CardSource(Protocol):
         """Return the percent that is free of each card, ascending; nothing where that is not known."""
 
 
-@dataclass(slots=True)
-class CardParts:
-    """The sources of all plugins, by the plugin's name."""
+class CardParts(Sources[CardSource]):
+    """The sources of all plugins."""
 
-    sources: dict[str, CardSource] = field(default_factory=dict)
-
-    @classmethod
-    def of_cluster(cls, _: object) -> CardParts:
-        """Make the account, without any source."""
-        return cls()
+    __slots__ = ()
 
     def wanted(self, template: PodTemplate) -> tuple[PartRequest, ...]:
         """Return what the pods of a template want of cards that any plugin shares."""

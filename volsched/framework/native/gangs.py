@@ -100,7 +100,7 @@ def _scattered(job: JobInfo, group: NativeGroup) -> Verdict | None:
 
 
 def without_group(job: JobInfo, *, served: bool) -> Verdict:
-    """Report of pods that nobody has made the group that they name, or that nobody could."""
+    """Return the refusal of pods whose group nobody has made, or nobody could make."""
     message = f'PodGroup "{job.label}" of scheduling.k8s.io, which the pod is in, does not exist'
     if not served:
         message += ": the API server has no such kind, or none in a version that is understood"
@@ -108,7 +108,7 @@ def without_group(job: JobInfo, *, served: bool) -> Verdict:
 
 
 def waits_for_members(job: JobInfo) -> Verdict | None:
-    """Report of a group with pods of ours that it lacks members."""
+    """Return the refusal of a group that has pods of ours and lacks members."""
     verdict = invalidity(job)
     is_ours = any(task.ours for task in job.waiting.values())
     return verdict if is_ours and is_incomplete(verdict) else None

@@ -13,7 +13,7 @@ Label = tuple[str, str]
 class NodeSelection:
     """Lets through nodes that have one of the labels, every node when there are none, and all other changes.
 
-    A node that loses its last such label is gone. Of a node that was never seen nothing is stated, so that its
+    A node that loses its last such label is gone. Of a node that was never seen nothing is told, so that its
     heartbeats cost no session.
     """
 

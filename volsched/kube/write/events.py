@@ -63,7 +63,7 @@ LONGEST_INTERVAL_SECONDS: Final = 300.0
 """New words about an object wait this long since the last ones, doubling each time."""
 
 QUIET_SECONDS: Final = 900.0
-"""An object about which nothing was stated for this long is told about at once again."""
+"""An object about which nothing was told for this long is told about at once again."""
 
 _FORBIDDEN_PAUSES: Final = (2.0, 300.0)
 """Seconds without Events after they were refused for want of rights: at first, and at most."""
