@@ -190,7 +190,7 @@ class Scheduler:
         self._bounds.keep(self.mirror.cluster.jobs)
         if session.faults or self.mirror.cluster.observers.lost:
             self._mend()
-        return CycleReport(
+        report = CycleReport(
             placed=outbox.binds,
             evicted=outbox.evictions,
             duration=self._clock.elapsed() - started,
@@ -207,6 +207,8 @@ class Scheduler:
             over=session.over,
             hints=tuple(session.hints),
         )
+        session.release()
+        return report
 
     @contextmanager
     def _bounded(self, session: Session) -> Iterator[None]:
