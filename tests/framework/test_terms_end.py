@@ -1,4 +1,4 @@
-"""What is counted for terms about other pods ends when the pods that have them are gone, however few pods these were."""
+"""What is counted for terms about other pods ends with the pods that have them, however few pods these were."""
 
 from __future__ import annotations
 

@@ -303,7 +303,7 @@ class Session:
         self._held.clear()
 
     def release(self) -> None:
-        """Let go of everything, as nothing will be asked of it any more.
+        """Let go of everything, as the next session begins: until then the last one can be asked.
 
         What plugins registered refers back to the session. It would stay, with all that it refers to, until Python
         looks for cycles, and in the meantime hundreds of sessions would keep objects that are gone.
