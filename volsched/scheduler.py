@@ -210,6 +210,7 @@ class Scheduler:
             over=session.over,
             hints=tuple(session.hints),
         )
+
     @contextmanager
     def _bounded(self, session: Session) -> Iterator[None]:
         """Do a part of a session: what fails and is about no job ends the session, and no more than that."""
