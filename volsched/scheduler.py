@@ -120,6 +120,7 @@ class Scheduler:
         self._bounds = bounds or Bounds()
         self._orphans: dict[str, float] = {}
         self._plugins_due: float | None = None
+        self._session: Session | None = None
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
         mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
@@ -150,8 +151,10 @@ class Scheduler:
         self.mirror.tick(now)
         if self.mirror.cluster.observers.lost:
             self._mend()
+        if self._session is not None:
+            self._session.release()
         outbox = _Outbox(self.executor)
-        session = Session(
+        session = self._session = Session(
             self.mirror.cluster,
             self.profile.configuration,
             self.engine,

@@ -75,7 +75,7 @@ class _Plan:
         return cls(
             np.array([[column] for column in (CPU, MEMORY, *cards)]),
             np.array([[[0]] * len(wanted), [[amount] for amount in wanted]]),
-            np.array([[offer.unit] for offer, _ in card_request.amounts]),
+            np.array([offer.unit for offer, _ in card_request.amounts], dtype=np.int64).reshape(-1, 1),
             tuple(n for n, (offer, amount) in enumerate(card_request.amounts) if offer.is_whole and amount),
         )
 

@@ -67,12 +67,11 @@ class Registrar:
     ``checks_ancestors``: whether the plugin looks at the queues above a queue, too (the switch `enableHierarchy`).
     """
 
-    __slots__ = ("_is_first", "_option", "_rules", "_tier", "cluster", "session")
+    __slots__ = ("_is_first", "_option", "_tier", "cluster", "session")
 
     def __init__(self, session: Session, tier: int, option: PluginOption) -> None:
         self.session = session
         self.cluster = session.cluster
-        self._rules = session.rules
         self._tier = tier
         self._option = option
         known = session.account(_REGISTERED, _nobody)
@@ -99,11 +98,11 @@ class Registrar:
             if self._is_first:
                 check_rule(option.name, rule)
             if rule.switch and not option.allows(rule.switch):
-                self._rules.batches.left_out.add(option.name)
+                self.session.rules.batches.left_out.add(option.name)
             elif isinstance(rule, Deserved):
                 self._register_deserved(rule)
             else:
-                self._rules.add(self._completed(rule) if rule.is_about_nodes else rule, option.name, self._tier)
+                self.session.rules.add(self._completed(rule) if rule.is_about_nodes else rule, option.name, self._tier)
 
     if not TYPE_CHECKING:  # a type checker finds the mistake itself
 
@@ -117,7 +116,7 @@ class Registrar:
         quota, allows = rule.quota, self._option.allows
         self.register(Preemptive(quota.may_take_room), Reclaimable(quota.victims))
         preempts = rule.inside and allows("enablePreemptable")
-        self._rules.elastic.add(quota, reclaims=allows("enableReclaimable"), preempts=preempts)
+        self.session.rules.elastic.add(quota, reclaims=allows("enableReclaimable"), preempts=preempts)
 
     def _completed(self, rule: Rule) -> Rule:
         """A rule about nodes with its plugin, and with what its callback is shown; its key is made of a task."""

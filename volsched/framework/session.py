@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverError, culprit, failed, too_expensive
 from volsched.framework.callbacks import Headroom
@@ -301,6 +301,23 @@ class Session:
                 statement.keep_bound()
                 statement.discard()
         self._held.clear()
+
+    def release(self) -> None:
+        """Let go of everything, as the next session begins: until then the last one can be asked.
+
+        What plugins registered refers back to the session. It would stay, with all that it refers to, until Python
+        looks for cycles, and in the meantime hundreds of sessions would keep objects that are gone.
+        """
+        vars(self.rules).clear()
+        vars(self).clear()
+
+    if not TYPE_CHECKING:  # a type checker knows what a session has
+
+        def __getattr__(self, name: str) -> object:
+            raise AttributeError(
+                f"Session has no {name}; one that has ended has nothing: a plugin keeps what outlives a session in an "
+                "account (registrar.account)"
+            )
 
     def series(self) -> tuple[tuple[Series, Numbers], ...]:
         """The plugins' own numbers as they are now, but for those that fail."""

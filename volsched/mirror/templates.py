@@ -41,7 +41,7 @@ class Templates:
             return
         self._since_sweep = 0
         dead = self._table.sweep({task.template.id for task in self._cluster.tasks.values()})
-        self._cluster.forget(dead, left=len(self._table))
+        self._cluster.forget(dead, left=sum(template.weight for template in self._table))
 
     def keep_annotations(self, keys: Iterable[str], asking: Iterable[str] = ()) -> None:
         """Let these annotations of pods decide placement, and no others: they are in the templates from now on.

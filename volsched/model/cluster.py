@@ -83,11 +83,11 @@ class Cluster:
         return self.clocks.tentative(since)
 
     def forget(self, templates: Collection[PodTemplate], *, left: int) -> None:
-        """Drop what is remembered of templates that no task has any more; there are so many others."""
+        """Drop what is remembered of templates that no task has any more; the others weigh so much together."""
         for template in templates:
             self.columns.forget(template)
             self.observers.forget(template)
-        self._forgotten += len(templates)
+        self._forgotten += sum(template.weight for template in templates)
         if self._forgotten >= max(_FEWEST_FORGOTTEN, left // 2):
             self._forgotten = 0
             self.clocks.era += 1

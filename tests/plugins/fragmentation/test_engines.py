@@ -41,6 +41,15 @@ def test_engines_give_out_the_same_cards(start: int) -> None:
         assert first or second, seed
 
 
+def test_a_cluster_without_cards_is_scored_too() -> None:
+    world = a_cluster().node("n1", cpu="8").node("n2", cpu="4").node("n3", cpu="2").pod("full", on="n1", cpu="6")
+    world.pod("waits", cpu="2").pod("late", cpu="1")
+
+    bindings = engine_contract(lambda engine: a_plain_rig(world, CONFIGURATION, engine).cycle().bindings)
+
+    assert set(bindings) == {"waits", "late"}
+
+
 def test_scores_are_equal_to_the_bit_where_many_nodes_are_asked_at_once() -> None:
     world = a_cluster()
     for number in range(60):

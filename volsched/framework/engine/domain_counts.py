@@ -45,26 +45,29 @@ class Finder(Generic[S]):
     """Finds those of many selections that mean a pod, without asking each of them.
 
     A selection that demands one value of a label is kept under it. Answers are remembered for pods that agree in
-    their namespace and in all labels that any selection looks at.
+    their namespace and in those of their labels that any selection looks at.
     """
 
     def __init__(self) -> None:
-        self._by_label: dict[tuple[str, str], list[S]] = {}
-        self._others: list[S] = []
+        self._by_label: dict[tuple[str, str], dict[S, None]] = {}
+        self._others: dict[S, None] = {}
         self._keys: dict[str, int] = {}
-        self._key_names: tuple[str, ...] = ()
-        self._answers: dict[tuple[str | None, ...], tuple[S, ...]] = {}
+        self._answers: dict[tuple[str, frozenset[tuple[str, str]]], tuple[S, ...]] = {}
         self.size = 0
 
     def add(self, sought: S) -> None:
         """Find this one too from now on."""
-        self._shelf(sought).append(sought)
+        self._shelf(sought)[sought] = None
         self._count_keys(sought, 1)
         self.size += 1
 
     def remove(self, sought: S) -> None:
         """Do not find this one any more."""
-        self._shelf(sought).remove(sought)
+        pair = _demanded(sought)
+        shelf = self._shelf(sought)
+        del shelf[sought]
+        if pair is not None and not shelf:
+            del self._by_label[pair]
         self._count_keys(sought, -1)
         self.size -= 1
 
@@ -74,20 +77,21 @@ class Finder(Generic[S]):
 
     def find(self, namespace: str, labels: Labels, namespace_labels: Labels) -> tuple[S, ...]:
         """Return those that mean a pod with these labels, in the order in which they were added."""
-        key = (namespace, *[labels.get(name) for name in self._key_names])
+        keys = self._keys
+        key = (namespace, frozenset([pair for pair in labels.items() if pair[0] in keys]))
         found = self._answers.get(key)
         if found is None:
             if len(self._answers) > MOST_ANSWERS:
                 self._answers.clear()
-            candidates = [s for pair in labels.items() for s in self._by_label.get(pair, ())] + self._others
+            candidates = [s for pair in labels.items() for s in self._by_label.get(pair, ())] + list(self._others)
             found = self._answers[key] = tuple(
                 s for s in candidates if all(t.matches(namespace, labels, namespace_labels) for t in s.terms)
             )
         return found
 
-    def _shelf(self, sought: S) -> list[S]:
-        pair = next((pair for term in sought.terms for pair in term.selector.equal), None)
-        return self._others if pair is None else self._by_label.setdefault(pair, [])
+    def _shelf(self, sought: S) -> dict[S, None]:
+        pair = _demanded(sought)
+        return self._others if pair is None else self._by_label.setdefault(pair, {})
 
     def _count_keys(self, sought: S, by: int) -> None:
         for term in sought.terms:
@@ -97,8 +101,12 @@ class Finder(Generic[S]):
                     self._keys[key] = left
                 else:
                     del self._keys[key]
-        self._key_names = tuple(self._keys)
         self._answers.clear()
+
+
+def _demanded(sought: Sought) -> tuple[str, str] | None:
+    """Return a label that all pods that are meant have, if there is such a label."""
+    return next((pair for term in sought.terms for pair in term.selector.equal), None)
 
 
 class Eligible:

@@ -45,7 +45,7 @@ from volsched.model.status import ON_NODE, TaskStatus
 NAME = "framework.domains"
 _MOST_CENSUSES = 4096
 _MOST_ELIGIBLE = 512
-_IDLE_CLAIMS = 256
+_IDLE_TERMS = 256
 
 
 class _Claims(NamedTuple):
@@ -293,15 +293,27 @@ class Domains(Observer):
         is_full = len(self._censuses) > _MOST_CENSUSES or len(self._eligible) > _MOST_ELIGIBLE
         if is_full or self._era != self._cluster.clocks.era:
             self._era = self._cluster.clocks.era
-            self._censuses.clear()
-            self._finder = Finder()
-            self._index.clear()
-            self._eligible.clear()
-            for rules in (self._near, self._hard, self._soft, self._liking):
-                rules.clear()
+            self._forget_questions()
+            self._forget_idle_terms(most=0)
+            in_use = {term.topology_key for known in (self._apart, self._liked) for term in known}
+            self._nodes = {key: nodes for key, nodes in self._nodes.items() if key in in_use}
+        else:
+            self._forget_idle_terms(max(_IDLE_TERMS, (len(self._apart) + len(self._liked)) // 2))
+
+    def _forget_questions(self) -> None:
+        """Forget what templates ask for: those that are still there ask again."""
+        self._censuses.clear()
+        self._finder = Finder()
+        self._index.clear()
+        self._eligible.clear()
+        for rules in (self._near, self._hard, self._soft, self._liking):
+            rules.clear()
+
+    def _forget_idle_terms(self, most: int) -> None:
+        """Forget the terms that no placed pod has, when there are more than so many."""
         for known, finder in ((self._apart, self._apart_finder), (self._liked, self._liked_finder)):
-            idle = [placed_term for placed_term in known.values() if not placed_term.table.counts]
-            if len(idle) > _IDLE_CLAIMS and len(idle) * 2 > len(known):
+            idle = [term for term in known.values() if not term.table.counts] if len(known) > most else ()
+            if len(idle) > most:
                 for placed_term in idle:
                     del known[placed_term.term]
                     finder.remove(placed_term)

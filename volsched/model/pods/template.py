@@ -136,6 +136,14 @@ class PodTemplate:
         )
 
     @property
+    def weight(self) -> int:
+        """How much is remembered because of it, roughly: 1 for itself, and 1 for each of its terms."""
+        near = len(self.affinity) + len(self.anti_affinity) + len(self.spread)
+        liked = len(self.preferred_affinity) + len(self.preferred_anti_affinity) + len(self.preferred_nodes)
+        required = self.required_nodes
+        return 1 + near + liked + (0 if required is None else len(required.labels) + len(required.terms or ()))
+
+    @property
     def depends_on_pods(self) -> bool:
         """Whether it matters to the pod where others are."""
         near = self.affinity or self.anti_affinity or self.preferred_affinity or self.preferred_anti_affinity
