@@ -365,7 +365,7 @@ def _lost(session: Session, reservation: Reservation) -> str | None:
 
 
 def _quota_free_at(session: Session, book: Book, job: JobInfo, plan: Plan) -> float | None:
-    """Return when a queue may hold a job: its share is settled for the start that the job was told, limits count still."""
+    """Return when a queue may hold a job: its share is settled for the start that the job was told, limits are not."""
     free, kept = quota_free_at(session, plan.placements, job.queue, book.end), book.kept.get(job.key)
     if kept is None or free == session.now:
         return free
