@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
 from actions.job_order import closed_queue, considered
@@ -128,7 +129,9 @@ class ReserveAction:
                 self._go_on(session, book, reservation)
         self._promise(session, book)
         for reservation in book.kept.values():
-            reservation.job.unschedulable_at = reservation.tried_at = session.cluster.clocks.requeue_generation
+            generation = session.cluster.clocks.requeue_generation
+            reservation.job.unschedulable_at = generation
+            reservation.tried_at = generation, reservation.is_settled(session.now)
 
     def _book(self, session: Session) -> Book:
         return session.account("reserve.book", lambda cluster: Book(cluster, self._settings))
@@ -153,14 +156,16 @@ class ReserveAction:
 
     def _start(self, session: Session, book: Book, reservation: Reservation) -> bool:
         """Try a job before the queues have their turns; whether it has what it needs."""
-        if reservation.tried_at == session.cluster.clocks.requeue_generation and not reservation.stale:
+        is_settled = reservation.is_settled(session.now)
+        if reservation.tried_at == (session.cluster.clocks.requeue_generation, is_settled) and not reservation.stale:
             return False
         job = reservation.job
         tasks = [task for task in job.schedulable() if not task.best_effort]
         attempt = Attempt(job, session.rules.in_order(tasks)[::-1], Retry.of(session))
         book.is_trying = True
         try:
-            statement = place(session, session.cluster.queues[job.queue], attempt)
+            with session.rules.shares_settled() if is_settled else nullcontext():
+                statement = place(session, session.cluster.queues[job.queue], attempt)
         finally:
             book.is_trying = False
         if statement is None:
@@ -229,7 +234,7 @@ class ReserveAction:
             same = planner.plan(held) if held and best.start is not None else None
             if same is not None and same.start is not None and same.start <= (best.start or 0.0):
                 best = same
-            free = quota_free_at(session, best.placements, job.queue, book.end)
+            free = _quota_free_at(session, book, job, best)
         finally:
             book.is_trying = False
         if free is None or (best.start is None and free > session.now):
@@ -357,6 +362,20 @@ def _lost(session: Session, reservation: Reservation) -> str | None:
     if not any(considered(session, [job])):
         return "its queue takes it no longer"
     return None
+
+
+def _quota_free_at(session: Session, book: Book, job: JobInfo, plan: Plan) -> float | None:
+    """Return when a queue may hold a job: its share is settled for the start that the job was told, limits are not."""
+    free, kept = quota_free_at(session, plan.placements, job.queue, book.end), book.kept.get(job.key)
+    if kept is None or free == session.now:
+        return free
+    with session.rules.shares_settled():
+        within_limits = quota_free_at(session, plan.placements, job.queue, book.end)
+    if within_limits is None:
+        return None
+    told = session.now if kept.said is None or plan.start is None else kept.said
+    settled = max(within_limits, told)
+    return settled if free is None else min(free, settled)
 
 
 def _priority(job: JobInfo) -> int:

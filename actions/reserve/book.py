@@ -45,7 +45,8 @@ class Reservation:
     now. ``said``: that in the condition. None: not known. ``uid`` is that of the PodGroup: another one of the same name
     was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on each
     node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
-    generation in which the job was last tried. ``priority``: with which it holds its nodes.
+    generation in which the job was last tried, and whether its share was settled then. ``priority``: with which it
+    holds its nodes.
     """
 
     job: JobInfo
@@ -60,8 +61,16 @@ class Reservation:
     stale: bool = True
     needs: Mapping[str, Amounts] = field(default_factory=dict)
     fullest: int = 0
-    tried_at: int = _STALE
+    tried_at: tuple[int, bool] = (_STALE, False)
     signature: Hashable = None
+
+    def is_settled(self, now: float) -> bool:
+        """Whether the start that the job was told has come: its queue's share was settled for then.
+
+        Shares follow what other queues ask for; what they ask for after the promise does not break it. A job whose
+        start nobody could know had its share when it was promised the nodes.
+        """
+        return self.said is None or self.said <= now
 
 
 @dataclass(slots=True)

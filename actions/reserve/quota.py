@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from actions.reserve.planning import EndFn, Placements, needed
 from actions.reserve.words import kept_quota
+from volsched.framework.rules import Allocatable
 from volsched.framework.session import Session
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -85,7 +86,7 @@ class KeptQuota:
 
     def applies_to(self, _: PodTemplate) -> bool:
         """Whether there is a promise for which quota is kept."""
-        return bool(self._session.rules.quotas) and any(r.start is not None for r in self._book.kept.values())
+        return bool(self._session.rules.of[Allocatable]) and any(r.start is not None for r in self._book.kept.values())
 
     def refusal(self, task: TaskInfo) -> Verdict | None:
         """Why a pod of the same queue, or of one beneath the same parent, may not start now."""

@@ -86,7 +86,7 @@ class ProportionPlugin:
         registrar.register(
             Reclaimable(shares.reclaimable),
             Overused(shares.overused),
-            Allocatable(headroom=shares.headroom),
+            Allocatable(headroom=shares.headroom, is_share=True),
             Preemptive(shares.may_preempt),
             JobEnqueueable(shares.vote),
             EventHandler(shares, promises=True),

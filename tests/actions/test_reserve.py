@@ -6,6 +6,7 @@ Jobs are played in virtual time by `replay`, so that what is promised can be hel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -52,7 +53,7 @@ def a_job(name: str, submit: float, duration: float, cards: int, pods: int = 1, 
 def played(configuration: str, jobs: Sequence[ReplayJob], nodes: int = 2, **queue: Any) -> dict[str, Record]:
     inventory = Inventory()
     inventory.objects += [decode(a_node(f"n{number}", **{CARD: 8})) for number in range(nodes)]
-    inventory.objects.append(decode(a_queue("default", **queue)))
+    inventory.objects += [decode(a_queue(name, **queue)) for name in sorted({"default", *(job.queue for job in jobs)})]
     profile, _ = load_profile(configuration)
     return {record.job.name: record for record in Replay(inventory, profile, jobs, Settings(("volsched",))).run()}
 
@@ -123,6 +124,38 @@ def test_what_its_author_wants_reserved_at_once_does_not_wait_for_the_hour() -> 
     gang = played(RESERVING, [*stream[:-1], now])["gang"]
 
     assert gang.promised[0][0] == 2 * HOUR
+
+
+SHARED = conf("enqueue, reserve, allocate, backfill", "priority gang", "predicates proportion")
+
+
+def in_queue(queue: str, *jobs: ReplayJob) -> list[ReplayJob]:
+    return [replace(job, queue=queue) for job in jobs]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_promise_holds_though_other_queues_ask_for_more_and_leave_its_queue_a_smaller_share(declared: bool) -> None:
+    """The gang needs two of four nodes, which its queue deserves until a third queue asks for as much."""
+    said = {"declared": 4 * HOUR} if declared else {}
+    busy = in_queue("b", *(a_job(f"busy{number}", 0, 4, 8, **said) for number in range(3)))
+    gang = a_job("gang", 0.1, 1, 8, pods=2, **({"declared": HOUR} if declared else {}))
+    more = [a_job(f"more{number}", 2, 6, 8, **({"declared": 6 * HOUR} if declared else {})) for number in range(6)]
+    found = played(SHARED, [*busy, gang, *in_queue("b", *more[:3]), *in_queue("c", *more[3:])], nodes=4)["gang"]
+
+    assert found.promised[0][1] == (4 * HOUR if declared else None)
+    assert found.start == 4 * HOUR
+
+
+def test_a_job_does_not_start_above_its_share_before_it_was_told_to() -> None:
+    """Nodes are free after two hours, but the queue holds its share until its own job is over after four."""
+    own = a_job("own", 0, 4, 8, declared=4 * HOUR)
+    busy = in_queue("b", *(a_job(f"busy{number}", 0, 2, 8, declared=2 * HOUR) for number in range(2)))
+    wanting = in_queue("b", *(a_job(f"wanting{number}", 0.2, 9, 8, declared=9 * HOUR) for number in range(4)))
+    gang = a_job("gang", 0.1, 1, 8, pods=2, declared=HOUR)
+    found = played(SHARED, [own, *busy, gang, *wanting], nodes=4)["gang"]
+
+    assert found.promised[0][1] == 4 * HOUR
+    assert found.start == 4 * HOUR
 
 
 WORLDS = st.lists(

@@ -214,7 +214,8 @@ class Allocatable(Rule, frozen=True):
 
     Jobs that a headroom keeps waiting for the same are asked about together, and tasks within it are placed in one go;
     what is refused plainly is tried one by one. ``applies_to`` states for which pods a plain refusal is. ``refused`` is
-    told when a task is refused.
+    told when a task is refused. ``is_share``: the quota follows what other queues ask for, so it does not count for a
+    job that has been promised a start; a quota that only people change always counts.
     """
 
     switch: ClassVar[str] = "enabledAllocatable"
@@ -222,6 +223,7 @@ class Allocatable(Rule, frozen=True):
     headroom: HeadroomFn | None = None
     applies_to: AppliesFn | None = None
     refused: RefusedFn | None = None
+    is_share: bool = False
 
     def __post_init__(self) -> None:
         if (self.refusal is None) is (self.headroom is None):

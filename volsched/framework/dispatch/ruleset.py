@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any
@@ -61,6 +62,8 @@ class Ruleset:
         self.elastic = ElasticQuotas()
         self.quotas: list[Quota] = self.of[Allocatable]
         self.headrooms: list[HeadroomFn] = []
+        self._limits: list[Quota] = []
+        self._limit_headrooms: list[HeadroomFn] = []
         self.batches = Batches()
         self._cluster = cluster
         self._ready = self.of[JobReady]
@@ -76,13 +79,32 @@ class Ruleset:
         self.batches.note(rule, plugin)
         if isinstance(rule, EventHandler):
             self._note_handler(rule)
-        elif isinstance(rule, Allocatable) and rule.headroom is not None:
+        elif isinstance(rule, Allocatable):
+            self._note_quota(rule)
+
+    def _note_quota(self, rule: Allocatable) -> None:
+        if rule.headroom is not None:
             self.headrooms.append(rule.headroom)
+        if not rule.is_share:
+            self._limits.append(rule.callback())
+            self._limit_headrooms += [] if rule.headroom is None else [rule.headroom]
 
     def _note_handler(self, rule: EventHandler) -> None:
         of_these = (self._promise_handlers,) if rule.promises else (self._promise_handlers, self._handlers)
         for handlers in of_these:
             handlers.insert(0 if rule.first else len(handlers), rule.events)
+
+    # -- quotas -------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def shares_settled(self) -> Iterator[None]:
+        """Have quotas count no longer that follow what other queues ask for: a promised start stands."""
+        before = self.quotas, self.headrooms
+        self.quotas, self.headrooms = self._limits, self._limit_headrooms
+        try:
+            yield
+        finally:
+            self.quotas, self.headrooms = before
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
