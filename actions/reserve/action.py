@@ -187,8 +187,17 @@ class ReserveAction:
             session.tell(about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}"))
 
     def _replan(self, session: Session, book: Book, reservation: Reservation) -> None:
-        """Find the start anew; other nodes are taken only if the job starts earlier there."""
-        plan = self._planned(session, book, reservation.job, reservation.nodes)
+        """Find the start anew; other nodes are taken only if the job starts earlier there.
+
+        What was read from a PodGroup stays on its nodes at first: others may be free only because the promises that
+        were made in the same session had not all been written.
+        """
+        job, nodes = reservation.job, reservation.nodes
+        plan = None
+        if reservation.restored:
+            plan = self._plan_beside(session, book, job, nodes, book.taken_from(job), only=nodes)
+            reservation.restored = False
+        plan = plan or self._planned(session, book, job, nodes)
         if plan is None:
             self._end(session, book, reservation, "no nodes can take it any more, or its queue may not")
             return
@@ -221,14 +230,20 @@ class ReserveAction:
         return best
 
     def _plan_beside(
-        self, session: Session, book: Book, job: JobInfo, held: tuple[str, ...], taken: set[str]
+        self,
+        session: Session,
+        book: Book,
+        job: JobInfo,
+        held: tuple[str, ...],
+        taken: set[str],
+        only: tuple[str, ...] | None = None,
     ) -> Plan | None:
-        """Plan a job beside others; on the nodes that it holds unless it starts earlier elsewhere."""
+        """Plan a job beside others; on the nodes that it holds unless it starts earlier elsewhere, or on some alone."""
         members = needed(session, job)
         book.is_trying = True
         try:
             planner = Planner(session, members, taken, held, book.end)
-            best = planner.plan()
+            best = planner.plan(only)
             if best is None:
                 return None
             same = planner.plan(held) if held and best.start is not None else None

@@ -46,7 +46,7 @@ class Reservation:
     was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on each
     node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
     generation in which the job was last tried, and whether its share was settled then. ``priority``: with which it
-    holds its nodes.
+    holds its nodes. ``restored``: it was read from the PodGroup, and no session has looked at it yet.
     """
 
     job: JobInfo
@@ -63,6 +63,7 @@ class Reservation:
     fullest: int = 0
     tried_at: tuple[int, bool] = (_STALE, False)
     signature: Hashable = None
+    restored: bool = False
 
     def is_settled(self, now: float) -> bool:
         """Whether the start that the job was told has come: its queue's share was settled for then.
@@ -110,14 +111,15 @@ class Book(Observer):
             if all(name in self._cluster.nodes for name in promise.nodes):
                 self.put(Reservation(
                     job, job.group_uid, promise.at, promise.nodes, promise.start, promise.start, promise.start,
-                    promise.nodes,
+                    promise.nodes, restored=True,
                 ))  # fmt: skip
 
     # -- what is held -------------------------------------------------------------------------------------------------
 
     def put(self, reservation: Reservation) -> None:
-        """Hold nodes for a job."""
-        self.kept[reservation.job.key] = reservation
+        """Hold nodes for a job, in the order of promises; of one second by name, as a new book would have them."""
+        found = [*self.kept.values(), reservation]
+        self.kept = {r.job.key: r for r in sorted(found, key=lambda r: (math.ceil(r.at), r.job.key))}
         self.changed()
 
     def drop(self, reservation: Reservation) -> None:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from actions.reserve.book import Book
 from actions.reserve.durations import end_of
 from actions.reserve.trust import Trust
 from tests.actions.rigs import conf, cycle, echo, events, rig
@@ -180,6 +181,45 @@ def test_no_job_starts_later_than_first_promised_where_durations_are_exact(
         assert start is None or record.start <= start
 
 
+def shadow_time(gang: ReplayJob, at: float, records: Sequence[Record], nodes: int) -> float:
+    """Return when EASY backfilling says that the head of the queue starts: as running jobs end, by their durations.
+
+    Each pod of these worlds has more than half a node, or its job has one pod: no node has two pods of a job.
+    """
+    cards = _cards_of(gang)
+    running = [r for r in records if r.start is not None and r.end is not None and r.start <= at < r.end]
+    for time in sorted({at, *(record.end or 0.0 for record in running)}):
+        used = dict.fromkeys((f"n{number}" for number in range(nodes)), 0)
+        for record in running:
+            for node in record.nodes if (record.end or 0.0) > time else ():
+                used[node] += _cards_of(record.job)
+        if sum(1 for taken in used.values() if taken + cards <= 8) >= gang.min_pods:
+            return time
+    raise AssertionError(f"{gang.name} never fits")
+
+
+def _cards_of(job: ReplayJob) -> int:
+    return int(job.roles[0].request[CARD]) // 1000
+
+
+@settings(max_examples=20, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(WORLDS)
+def test_the_one_promised_job_starts_exactly_when_easy_backfilling_says(
+    world: list[tuple[int, int, int, int]],
+) -> None:
+    """Of all the starts before it, none made it later, and none of those after it went first."""
+    jobs = [
+        a_job(f"j{n:02}", submit / 2, hours, max(cards, 5) if pods > 1 else cards, pods=pods, declared=hours * HOUR)
+        for n, (submit, hours, cards, pods) in enumerate(world)
+    ]
+    records = list(played(with_arguments(jobs=1, after="30m"), jobs, nodes=3).values())
+
+    for record in (record for record in records if record.promised):
+        said_at, promised = record.promised[0]
+        assert promised == shadow_time(record.job, said_at, records, nodes=3)
+        assert record.start == promised
+
+
 # -- what is said, and remembered -----------------------------------------------------------------------------------
 
 
@@ -197,6 +237,12 @@ def held(on: Rig, name: str = "gang") -> tuple[str, ...]:
     condition = next((c for c in on.cluster.jobs[f"default/{name}"].conditions if c.type == RESERVED), None)
     promise = promise_in(condition.message) if condition is not None else None
     return promise.nodes if promise is not None else ()
+
+
+def in_order(on: Rig) -> list[str]:
+    """Whose promises come first: the first one takes room, and its share of a queue, before the others."""
+    [book] = [observer for observer in on.cluster.observers if isinstance(observer, Book)]
+    return list(book.kept)
 
 
 def test_the_gang_is_told_its_nodes_and_others_who_has_them() -> None:
@@ -222,6 +268,39 @@ def test_a_new_leader_holds_the_same_nodes_in_the_same_order() -> None:
 
     assert held(again) == held(before) == ("n1", "n2")
     assert ("PodGroup/gang", RESERVED) not in [(about, reason) for about, reason, _ in events(second)]
+
+
+def two_promises() -> ClusterBuilder:
+    """Four nodes that long jobs hold in part, and two gangs of different queues that need two nodes each."""
+    made = a_cluster()
+    for number in range(4):
+        made.node(f"n{number}", **{CARD: 8}).group(f"old{number}")
+        made.pod(f"old{number}-0", f"old{number}", on=f"n{number}", **{CARD: 1 + number})
+    for name, hour in (("late", 21), ("early", 20)):
+        made.queue(name).group(name, minimum=2, queue=name, created=f"2025-12-31T{hour}:00:00Z")
+        for number in range(2):
+            made.pod(f"{name}-{number}", name, **{CARD: 8})
+    return made
+
+
+def test_a_scheduler_that_dies_between_any_two_writes_is_followed_by_one_that_promises_the_same() -> None:
+    """Writes of one session are made side by side: any of them may be the one that was not made."""
+    configuration = with_arguments(drains=2)
+    before = rig(two_promises(), configuration)
+    decision = cycle(before)
+    promised = {name: held(before, name) for name in ("early", "late")}
+    assert sorted(promised.values()) == [("n0", "n1"), ("n2", "n3")]
+
+    written = [decision.steps[:count] for count in range(len(decision.steps) + 1)]
+    written += [[*decision.steps[:count], *decision.steps[count + 1 :]] for count in range(len(decision.steps))]
+    for steps in written:
+        cluster = two_promises()
+        again = rig(cluster, configuration)
+        again.mirror.apply(echo(before, cluster, replace(decision, steps=steps)))
+        for _ in range(2):
+            cycle(again)
+            assert {name: held(again, name) for name in promised} == promised
+            assert in_order(again) == in_order(before) == ["default/early", "default/late"]
 
 
 def test_what_somebody_annotates_promises_nothing() -> None:
