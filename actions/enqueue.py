@@ -43,7 +43,7 @@ class EnqueueAction:
             turns.queues.push(queue)
 
     def _admit(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
-        if job.is_native and not _asks(session, job):
+        if job.is_native and not settle_minimum(session, job):
             return
         refusal = closed_queue(queue, Step.ENQUEUE)
         if refusal is None and not (job.is_native and job.placed_count):
@@ -56,7 +56,7 @@ class EnqueueAction:
             mark_unschedulable(job, session.cluster)
 
 
-def _asks(session: Session, job: JobInfo) -> bool:
+def settle_minimum(session: Session, job: JobInfo) -> bool:
     """Whether a native group has the members that it starts with; what these ask for its queue must have.
 
     One that has a member on a node was admitted before: that is all the memory there is.

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
+from actions.enqueue import settle_minimum
 from actions.job_order import closed_queue, considered
 from actions.placement import Attempt, place
 from actions.reserve import words
@@ -21,14 +22,14 @@ from actions.reserve.planning import Plan, Planner, in_use, needed
 from actions.reserve.quota import KeptQuota, quota_free_at
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument, ArgumentProblem
-from volsched.framework.outcome.groups import with_condition
+from volsched.framework.native.topology import Topology
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
 from volsched.framework.rules import Metric, Predicate, PrePredicate, Wake
 from volsched.framework.session import Session
-from volsched.model.job import JobInfo
+from volsched.model.job import JobInfo, with_condition
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import RESERVED, condition_of, stamp
+from volsched.model.reservation import RESERVED, condition_of, stamp, without_promise
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.series import Numbers, Series
 from volsched.model.verdict import Scope, Step
@@ -145,7 +146,12 @@ class ReserveAction:
     # -- who has a promise --------------------------------------------------------------------------------------------
 
     def _go_on(self, session: Session, book: Book, reservation: Reservation) -> None:
-        """Start a job that was promised nodes, or hold on to them."""
+        """Start a job that was promised nodes, or hold on to them.
+
+        The status of a native group does not state that its queue let it in, so after a restart it is let in again.
+        """
+        if reservation.restored:
+            self._let_in(session, reservation.job)
         why = _lost(session, reservation)
         if why is not None or self._start(session, book, reservation):
             self._end(session, book, reservation, why)
@@ -180,8 +186,7 @@ class ReserveAction:
         """Hold a job's nodes no longer: it starts, or lost them."""
         job = reservation.job
         book.drop(reservation)
-        kept = tuple(condition for condition in job.conditions if condition.type != RESERVED)
-        session.refusals.set_conditions(job, kept)
+        session.refusals.set_conditions(job, without_promise(job))
         job.requeue()
         if why and job.key in session.cluster.jobs and job.has_group:
             session.tell(about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}"))
@@ -240,6 +245,9 @@ class ReserveAction:
     ) -> Plan | None:
         """Plan a job beside others; on the nodes that it holds unless it starts earlier elsewhere, or on some alone."""
         members = needed(session, job)
+        if not members:
+            return None
+        Topology.of(session).release(job)
         book.is_trying = True
         try:
             planner = Planner(session, members, taken, held, book.end)
@@ -322,6 +330,8 @@ class ReserveAction:
         if job.key not in cluster.queue_ledger.unadmitted or not job.has_group or job.barred or queue is None:
             return
         if session.bounds.leaves_alone(job, session.now) or closed_queue(queue, Step.ENQUEUE) is not None:
+            return
+        if job.is_native and not settle_minimum(session, job):
             return
         with session.about(job):
             refusal = session.rules.enqueue_refusal(job)

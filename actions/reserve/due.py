@@ -82,7 +82,6 @@ class Due(Observer):
         return self._times.get(key) == time and key not in self._come and self._waits(key)
 
     def _waits(self, key: str) -> bool:
-        """Whether a job waits that could be promised nodes; a native group's status has no place for the promise."""
+        """Whether a job waits that could be promised nodes."""
         ledger = self._cluster.queue_ledger
-        job = ledger.jobs.get(key)
-        return job is not None and not job.is_native and (key in ledger.unadmitted or key in ledger.waiting)
+        return key in ledger.jobs and (key in ledger.unadmitted or key in ledger.waiting)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -78,8 +78,33 @@ class Planner:
         self._ends = {node.name: self._ends_on(node) for node in self._nodes}
 
     def plan(self, only: Container[str] | None = None) -> Plan | None:
-        """Return the earliest start, on nodes of these names alone if so asked; None when there never will be room."""
+        """Return the earliest start, on nodes of these names alone if so asked; None when there never will be room.
+
+        The members of a group that has a topology key go to nodes of one domain: the domain is chosen first.
+        """
         nodes = [node for node in self._nodes if only is None or node.name in only]
+        plans = (self._plan_on(domain) for domain in self._domains(nodes))
+        return min((plan for plan in plans if plan is not None), key=self._rank, default=None)
+
+    def _domains(self, nodes: Sequence[NodeInfo]) -> Iterable[Sequence[NodeInfo]]:
+        """Return the nodes that a job may have together; all of them unless it has a topology key."""
+        job = self._members[0].job
+        key = job.native.topology_key if job is not None and job.native is not None else ""
+        if not key:
+            return [nodes]
+        found: dict[str, list[NodeInfo]] = {}
+        for node in nodes:
+            found.setdefault(node.spec.labels.get(key, ""), []).append(node)
+        return [found[value] for value in sorted(found)]
+
+    def _rank(self, plan: Plan) -> tuple[float, int, bool]:
+        """The earliest start first; of equal ones the emptiest nodes, then those that are held already."""
+        first = self._members[0]
+        used = sum(in_use(self._session, first, self._session.cluster.nodes[name]) for name in plan.nodes)
+        start = math.inf if plan.start is None else plan.start
+        return start, used, not all(name in self._held for name in plan.nodes)
+
+    def _plan_on(self, nodes: Sequence[NodeInfo]) -> Plan | None:
         times = sorted({self._session.now, *(end for node in nodes for end, _ in self._ends[node.name])} - {math.inf})
         last = bisect_left(times, True, key=lambda time: self._placements(nodes, time) is not None)
         if last < len(times):

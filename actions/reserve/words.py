@@ -22,7 +22,7 @@ def waits(reservation: Reservation, silent: int) -> Verdict:
     """Say to a job where it will start, and when; ``silent`` pods there do not say how long they run."""
     count, start = len(reservation.nodes), reservation.start
     where = f"{_listed(reservation.nodes)} ({count} node{'s' if count != 1 else ''} in all)"
-    key = reservation.job.key
+    key = reservation.job.label
     if start is not None:
         message = f"gang {key} will start by {stamp(start)} (estimated) on {where}: it waits for pods there to end"
     else:
@@ -34,7 +34,7 @@ def waits(reservation: Reservation, silent: int) -> Verdict:
 
 def kept_from(reservation: Reservation, now: float) -> Verdict:
     """Say to a pod why it may not go on a node, and how short it would have to be."""
-    message = f"node(s) were reserved for {reservation.job.key}"
+    message = f"node(s) were reserved for {reservation.job.label}"
     if reservation.start is not None and (most := _rounded(reservation.start - now)):
         message += f" (a pod with an expected duration below {_written(most)} would fit)"
     return Verdict(Step.PREDICATE, "reserve", Scope.NODE, RESERVED, message, resolvable=False)
@@ -42,7 +42,7 @@ def kept_from(reservation: Reservation, now: float) -> Verdict:
 
 def kept_quota(reservation: Reservation, now: float) -> Verdict:
     """Say to a pod that its queue's quota is kept for a promise, and how short it would have to be."""
-    message = f"what is left of the quota is kept for {reservation.job.key}"
+    message = f"what is left of the quota is kept for {reservation.job.label}"
     if reservation.start is not None and (most := _rounded(reservation.start - now)):
         message += f" (a pod with an expected duration below {_written(most)} would fit)"
     return Verdict(Step.PREDICATE, "reserve", Scope.JOB, RESERVED, message, resolvable=False)

@@ -35,11 +35,12 @@ def make_classes(cluster: ControlPlane) -> None:
 
 
 class NativeStage:
-    """Nodes and a namespace of one case, and what is seen there."""
+    """Nodes and a namespace of one case, and what is seen there; its pods are for one scheduler."""
 
-    def __init__(self, cluster: ControlPlane, namespace: str) -> None:
+    def __init__(self, cluster: ControlPlane, namespace: str, scheduler: str = "default-scheduler") -> None:
         self._cluster, self.api = cluster, cluster.api
         self.namespace = namespace
+        self.scheduler = scheduler
         self._stem = uuid.uuid4().hex[:6]
         self.nodes: dict[str, str] = {}
 
@@ -94,7 +95,7 @@ class NativeStage:
         labels: dict[str, str] | None = None,
     ) -> None:
         """Make one pod."""
-        spec: Json = {"terminationGracePeriodSeconds": 0}
+        spec: Json = {"terminationGracePeriodSeconds": 0, "schedulerName": self.scheduler}
         spec |= {"schedulingGroup": {"podGroupName": group}} if group else {}
         spec |= {"priorityClassName": priority} if priority else {}
         spec |= {"nodeSelector": {"kubernetes.io/hostname": self.nodes[node]}} if node else {}
@@ -164,17 +165,19 @@ class NativeStage:
     def _waiting(self) -> set[str]:
         return {pod["metadata"]["name"] for pod in self.api.items(self._pods) if _says_unschedulable(pod)}
 
-    def condition(self, group: str) -> tuple[str, str, str] | None:
-        """Return status, reason and message of a group's condition, None while there is none."""
+    def condition(self, group: str, kind: str = "PodGroupScheduled") -> tuple[str, str, str] | None:
+        """Return status, reason and message of a group's condition of a type, None while there is none."""
         found = self.api.get(f"{self._groups}/{group}")["status"].get("conditions") or ()
-        known = next((each for each in found if each["type"] == "PodGroupScheduled"), None)
+        known = next((each for each in found if each["type"] == kind), None)
         return (known["status"], known["reason"], known.get("message", "")) if known is not None else None
 
-    def expect_condition(self, group: str, status: str, reason: str, begins: str = "") -> None:
-        """Wait until a group has a condition whose message begins like this."""
+    def expect_condition(
+        self, group: str, status: str, reason: str, begins: str = "", kind: str = "PodGroupScheduled"
+    ) -> None:
+        """Wait until a group has a condition of a type whose message begins like this."""
 
         def has_it() -> bool:
-            known = self.condition(group)
+            known = self.condition(group, kind)
             return known is not None and known[:2] == (status, reason) and known[2].startswith(begins)
 
         self._until(has_it, f"{group}: {status} {reason} {begins}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,7 @@ def scheduler(
 
 def start_ours(cluster: ControlPlane, folder: Path, name: str, text: str, *flags: str) -> SchedulerProcess:
     """Start volsched for pods of a scheduler name, with the text of a configuration."""
+    folder.mkdir(exist_ok=True)
     configuration = folder / "volsched.conf"
     configuration.write_text(text)
     flags = ("--scheduler-name", name, "--scheduler-conf", str(configuration), *flags)
@@ -404,6 +406,53 @@ def test_the_example_becomes_what_simulate_says(cluster: ControlPlane, tmp_path:
         process.close()
         cluster.kubectl("delete", "--ignore-not-found", "namespace", namespace)
         cluster.delete_nodes(nodes)
+
+
+RESERVING = """
+actions: "reserve, allocate"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: predicates
+configurations:
+- name: reserve
+  arguments:
+    reserve.after: 0s
+    reserve.minNodes: 1
+"""
+
+
+def test_a_gang_is_promised_nodes_that_the_next_scheduler_holds_until_it_starts(
+    cluster: ControlPlane, tmp_path: Path
+) -> None:
+    stage = NativeStage(cluster, cluster.create_namespace("promised"), "promising")
+    stage.racks(a=2, b=2)
+    start = partial(start_ours, cluster, tmp_path, stage.scheduler, RESERVING, *IN_PLACE[:2], "--leader-elect=false")
+    process = start()
+    try:
+        for node in ("a-0", "a-1", "b-0"):
+            stage.pod(f"old-{node}", node=node)
+        stage.expect(old_a=2, old_b=1)
+        stage.gang("g", 2, key=KEY)
+        stage.pods("g", 2, group="g", cpu="2")
+        stage.expect_condition("g", "True", "Reserved", "promised at", kind="Reserved")
+        promised = stage.condition("g", "Reserved")
+        assert promised is not None
+        assert promised[-1].endswith(f"on nodes {stage.nodes['b-0']}, {stage.nodes['b-1']}")
+        process.kill()
+        process = start()
+        stage.pods("small", 3)
+        stage.expect(small=2, g=0)
+        assert stage.on_racks("small") == {"a"}
+        assert stage.condition("g", "Reserved") == promised
+        stage.delete("old-b-0")
+        stage.expect(g=2)
+        stage.expect_condition("g", "False", "NotReserved", kind="Reserved")
+        stage.expect_condition("g", "True", "Scheduled")
+    finally:
+        process.close()
+        stage.clear()
 
 
 def test_a_class_of_a_group_is_for_those_who_have_the_verb_use_on_it(cluster: ControlPlane) -> None:

@@ -120,6 +120,7 @@ def test_a_gang_starts_under_a_stream_of_small_jobs_as_promised_though_the_leade
         assert all(_bound_at(installed, namespace, f"{name}-{i}") <= promise.start for i in range(2))
         assert leader.said("caught up with the leader before")
         assert other.metric('volsched_reservations{queue_name="default"}') == 0
+        eventually(lambda name=name: promise_to(installed, namespace, name) is None)
         _remove(installed, namespace, name)
 
 

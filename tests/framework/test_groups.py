@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from volsched.framework.outcome.groups import status_of, with_condition, writes
-from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
+from volsched.framework.outcome.groups import status_of, writes
+from volsched.model.job import (
+    COMPLETED,
+    INQUEUE,
+    PENDING,
+    RUNNING,
+    UNKNOWN,
+    Condition,
+    GroupStatus,
+    JobInfo,
+    with_condition,
+)
 from volsched.model.nodes.columns import ResourceColumns
 from volsched.model.nodes.node import NodeInfo, NodeSpec
 from volsched.model.pods.task import TaskInfo

@@ -62,7 +62,7 @@ def rig_of(
 def conditions(decision: Decision) -> list[tuple[str, str, str, str]]:
     """Of groups: name, status, reason and message of what is written."""
     found = [step for step in decision.steps if isinstance(step, WriteNativeStatus)]
-    return [(s.name, s.condition.status, s.condition.reason, s.condition.message) for s in found]
+    return [(s.name, c.status, c.reason, c.message) for s in found for c in s.conditions]
 
 
 def said_of_pods(decision: Decision) -> dict[str, tuple[str, str]]:
@@ -249,7 +249,7 @@ def test_a_group_that_is_made_anew_is_followed_and_begins_with_a_clean_condition
 
     assert len(decision.bindings) == 2
     [write] = [step for step in decision.steps if isinstance(step, WriteNativeStatus)]
-    assert (write.uid, write.condition.status) == ("another", "True")
+    assert (write.uid, [c.status for c in write.conditions]) == ("another", ["True"])
 
 
 def test_true_never_goes_back() -> None:

@@ -16,6 +16,7 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.job import GroupStatus, JobInfo
 from volsched.model.pods.task import TaskInfo
+from volsched.model.reservation import RESERVED
 
 
 class Groups:
@@ -124,7 +125,7 @@ class Groups:
         if job is not None:
             job.reported, job.confirmed = None, True
             if job.is_native:
-                job.conditions = ()
+                job.conditions = tuple(condition for condition in job.conditions if condition.type == RESERVED)
             self._cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def _take_status(self, job: JobInfo, group: api.PodGroup) -> None:

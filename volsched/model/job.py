@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -45,6 +45,21 @@ class GroupStatus:
     succeeded: int
     failed: int
     conditions: tuple[Condition, ...]
+
+
+def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
+    """Replace the condition of the same type, or add it at the end."""
+    kept = list(conditions)
+    for place, condition in enumerate(kept):
+        if condition.type == new.type:
+            kept[place] = new
+            return tuple(kept)
+    return (*kept, new)
+
+
+def shown_as(conditions: Iterable[Condition]) -> GroupStatus:
+    """Return the status of a native group, which has nothing but conditions."""
+    return GroupStatus("", 0, 0, 0, tuple(conditions))
 
 
 class JobInfo:

@@ -132,14 +132,14 @@ class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):
 
 
 class WriteNativeStatus(msgspec.Struct, frozen=True, gc=False):
-    """Write the condition of a PodGroup of scheduling.k8s.io that states whether it was placed."""
+    """Write the conditions of a PodGroup of scheduling.k8s.io: whether it was placed, and what it was promised."""
 
     uid: str
     namespace: str
     name: str
     version: str
     """Group and version, as ``scheduling.k8s.io/v1alpha2``."""
-    condition: Condition
+    conditions: tuple[Condition, ...]
 
 
 class WriteQueueStatus(msgspec.Struct, frozen=True, gc=False):

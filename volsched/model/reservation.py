@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from volsched.model.job import Condition, JobInfo
+from volsched.model.job import Condition, JobInfo, with_condition
 
 EXPECTED_DURATION: Final = "volsched.io/expected-duration"
 """Annotation of a PodGroup or pod: how long it runs, as Go writes durations."""
@@ -66,6 +66,17 @@ def promise_of(job: JobInfo) -> Promise | None:
     """Return what a job's PodGroup states that it was promised."""
     conditions = (c for c in job.conditions if c.type == RESERVED and c.status == "True")
     return next((promise for c in conditions if (promise := promise_in(c.message)) is not None), None)
+
+
+def without_promise(job: JobInfo) -> tuple[Condition, ...]:
+    """Return a job's conditions once no nodes are held for it.
+
+    A native group's condition stays, as False: conditions of that kind are merged by type and cannot be left out.
+    """
+    if job.is_native and promise_of(job) is not None:
+        ended = Condition(RESERVED, "False", "NotReserved", "no nodes are held for the pod group")
+        return with_condition(job.conditions, ended)
+    return tuple(condition for condition in job.conditions if condition.type != RESERVED or job.is_native)
 
 
 def _seconds(text: str) -> float:

@@ -1,7 +1,8 @@
-"""What the PodGroup of a native group says of itself: whether it was placed, and if not why.
+"""What the PodGroup of a native group says of itself: whether it was placed, if not why, and what it was promised.
 
 Types, reasons and messages are kube-scheduler's, since controllers and ``kubectl get`` look at them. The condition
-goes to True once and never back. A group that lacks members says nothing, so that nobody makes nodes for it.
+goes to True once and never back. A group that lacks members says nothing, so that nobody makes nodes for it. *Ours*:
+the condition ``Reserved`` (``volsched.model.reservation``).
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from volsched.framework.native import gangs as native_gangs
-from volsched.model.job import Condition, JobInfo
+from volsched.model.job import Condition, JobInfo, shown_as, with_condition
 from volsched.model.native.group import NativeGroup
 from volsched.model.plan import WriteNativeStatus
 from volsched.model.pods.task import TaskInfo
@@ -28,15 +29,18 @@ _SAYS_NOTHING: Final = (Step.NO_PODGROUP, Step.GATED)
 
 
 def write_of(job: JobInfo) -> Iterator[WriteNativeStatus]:
-    """The write of a group's condition, when it has something new to say; it is taken as written from here on."""
+    """The write of a group's conditions, when they say something new; they are taken as written from here on."""
     group = job.native
     if group is None or not any(task.ours for task in job.tasks.values()):
         return
     said, wanted = _said(job, group), _condition_of(job, group)
-    if wanted is None or wanted == said or (said is not None and said.status == "True"):
+    if wanted is not None and (said is None or said.status != "True"):
+        job.conditions = with_condition(job.conditions, wanted)
+    known = job.reported.conditions if job.reported is not None else ()
+    if set(job.conditions) == set(known):
         return
-    job.conditions = (*(known for known in job.conditions if known.type != wanted.type), wanted)
-    yield WriteNativeStatus(group.uid, group.namespace, group.name, group.version.name, wanted)
+    job.reported = shown_as(job.conditions)
+    yield WriteNativeStatus(group.uid, group.namespace, group.name, group.version.name, job.conditions)
 
 
 def _said(job: JobInfo, group: NativeGroup) -> Condition | None:

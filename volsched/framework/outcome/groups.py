@@ -16,7 +16,17 @@ from typing import Final
 
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import status as native_status
-from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN, Condition, GroupStatus, JobInfo
+from volsched.model.job import (
+    COMPLETED,
+    INQUEUE,
+    PENDING,
+    RUNNING,
+    UNKNOWN,
+    Condition,
+    GroupStatus,
+    JobInfo,
+    with_condition,
+)
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
 from volsched.model.status import IS_FINISHED, IS_SCHEDULED, TaskStatus
 from volsched.model.verdict import ConditionReason
@@ -91,16 +101,6 @@ def note_refusal(job: JobInfo) -> None:
         job.conditions = with_condition(job.conditions, wanted)
     elif known is not None and known.reason in _OWN_REASONS:
         job.conditions = tuple(condition for condition in job.conditions if condition is not known)
-
-
-def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
-    """Replace the condition of the same type, or add it at the end."""
-    kept = list(conditions)
-    for place, condition in enumerate(kept):
-        if condition.type == new.type:
-            kept[place] = new
-            return tuple(kept)
-    return (*kept, new)
 
 
 def writes(jobs: Iterable[tuple[JobInfo, GroupStatus]]) -> Iterator[WriteGroupStatus | WriteNativeStatus]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from volsched.framework.outcome.groups import with_condition
 from volsched.framework.reporter import about_group
 from volsched.model.cluster import Cluster
-from volsched.model.job import Condition, JobInfo
+from volsched.model.job import Condition, JobInfo, with_condition
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Step, Verdict

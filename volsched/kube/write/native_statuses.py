@@ -1,4 +1,4 @@
-"""How the condition of a PodGroup of scheduling.k8s.io is written: that one condition, to ``/status``.
+"""How conditions of a PodGroup of scheduling.k8s.io are written: ours alone, to ``/status``.
 
 A strategic merge patch merges conditions by type on the API server's side. Where a CustomResourceDefinition serves the
 kind there is none (415): then the list is merged here. True never goes back, whatever was decided: what the API
@@ -20,6 +20,7 @@ from volsched.model import api
 from volsched.model.job import Condition
 from volsched.model.native import api as native
 from volsched.model.plan import WriteNativeStatus
+from volsched.model.reservation import RESERVED
 
 UNSUPPORTED: Final = 415
 MADE_ANEW: Final = 422
@@ -37,39 +38,51 @@ class NativeStatuses:
         self._merges_here = False
 
     async def write(self, step: WriteNativeStatus) -> bool:
-        """Write a condition that says something new; tell whether it was written."""
+        """Write the conditions that say something new; tell whether there were any, and they were written."""
         known = self._views.native_groups.get(f"{step.namespace}/{step.name}")
         if known is None or known.metadata.uid != step.uid:
             return False
-        before = condition_of(known, step.condition.type)
-        if before is not None and (before.status == "True" or _says(before, step.condition)):
+        generation = known.metadata.generation
+        news = [merged(condition_of(known, one.type), one, generation) for one in news_for(known, step)]
+        if not news:
             return False
-        answer = await self._send(step, known, merged(before, step.condition, known.metadata.generation))
+        answer = await self._send(step, known, news)
         if answer:
             self._views.wrote(api.decode_text(type(known), answer))
         return bool(answer)
 
-    async def _send(self, step: WriteNativeStatus, known: native.PodGroup, condition: api.Condition) -> bytes:
+    async def _send(self, step: WriteNativeStatus, known: native.PodGroup, news: list[api.Condition]) -> bytes:
         """Send the patch; empty when the group is gone, or was made anew."""
         place = f"namespaces/{path_segment(step.namespace)}/podgroups/{path_segment(step.name)}/status"
         path = f"/apis/{step.version}/{place}"
         try:
             if not self._merges_here:
-                return await self._patch(path, "podgroups/status", _body(step.uid, [condition]), STRATEGIC_PATCH)
+                return await self._patch(path, "podgroups/status", _body(step.uid, news), STRATEGIC_PATCH)
         except ApiError as error:
             if error.status == MADE_ANEW:
                 return b""
             if error.status != UNSUPPORTED:
                 raise
             self._merges_here = True
-        others = [other for other in known.status.conditions if other.type != condition.type]
-        body = _body(step.uid, [*others, condition], known.metadata.resource_version)
+        written = {condition.type for condition in news}
+        others = [other for other in known.status.conditions if other.type not in written]
+        body = _body(step.uid, [*others, *news], known.metadata.resource_version)
         return await self._patch(path, "podgroups/status", body, MERGE_PATCH)
 
 
 def condition_of(group: native.PodGroup, kind: str) -> api.Condition | None:
     """Return a group's condition of a type, None when it has none."""
     return next((condition for condition in group.status.conditions if condition.type == kind), None)
+
+
+def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[Condition]:
+    """Return the conditions of a step that a group does not have; but for a promise, True never goes back."""
+    before = [condition_of(group, condition.type) for condition in step.conditions]
+    return [
+        condition
+        for condition, known in zip(step.conditions, before, strict=True)
+        if known is None or (not _says(known, condition) and (known.status != "True" or condition.type == RESERVED))
+    ]
 
 
 def merged(before: api.Condition | None, wanted: Condition, generation: int) -> api.Condition:

@@ -29,7 +29,7 @@ from volsched.kube.tasks import Tasks
 from volsched.kube.watch.resources import VOLCANO
 from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.due import Due
-from volsched.kube.write.native_statuses import NativeStatuses, condition_of
+from volsched.kube.write.native_statuses import NativeStatuses
 from volsched.kube.write.views import POD_SCHEDULED, Refusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed
@@ -37,6 +37,7 @@ from volsched.model.errors import QuantityError
 from volsched.model.job import NATIVE, Condition
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus, WritePodCondition, WriteQueueStatus
 from volsched.model.queues.queue import QueuePast
+from volsched.model.reservation import RESERVED
 from volsched.model.values.bounded import Size
 from volsched.model.values.quantity import QuantityText, amount_of
 
@@ -67,7 +68,7 @@ LONGEST_WORDS_INTERVAL_SECONDS: Final = 300.0
 """A condition of which only the message changed waits this long since the last write, doubling each time. Why pods and
 PodGroups wait is stated in other words whenever a node fills, and everybody who follows them hears of each."""
 
-OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled")
+OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", RESERVED)
 """Types of PodGroup conditions that the scheduler sets; others are left as they are."""
 
 _REFUSED_PAUSE_SECONDS: Final = 30.0
@@ -251,11 +252,7 @@ class Statuses:
             return known is not None and _differs_in_words_alone(known.status, step)
         if isinstance(step, WriteNativeStatus):
             group = self._views.native_groups.get(f"{step.namespace}/{step.name}")
-            seen_of = condition_of(group, step.condition.type) if group is not None else None
-            return seen_of is not None and (seen_of.status, seen_of.reason) == (
-                step.condition.status,
-                step.condition.reason,
-            )
+            return group is not None and _unworded(step.conditions) <= _unworded(group.status.conditions)
         return False
 
     def _pump(self) -> None:
@@ -559,8 +556,9 @@ def _counted(status: api.PodGroupStatus | WriteGroupStatus) -> tuple[str, int, i
     return status.phase, status.running, status.succeeded, status.failed
 
 
-def _unworded(conditions: Iterable[Condition | api.Condition]) -> set[tuple[str, str, str]]:
-    return {_content_of(condition)[:3] for condition in conditions}
+def _unworded(conditions: Iterable[Condition | api.Condition]) -> set[tuple[str, ...]]:
+    """Return what conditions state, messages aside; that of a promise names its nodes, which a new leader holds."""
+    return {_content_of(one) if one.type == RESERVED else _content_of(one)[:3] for one in conditions}
 
 
 def _content_of(condition: Condition | api.Condition) -> tuple[str, str, str, str]:

@@ -16,10 +16,11 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model.changes import Gone, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.job import COMPLETED, NATIVE, PENDING, Condition, JobInfo
+from volsched.model.job import COMPLETED, NATIVE, PENDING, Condition, JobInfo, shown_as, with_condition
 from volsched.model.native.api import PodGroup
 from volsched.model.native.group import NativeGroup
 from volsched.model.pods.task import TaskInfo
+from volsched.model.reservation import RESERVED
 from volsched.model.status import IS_FINISHED
 
 _TICKS: Final = 1_000_000
@@ -117,7 +118,8 @@ class NativeGroups:
         first = min(job.tasks.values(), key=lambda task: task.sequence, default=None)
         job.created = _age(group, first)
         job.refusal = job.told = None
-        job.conditions = ()
+        job.conditions = _conditions(group)
+        job.reported = shown_as(job.conditions)
 
     def _describe(self, job: JobInfo, group: NativeGroup) -> None:
         job.native, job.has_group, job.group_uid = group, True, group.uid
@@ -125,8 +127,16 @@ class NativeGroups:
         job.min_available = group.min_count
         job.priority_class = group.priority_class
         job.resource_version = group.resource_version
-        if group.shown is not None:
-            job.conditions = (_condition(group),)
+        self._take_conditions(job, group)
+
+    def _take_conditions(self, job: JobInfo, group: NativeGroup) -> None:
+        """Take what a PodGroup says in; what it was promised is remembered here, as the watch may be behind."""
+        known = job.reported.conditions if job.reported is not None else ()
+        for condition in _conditions(group):
+            if condition.type != RESERVED:
+                job.conditions = with_condition(job.conditions, condition)
+                known = with_condition(known, condition)
+        job.reported = shown_as(known)
 
     def drop(self, gone: Gone) -> None:
         """Forget a PodGroup; its pods stay, and wait for another one of its name."""
@@ -134,7 +144,7 @@ class NativeGroups:
         if job is None or not job.has_group:
             return
         job.native, job.has_group, job.group_uid = None, False, ""
-        job.conditions = ()
+        job.conditions, job.reported = (), None
         job.min_available, job.min_resources = 1, None
         self._queues.settle(job)
         self._cluster.queue_ledger.set_phase(job, "")
@@ -167,11 +177,8 @@ def _volcanos(task: TaskInfo) -> str:
     return f"{task.namespace}/{name}" if name else ""
 
 
-def _condition(group: NativeGroup) -> Condition:
-    shown = group.shown
-    if shown is None:
-        return Condition(group.version.condition, "", "", "")
-    return Condition(group.version.condition, shown.status, shown.reason, shown.message)
+def _conditions(group: NativeGroup) -> tuple[Condition, ...]:
+    return tuple(Condition(shown.type, shown.status, shown.reason, shown.message) for shown in group.shown)
 
 
 def _decisive(group: NativeGroup) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ null counts as absent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -18,6 +18,7 @@ from volsched.model.errors import FieldError
 from volsched.model.native.api import GROUP, PodGroup
 from volsched.model.native.group import GroupCondition, NativeGroup, Version
 from volsched.model.pods.claim_use import ResourceClaimUse
+from volsched.model.reservation import RESERVED
 
 Read: TypeAlias = dict[str, Any]
 
@@ -117,13 +118,14 @@ def _about(found: PodGroup, version: Version) -> NativeGroup:
         labels=meta.labels,
         annotations=meta.annotations,
         claim_names=tuple((one.name, one.resource_claim_name) for one in found.status.resource_claim_statuses),
-        shown=_condition_of(found, version.condition),
+        shown=tuple(_shown(found, (version.condition, RESERVED))),
     )
 
 
-def _condition_of(found: PodGroup, kind: str) -> GroupCondition | None:
-    known = next((condition for condition in found.status.conditions if condition.type == kind), None)
-    return GroupCondition(known.status, known.reason, known.message) if known is not None else None
+def _shown(found: PodGroup, kinds: Container[str]) -> Iterator[GroupCondition]:
+    for known in found.status.conditions:
+        if known.type in kinds:
+            yield GroupCondition(known.type, known.status, known.reason, known.message)
 
 
 def _of_alpha2(raw: Mapping[str, Any]) -> Read:

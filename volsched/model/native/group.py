@@ -29,6 +29,7 @@ class Version(msgspec.Struct, frozen=True, gc=False):
 class GroupCondition(msgspec.Struct, frozen=True, gc=False):
     """What a group's condition says, apart from when."""
 
+    type: str
     status: str
     reason: str
     message: str
@@ -42,8 +43,8 @@ class NativeGroup(msgspec.Struct, frozen=True, gc=False):
     pods are evicted together (``disruptionMode``). ``priority`` is None where nobody set one. ``preempts`` is None
     where the pods state whether they may preempt. ``claims`` are shared by all pods, ``claim_names`` those that were
     made of templates. ``workload`` names the Workload that it was made from. ``created`` is in seconds since the epoch.
-    ``fault`` states what of it is not understood, empty when all is: such a group is not placed. ``shown`` is the
-    condition that the API server has.
+    ``fault`` states what of it is not understood, empty when all is: such a group is not placed. ``shown`` has the
+    conditions of ours that the API server has.
     """
 
     version: Version
@@ -67,7 +68,7 @@ class NativeGroup(msgspec.Struct, frozen=True, gc=False):
     workload: str = ""
     template: str = ""
     fault: str = ""
-    shown: GroupCondition | None = None
+    shown: tuple[GroupCondition, ...] = ()
 
     @property
     def key(self) -> str:
