@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 from actions.enqueue import settle_minimum
 from actions.job_order import closed_queue, considered
 from actions.placement import Attempt, place
-from actions.reserve import words
+from actions.reserve import shown, words
 from actions.reserve.book import Book, Reservation, Settings
 from actions.reserve.due import SLA_WAITING_TIME, Due
 from actions.reserve.planning import Plan, Planner, in_use, needed
@@ -25,13 +25,13 @@ from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
-from volsched.framework.rules import Metric, Predicate, PrePredicate, Wake
+from volsched.framework.rules import Metric, Predicate, PrePredicate, ShownTable, Wake
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo, with_condition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.reservation import RESERVED, condition_of, stamp, without_promise
 from volsched.model.values.duration import seconds_of
-from volsched.model.values.series import Numbers, Series
+from volsched.model.values.series import Series
 from volsched.model.verdict import Scope, Step
 
 AFTER: Final = "reserve.after"
@@ -113,9 +113,10 @@ class ReserveAction:
             PrePredicate(quota.refusal, applies_to=quota.applies_to),
             Wake(due.next),
             Wake(book.next_start),
-            Metric(RESERVATIONS, lambda: _by_queue(book, lambda _: 1.0)),
-            Metric(LATE, lambda: _by_queue(book, _late)),
-            Metric(IDLE, lambda: _idle(book)),
+            Metric(RESERVATIONS, lambda: shown.by_queue(book, lambda _: 1.0)),
+            Metric(LATE, lambda: shown.by_queue(book, shown.late)),
+            Metric(IDLE, lambda: shown.idle(book)),
+            ShownTable(lambda: shown.table(book)),
             Metric(
                 OUTLIVED_PODS, lambda: {(namespace,): float(count) for namespace, count in book.trust.counts.items()}
             ),
@@ -450,24 +451,3 @@ def _sum(amounts: dict[str, int], task: TaskInfo) -> dict[str, int]:
 
 def _fullest(session: Session, plan: Plan) -> int:
     return max((in_use(session, task, node) for task, node in plan.placements), default=0)
-
-
-def _by_queue(book: Book, number: Any) -> Numbers:
-    found: dict[tuple[str, ...], float] = {}
-    for reservation in book.kept.values():
-        key = (reservation.job.queue,)
-        found[key] = found.get(key, 0.0) + number(reservation)
-    return found
-
-
-def _late(reservation: Reservation) -> float:
-    if reservation.first is None or reservation.start is None:
-        return 0.0
-    return max(0.0, reservation.start - reservation.first)
-
-
-def _idle(book: Book) -> Numbers:
-    found: dict[tuple[str, ...], float] = {}
-    for resource, amount in book.idle():
-        found[resource,] = found.get((resource,), 0.0) + amount / 1000
-    return found

@@ -11,7 +11,7 @@ from plugins.capacity_card.cards.amounts import whole
 from plugins.capacity_card.cards.stock import Stock, stock_of
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import output_flag
-from volsched.cli.inputs.look import keeps_tables, look
+from volsched.cli.inputs.look import is_of_quotas, keeps_tables, look
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.cli.output import print_result, say, width
 from volsched.cli.views.moves import show_moves
@@ -107,7 +107,9 @@ def _tables(inventory: Inventory | None, flags: Mapping[str, Any]) -> Sequence[Q
     found = in_force.configuration(inventory, everybody, is_optional=True)
     if found.doubt and not found.is_absent:
         say(found.doubt, "warning")
-    return look(inventory, found, everybody).tables if found.origin and keeps_tables(found) else ()
+    if not found.origin or not keeps_tables(found):
+        return ()
+    return [table for table in look(inventory, found, everybody).tables if is_of_quotas(table)]
 
 
 def _result(stock: Stock) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
 from volsched.framework import reporter
-from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable
+from volsched.framework.accounts.quota_report import RESERVATIONS, STRANDED_CARDS, QuotaTable
 from volsched.framework.callbacks import QueueAmounts
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
@@ -30,6 +30,9 @@ KIND: Final = "SimulationResult"
 Json: TypeAlias = dict[str, Any]
 
 _ROOT: Final = "root"
+_TABLES: Final = {"cards": STRANDED_CARDS, "reservations": RESERVATIONS}
+"""Fields of the result that are tables of plugins or actions, where these have rows."""
+
 _WAITING: Final = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
@@ -83,18 +86,19 @@ def result_of(simulation: Simulation) -> Json:
             for cycle, event in sorted(history.events, key=lambda told: (told[0], _object(told[1])))
         ],
     }
-    cards = stranded_cards(simulation)
-    if cards is not None and cards.rows:
-        result["cards"] = cards.objects()
+    for field, name in _TABLES.items():
+        table = quota_table(simulation, name)
+        if table is not None and table.rows:
+            result[field] = table.objects()
     if simulation.settings.scores:
         result["scores"] = {pod: _scores(found) for pod, found in simulation.scores.items() if pod in bound}
     return result
 
 
-def stranded_cards(simulation: Simulation) -> QuotaTable | None:
-    """Return which cards cannot be used at the end, None where no plugin tells."""
+def quota_table(simulation: Simulation, name: str) -> QuotaTable | None:
+    """Return a table of that name as it is at the end, None where no plugin has it."""
     found = (table() for table in simulation.quota_tables)
-    return next((table for table in found if table.name == STRANDED_CARDS), None)
+    return next((table for table in found if table.name == name), None)
 
 
 def _object(event: RecordEvent) -> str:

@@ -26,6 +26,7 @@ def render(simulation: Simulation, result: Json, width: int) -> str:
     parts = [_headline(simulation, result)]
     parts += section("Placed", _placed(result), width)
     parts += section("Evicted", _evicted(result), width)
+    parts += section("Reservations", _reservations(result), width)
     parts += section("Waiting", _waiting(result), width)
     parts += section("Nodes", _nodes(simulation), width)
     parts += section("Queues", _queues(result), width)
@@ -133,6 +134,12 @@ def _short(name: str) -> str:
 def _short_group(name: str | None) -> str:
     """Return a PodGroup's name, the uid at the end of one that a controller made cut short."""
     return _UID.sub(r"\1…", _short(name)) if name else "-"
+
+
+def _reservations(result: Json) -> Iterator[Row]:
+    yield "JOB", "QUEUE", "START", "NODES"
+    for found in result.get("reservations", ()):
+        yield _short_group(found["job"]), found["queue"], found["start"] or "when they are free", found["nodes"]
 
 
 def _cards(result: Json) -> Iterator[Row]:

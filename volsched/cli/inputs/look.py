@@ -15,7 +15,7 @@ from plugins.capacity_card.usage import cards_of_cluster
 from volsched.cli.inputs.in_force import InForce
 from volsched.cli.inputs.sources import read_cluster
 from volsched.cli.output import say
-from volsched.framework.accounts.quota_report import CardUse, QuotaTable, Usage, unlimited_usage
+from volsched.framework.accounts.quota_report import RESERVATIONS, CardUse, QuotaTable, Usage, unlimited_usage
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
@@ -97,14 +97,20 @@ def look(inventory: Inventory | None, in_force: InForce, flags: Mapping[str, Any
 
 def keeps_tables(in_force: InForce) -> bool:
     """Return whether any plugin in force keeps quotas of another kind than those of queues by resource or card."""
-    return bool(_open(Mirror(), in_force, ()).tables)
+    return any(is_of_quotas(table) for table in _open(Mirror(), in_force, ()).tables)
+
+
+def is_of_quotas(table: QuotaTable) -> bool:
+    """Return whether a table is about quotas; that of reservations is about jobs."""
+    return table.name != RESERVATIONS
 
 
 def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _Witness:
-    """Open a session on what is there, with the plugins in force and nobody who acts."""
+    """Open a session on what is there, with the plugins in force and nobody who acts: actions tell what they hold."""
     witness = _Witness()
-    plugins: tuple[tuple[tuple[PluginOption, Plugin], ...], ...] = in_force.profile.plugins
-    profile = Profile(in_force.profile.configuration, (), (*plugins, ((PluginOption(witness.name), witness),)))
+    telling = (action for action in in_force.profile.actions if isinstance(action, Plugin))
+    last = tuple((PluginOption(plugin.name), plugin) for plugin in (*telling, witness))
+    profile = Profile(in_force.profile.configuration, (), (*in_force.profile.plugins, last))
     scheduler = Scheduler(mirror, profile, _Nothing(), _Clock())
     mirror.apply(changes)
     scheduler.cycle()

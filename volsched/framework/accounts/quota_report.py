@@ -36,6 +36,9 @@ Value: TypeAlias = int | str | None
 STRANDED_CARDS: Final = "strandedCards"
 """The name of the table of cards that cannot be used now, which ``volsched simulate`` shows, too."""
 
+RESERVATIONS: Final = "reservations"
+"""The name of the table of jobs for which nodes are held, which ``volsched simulate`` shows, too."""
+
 
 @dataclass(frozen=True, slots=True)
 class QuotaRow:
