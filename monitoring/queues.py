@@ -7,6 +7,7 @@ from monitoring.overview import quantile, rate
 
 HERE = '{queue=~"$queue", resource=~"$resource"}'
 QUEUE = '{queue=~"$queue"}'
+OF_QUEUE = '{queue_name=~"$queue"}'
 LACK_NODES = '{queue=~"$queue", condition="Unschedulable"}'
 BOTH = "queue, resource"
 NAME = "{{queue}} {{resource}}"
@@ -216,11 +217,43 @@ GROUPS = Row(
     ),
 )
 
+HELD_NODES = Row(
+    "Nodes held for jobs, by the action reserve",
+    (
+        Panel(
+            "Jobs with a promise",
+            (Query(f"max by (queue_name) (volsched_reservations{OF_QUEUE})", "{{queue_name}}"),),
+            "Jobs that were promised a start, and have not started. docs/reserve.md explains who is.",
+            width=12,
+            stacked=True,
+        ),
+        Panel(
+            "Free on held nodes",
+            (Query('max by (resource) (volsched_reserved_idle{resource=~"$resource"})', "{{resource}}"),),
+            "What nodes that are held have free: the cost of promises.",
+            width=12,
+        ),
+        Panel(
+            "Later than first promised",
+            (Query(f"max by (queue_name) (volsched_reservation_late_seconds{OF_QUEUE})", "{{queue_name}}"),),
+            "Of the jobs with a promise together. It grows where pods run for longer than they declare.",
+            unit="s",
+            width=12,
+        ),
+        Panel(
+            "Pods that ran for longer than they declared",
+            (Query("max by (namespace) (volsched_outlived_durations)", "{{namespace}}"),),
+            "Since the scheduler started. Durations of a namespace with many of them are not believed.",
+            width=12,
+        ),
+    ),
+)
+
 QUEUES = Dashboard(
     "queues",
     "volsched / Queues",
     "Who holds what, who waits for what. Metrics: docs/metrics.md.",
-    (HOLDINGS, ONLINE, WAITING, GROUPS),
+    (HOLDINGS, ONLINE, WAITING, HELD_NODES, GROUPS),
     (
         Variable("queue", "volsched_queue_request", "queue"),
         Variable("resource", "volsched_cluster_allocatable", "resource"),

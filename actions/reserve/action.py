@@ -47,7 +47,7 @@ WORTH_SAYING: Final = 0.1
 
 RESERVATIONS: Final = Series("volsched_reservations", "Jobs for which nodes are held", ("queue_name",))
 IDLE: Final = Series(
-    "volsched_reserved_idle", "What is free on nodes that are held for a job, in thousandths", ("resource",)
+    "volsched_reserved_idle", "What is free on nodes that are held for a job, in the resource's unit", ("resource",)
 )
 OUTLIVED_PODS: Final = Series(
     "volsched_outlived_durations", "Pods that ran for longer than they declared, since the start", ("namespace",)
@@ -105,7 +105,7 @@ class ReserveAction:
         """Close held nodes to others, and have a session when a job is due or a start is reached."""
         session = registrar.session
         book, due = self._book(session), self._due(session)
-        book.now = session.now
+        book.begin(session.now)
         quota = KeptQuota(session, book)
         registrar.register(
             Predicate(book.refusal, key=book.closed_to, version=lambda _: book.version, within_headroom=True),

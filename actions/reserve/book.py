@@ -98,6 +98,7 @@ class Book(Observer):
         """Whether tasks are moved only to find something out."""
         self.kept: dict[str, Reservation] = {}
         self._placed: dict[str, float] = {}
+        self._ended: list[tuple[TaskInfo, float]] = []
         self._moves = 0
         self._shared: dict[int, bool] = {}
         self._shared_at = _STALE
@@ -113,6 +114,13 @@ class Book(Observer):
                     job, job.group_uid, promise.at, promise.nodes, promise.start, promise.start, promise.start,
                     promise.nodes, restored=True,
                 ))  # fmt: skip
+
+    def begin(self, now: float) -> None:
+        """Begin a session: pods that ended since the last one are judged now, when that is first looked at."""
+        self.now = now
+        for task, began in self._ended:
+            self._judge(task, began)
+        self._ended.clear()
 
     # -- what is held -------------------------------------------------------------------------------------------------
 
@@ -246,11 +254,11 @@ class Book(Observer):
     def _began(self, task: TaskInfo) -> float:
         return max(task.started, self._placed.get(task.uid, 0.0)) or self.now
 
-    def _judge(self, task: TaskInfo) -> None:
+    def _judge(self, task: TaskInfo, began: float) -> None:
         """See whether a pod that is over kept to what it had declared."""
         if (said := annotated(task)) is None:
             return
-        if self._began(task) + said * self._settings.overestimate < self.now:
+        if began + said * self._settings.overestimate < self.now:
             self.trust.outlived(task)
         self.trust.over(task)
 
@@ -268,7 +276,7 @@ class Book(Observer):
             self._placed.setdefault(task.uid, self.now)
         elif task.node is None or IS_FINISHED[task.status]:
             if task.uid in self._placed and before in RUNS:
-                self._judge(task)
+                self._ended.append((task, self._began(task)))
             self._placed.pop(task.uid, None)
         for reservation in self.kept.values():
             for node in (node_before, task.node):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from actions.reserve.book import Book, Reservation
 from volsched.framework.accounts.quota_report import RESERVATIONS, QuotaRow, QuotaTable
 from volsched.model.reservation import stamp
+from volsched.model.values.quantity import in_base_units
 from volsched.model.values.series import Numbers
 
 
@@ -27,10 +28,10 @@ def late(reservation: Reservation) -> float:
 
 
 def idle(book: Book) -> Numbers:
-    """Return what is free on nodes that are held, by resource, in whole units."""
+    """Return what is free on nodes that are held, by resource, in cores, bytes or whole devices."""
     found: dict[tuple[str, ...], float] = {}
     for resource, amount in book.idle():
-        found[resource,] = found.get((resource,), 0.0) + amount / 1000
+        found[resource,] = found.get((resource,), 0.0) + in_base_units(resource, amount)
     return found
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from actions.reserve.book import Book
 from actions.reserve.durations import end_of
 from actions.reserve.trust import Trust
-from tests.actions.rigs import conf, cycle, echo, events, rig
+from tests.actions.rigs import conf, cycle, echo, events, finished, rig
 from volsched.model import api
 from volsched.model.plan import WriteGroupStatus
 from volsched.model.pods.task import TaskInfo
@@ -453,6 +453,20 @@ def test_a_namespace_whose_pods_outlive_what_they_declare_is_not_believed_until_
         trust.over(pod)
     assert not trust.is_lost("team")
     assert trust.counts == {"team": 2}
+
+
+def test_a_pod_that_ran_for_longer_than_it_declared_is_counted_though_nothing_happened_meanwhile() -> None:
+    made = rig(a_cluster().node("n1", **{CARD: 8}).queue("default"), RESERVING)
+    short, long = ({"volsched.io/expected-duration": length} for length in ("1m", "1h"))
+    jobs = a_cluster().job("short", 1, annotations=short, **{CARD: 1}).job("long", 1, annotations=long, **{CARD: 1})
+    decision = cycle(made, *changes_of(jobs))
+    cycle(made, *echo(made, jobs, decision))
+    made.clock.time += 600
+    report = cycle(made, finished(made, "short-0"), finished(made, "long-0")).report
+
+    assert [numbers for series, numbers in report.series if series.name == "volsched_outlived_durations"] == [
+        {("default",): 1.0}
+    ]
 
 
 def test_the_own_queue_goes_on_with_what_is_over_by_the_start_and_no_more_than_its_quota_allows() -> None:

@@ -38,15 +38,17 @@ from tests.cluster.scheduling import (
 )
 from tests.cluster.test_eviction import CONFIGURATION, QUEUES, Town
 from tests.docs.metrics import PAGE as METRICS_PAGE
-from tests.docs.metrics import documented, series_of, series_of_actions
+from tests.docs.metrics import documented, series_of
 from tests.docs.pages import blocks
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
 from volsched.kube.watch.config_source import text_hash
+from volsched.model.reservation import EXPECTED_DURATION
 from volsched.registry import PLUGINS, load_profile
 from volsched.testing.controlplane import ApiError, a_pod
 from volsched.testing.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests
 from volsched.testing.controlplane.objects import a_binding
+from volsched.testing.controlplane.stages import STOP_AFTER
 from volsched.testing.prometheus import Prometheus, PrometheusError, find_programs
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -86,6 +88,19 @@ tiers:
   - name: predicates
   - name: mgpu
     arguments: {predicate.MGPUEnable: true}
+"""
+
+HELD_NODES: Final = """
+actions: "reserve, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+- plugins:
+  - name: predicates
+configurations:
+- name: reserve
+  arguments: {reserve.after: 0s, reserve.minNodes: 0.5}
 """
 
 CPU_PODS_ON_GPU_NODES: Final = """
@@ -457,6 +472,20 @@ def cpu_pods_use_up_their_quota(run: Run) -> None:
     run.wait_shown('sum(volsched_crossquota_refusals_total{resource="cpu"}) > 0')
 
 
+def nodes_are_held_for_a_gang(run: Run) -> None:
+    """Pods are on both nodes, and one ran for longer than it declared."""
+    run.configure(HELD_NODES)
+    town, installed = run.town, run.installed
+    brief = installed.pod("brief", memory="1Mi")
+    brief["metadata"]["annotations"] = {STOP_AFTER: "2s", EXPECTED_DURATION: "1s"}
+    installed.make_pods(town.namespace, [brief])
+    run.wait_shown("max(volsched_outlived_durations) == 1")
+    town.gang("whole", 2, "high", cpu="4")
+    run.wait_shown("max(volsched_reservations) == 1")
+    run.wait_shown('max(volsched_reserved_idle{resource="memory"}) > 1e9')
+    run.wait_shown("max(volsched_reservation_late_seconds) == 0")
+
+
 def admission_is_asked(run: Run) -> None:
     api, name = run.installed.api, f"asked-{run.town.suffix}"
     (address,) = run.controllers.wait_for("serving webhooks")["addresses"]
@@ -503,6 +532,7 @@ STORY: Final[tuple[Callable[[Run], None], ...]] = (
     a_job_is_scaled_beyond_its_quota_and_back,
     cards_are_shared,
     cpu_pods_use_up_their_quota,
+    nodes_are_held_for_a_gang,
     admission_is_asked,
 )
 
@@ -550,7 +580,6 @@ def the_pages_are_the_documented_ones(run: Run) -> None:
     """Every documented metric had a sample, and its labels are those that docs/metrics.md names."""
     rows = documented()
     idle = [series for name in PLUGINS.names() if name not in run.plugins for series, _ in series_of(name)]
-    idle += [series for series, _ in series_of_actions()]  # none that this story configures has any
     others = {f"{series.name}{'_total' if series.counts else ''}" for series in idle}
 
     assert set(rows) - set(run.seen) - others == set()

@@ -108,8 +108,8 @@ def is_of_quotas(table: QuotaTable) -> bool:
 def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _Witness:
     """Open a session on what is there, with the plugins in force and nobody who acts: actions tell what they hold."""
     witness = _Witness()
-    telling = (action for action in in_force.profile.actions if isinstance(action, Plugin))
-    last = tuple((PluginOption(plugin.name), plugin) for plugin in (*telling, witness))
+    telling: list[Plugin] = [action for action in in_force.profile.actions if isinstance(action, Plugin)]
+    last = tuple((PluginOption(plugin.name), plugin) for plugin in [*telling, witness])
     profile = Profile(in_force.profile.configuration, (), (*in_force.profile.plugins, last))
     scheduler = Scheduler(mirror, profile, _Nothing(), _Clock())
     mirror.apply(changes)
