@@ -48,7 +48,7 @@ from volsched.registry import PLUGINS, load_profile
 from volsched.testing.controlplane import ApiError, a_pod
 from volsched.testing.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests
 from volsched.testing.controlplane.objects import a_binding
-from volsched.testing.controlplane.stages import STOP_AFTER
+from volsched.testing.controlplane.stages import RUN_FOR
 from volsched.testing.prometheus import Prometheus, PrometheusError, find_programs
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -477,7 +477,7 @@ def nodes_are_held_for_a_gang(run: Run) -> None:
     run.configure(HELD_NODES)
     town, installed = run.town, run.installed
     brief = installed.pod("brief", memory="1Mi")
-    brief["metadata"]["annotations"] = {STOP_AFTER: "2s", EXPECTED_DURATION: "1s"}
+    brief["metadata"]["annotations"] = {RUN_FOR: "3s", EXPECTED_DURATION: "1s"}
     installed.make_pods(town.namespace, [brief])
     run.wait_shown("max(volsched_outlived_durations) == 1")
     town.gang("whole", 2, "high", cpu="4")
