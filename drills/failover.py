@@ -158,6 +158,8 @@ class Striker:
 
     def __init__(self, there: World, sides: list[Side], settings: Settings, rng: random.Random) -> None:
         self.blows: list[Blow] = []
+        self.unstruck: list[str] = []
+        """Who lost its Lease without a blow, as on a machine that is too busy, and was started again."""
         self._world = there
         self._sides = sides
         self._settings = settings
@@ -173,6 +175,7 @@ class Striker:
         """Strike the leader of one side, wait until another leads, and until its follower is back."""
         for each in self._sides:
             each.read_journals()
+        self._bring_back_others()
         victim = side.leader()
         side.taken_at.clear()
         blow = Blow(kind, side.name, time.monotonic())
@@ -196,13 +199,13 @@ class Striker:
         name = side.identity(victim)
         self._world.killed.add(victim.pid)
         victim.process.kill()
-        self._see_takeover(side, name, blow)
+        self._see_takeover(side, victim, name, blow)
         self._bring_back(victim)
 
     def _stop(self, side: Side, victim: Replica, blow: Blow) -> None:
         name = side.identity(victim)
         victim.process.process.send_signal(signal.SIGSTOP)
-        self._see_takeover(side, name, blow)
+        self._see_takeover(side, victim, name, blow)
         time.sleep(max(0.0, blow.at + self._settings.stop_seconds - time.monotonic()))
         victim.process.process.send_signal(signal.SIGCONT)
         self._see_end(victim, blow)
@@ -210,7 +213,7 @@ class Striker:
     def _cut_off(self, side: Side, victim: Replica, blow: Blow) -> None:
         name = side.identity(victim)
         victim.proxy.partition(True)
-        self._see_takeover(side, name, blow)
+        self._see_takeover(side, victim, name, blow)
         time.sleep(max(0.0, blow.at + self._settings.partition_seconds - time.monotonic()))
         victim.proxy.partition(False)
         self._see_end(victim, blow)
@@ -228,7 +231,7 @@ class Striker:
         last = max((w.at for w, who in side.read_journals() if who is victim and not is_of_lease(w)), default=robbed_at)
         blow.wrote_on = max(0.0, last - robbed_at)
         self._bring_back(victim)
-        self._see_takeover(side, name, blow)
+        self._see_takeover(side, victim, name, blow)
 
     def _write_lease(self, side: Side, thief: str) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -239,7 +242,7 @@ class Striker:
         name = side.identity(victim)
         self._world.api.delete(side.lease)
         blow.at = time.monotonic()
-        now_held_by = self._wait_holder(side, lambda holder: holder in self._names(side))
+        now_held_by = self._wait_holder(side, victim, lambda holder: holder in self._names(side))
         if now_held_by != name:
             blow.takeover = time.monotonic() - blow.at
             self._see_end(victim, blow)
@@ -249,19 +252,19 @@ class Striker:
     def _names(self, side: Side) -> set[str]:
         return {side.identity(replica) for replica in side.replicas if not replica.has_ended}
 
-    def _wait_holder(self, side: Side, is_right: Callable[[str], bool]) -> str:
+    def _wait_holder(self, side: Side, victim: Replica, is_right: Callable[[str], bool]) -> str:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while time.monotonic() < deadline:
             holder = str(side.record().get("holderIdentity") or "")
             if is_right(holder):
                 return holder
+            self._bring_back_others(victim)
             time.sleep(0.1)
         raise TimeoutError(f"nobody took over the {side.name}: {side.record()}")
 
-    def _see_takeover(self, side: Side, old: str, blow: Blow) -> None:
+    def _see_takeover(self, side: Side, victim: Replica, old: str, blow: Blow) -> None:
         """Wait until another replica has the Lease."""
-        others = self._names(side) - {old}
-        self._wait_holder(side, lambda holder: holder in others)
+        self._wait_holder(side, victim, lambda holder: holder in self._names(side) - {old})
         blow.takeover = time.monotonic() - blow.at
 
     def _see_end(self, victim: Replica, blow: Blow, *, bring_back: bool = True) -> None:
@@ -277,6 +280,14 @@ class Striker:
             blow.faults.append(f"{blow.kind}: the old leader ended with {victim.process.wait()}")
         if bring_back:
             self._bring_back(victim)
+
+    def _bring_back_others(self, victim: Replica | None = None) -> None:
+        """Start replicas again that lost their Lease and ended though nobody struck them, as a Deployment would."""
+        for side in self._sides:
+            for replica in side.replicas:
+                if replica is not victim and replica.has_ended and (told := replica.process.said("lost the lease")):
+                    self.unstruck.append(f"{replica.process.log.name}: {told[-1]['event']}")
+                    self._bring_back(replica)
 
     def _bring_back(self, victim: Replica) -> None:
         for side in self._sides:
@@ -365,6 +376,8 @@ def judge(report: Report, settings: Settings, striker: Striker, sides: list[Side
     report.must("writes by a replica after another had the Lease", len(strays), "==", 0, tuple(strays))
     on = max((blow.wrote_on for blow in striker.blows), default=0.0)
     report.must("a robbed leader writes on for, longest, seconds", on, "<=", WRITES_ON_SECONDS, is_time=True)
+    unstruck = tuple(striker.unstruck)
+    report.must("Leases lost without a blow", len(unstruck), "==", 0, unstruck, is_time=True)
     faults = [text for blow in striker.blows for text in blow.faults]
     report.must("leaders that lost the Lease and did not end", len(faults), "==", 0, tuple(faults))
     report.must("works that never finished: pods lost", len(left), "==", 0, tuple(left))

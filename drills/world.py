@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from drills import report
 from tests.cluster.controlling import Controlled, ControllersProcess
 from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
 from tests.cluster.scheduling_fixtures import apply_manifests
@@ -172,4 +173,10 @@ def world(configuration: str = CONFIGURATION, **options: Any) -> Iterator[World]
         there = World(apply_manifests(control_plane), folder, stack)
         there.configure(configuration)
         stack.callback(there.close)
-        yield there
+        try:
+            yield there
+        except Exception as error:
+            logs = report.RESULTS / "logs"
+            there.keep_logs(logs)
+            error.add_note(f"processes that no drill ended: {there.exits() or 'none'}; the logs of all are in {logs}")
+            raise

@@ -31,11 +31,16 @@ def manifests_applied(control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def installed(manifests_applied: ControlPlane, tmp_path: Path) -> Iterator[Installed]:
-    """Our manifests, no lease and no ConfigMap of an earlier test; schedulers are killed in the end."""
-    api = manifests_applied.api
-    api.delete(LEASE)
-    api.delete(f"/api/v1/namespaces/{SYSTEM}/configmaps/{CONFIG}")
+    """Our manifests without Lease and ConfigMap; schedulers are killed in the end, and these two deleted."""
+    forget_configuration(manifests_applied)
     there = Installed(manifests_applied, tmp_path)
     yield there
     for process in there.processes:
         process.close()
+    forget_configuration(manifests_applied)
+
+
+def forget_configuration(control_plane: ControlPlane) -> None:
+    """Delete the ConfigMap, and the Lease on which a scheduler leaves which configuration it had."""
+    control_plane.api.delete(LEASE)
+    control_plane.api.delete(f"/api/v1/namespaces/{SYSTEM}/configmaps/{CONFIG}")

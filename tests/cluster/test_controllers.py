@@ -104,7 +104,10 @@ def test_a_gang_of_a_deployment_with_room_for_less_waits_as_a_whole(
     still(lambda: not any("nodeName" in pod["spec"] for pod in controlled.pods(namespace).values()), 2.0)
     make_nodes(1, cpu="1")
     assert len(controlled.wait_bound(namespace, 3)) == 3
-    assert controlled.wait_group(namespace, group["metadata"]["name"], "Running")["status"]["running"] == 3
+    name = group["metadata"]["name"]
+    controlled.wait_group(namespace, name, "Running")
+    # A PodGroup whose pods are bound is Running; its pods run once the kubelet has started them.
+    eventually(lambda: controlled.group(namespace, name)["status"].get("running") == 3)
 
 
 def test_a_replicaset_that_is_scaled_to_zero_has_no_podgroup_and_gets_one_again(

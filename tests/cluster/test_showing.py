@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.conftest import MakeNodes
-from tests.cluster.scheduling import CONFIGMAP, GROUPS, LEASE, Installed, Json, eventually, wait_allowed
+from tests.cluster.scheduling import CONFIGMAP, GROUPS, Installed, Json, eventually, wait_allowed
+from tests.cluster.scheduling_fixtures import forget_configuration
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
 from tests.cluster.test_shared_cards import CORE, MEMORY
 from tests.plugins.capacity_card.nodes import GPU, MIG, MPS, card_labels
@@ -52,7 +53,7 @@ def product() -> str:
 def reader(manifests_applied: ControlPlane, namespace: str) -> Iterator[Path]:
     """The kubeconfig of somebody who may read what these verbs read, and nothing else."""
     server, name = manifests_applied.api, f"reader-{namespace}"
-    server.delete(LEASE)  # on which a scheduler of another test has left which configuration it had
+    forget_configuration(manifests_applied)
     server.create(f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "reader"}})
     subject = {"kind": "ServiceAccount", "name": "reader", "namespace": namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READER}
