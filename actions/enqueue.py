@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from actions.job_order import Turns, closed_queue, is_complete
+from actions.job_order import Turns, closed_queue, settle_minimum
 from actions.retry import is_unschedulable, mark_unschedulable
-from volsched.framework.native.gangs import least_of
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
@@ -54,18 +53,6 @@ class EnqueueAction:
         else:
             session.refusals.refuse_job(job, refusal)
             mark_unschedulable(job, session.cluster)
-
-
-def settle_minimum(session: Session, job: JobInfo) -> bool:
-    """Whether a native group has the members that it starts with; what these ask for its queue must have.
-
-    One that has a member on a node was admitted before: that is all the memory there is.
-    """
-    if not is_complete(session, job):
-        return False
-    members = session.rules.in_order(job.schedulable())
-    job.min_resources = least_of(job, members)
-    return True
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:

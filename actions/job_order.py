@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from actions.retry import is_unschedulable, mark_unschedulable
 from volsched.framework.dispatch.ordering import Heap
-from volsched.framework.native.gangs import is_incomplete
+from volsched.framework.native.gangs import is_incomplete, least_of
 from volsched.framework.session import Session
 from volsched.model.job import INQUEUE, PENDING, JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -58,6 +58,18 @@ def is_complete(session: Session, job: JobInfo) -> bool:
             session.refusals.refuse_job(job, refusal)
         mark_unschedulable(job, cluster)
     return False
+
+
+def settle_minimum(session: Session, job: JobInfo) -> bool:
+    """Whether a native group has the members that it starts with; what these ask for its queue must have.
+
+    One that has a member on a node was admitted before: that is all the memory there is.
+    """
+    if not is_complete(session, job):
+        return False
+    members = session.rules.in_order(job.schedulable())
+    job.min_resources = least_of(job, members)
+    return True
 
 
 def promote_all(session: Session) -> None:

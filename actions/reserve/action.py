@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
-from actions.enqueue import settle_minimum
-from actions.job_order import closed_queue, considered
+from actions.job_order import closed_queue, considered, settle_minimum
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, Reservation, Settings
