@@ -175,7 +175,7 @@ class Striker:
         """Strike the leader of one side, wait until another leads, and until its follower is back."""
         for each in self._sides:
             each.read_journals()
-        self._bring_back_others()
+        self.bring_back_others()
         victim = side.leader()
         side.taken_at.clear()
         blow = Blow(kind, side.name, time.monotonic())
@@ -258,7 +258,7 @@ class Striker:
             holder = str(side.record().get("holderIdentity") or "")
             if is_right(holder):
                 return holder
-            self._bring_back_others(victim)
+            self.bring_back_others(victim)
             time.sleep(0.1)
         raise TimeoutError(f"nobody took over the {side.name}: {side.record()}")
 
@@ -281,7 +281,7 @@ class Striker:
         if bring_back:
             self._bring_back(victim)
 
-    def _bring_back_others(self, victim: Replica | None = None) -> None:
+    def bring_back_others(self, victim: Replica | None = None) -> None:
         """Start replicas again that lost their Lease and ended though nobody struck them, as a Deployment would."""
         for side in self._sides:
             for replica in side.replicas:
@@ -336,10 +336,11 @@ def run(report: Report, settings: Settings) -> None:
                 f"{number}/{len(settings.kinds) * settings.each} {kind}, {blow.side}: {taken}; {auditor.bound} bound"
             )
         load.stop()
-        left = drain(load, settings.drain_seconds)
+        left = drain(load, striker, settings.drain_seconds)
         for side in sides:
             side.settle()
         auditor.catch_up()
+        striker.bring_back_others()
         judge(report, settings, striker, sides, load, left)
         auditor.judge(report)
         exits = there.exits()
@@ -347,10 +348,11 @@ def run(report: Report, settings: Settings) -> None:
         auditor.stop()
 
 
-def drain(load: Load, within: float) -> list[str]:
+def drain(load: Load, striker: Striker, within: float) -> list[str]:
     """Wait until all work has finished, and return what has not."""
     deadline = time.monotonic() + within
     while (left := load.left()) and time.monotonic() < deadline:
+        striker.bring_back_others()
         time.sleep(0.5)
     return left
 

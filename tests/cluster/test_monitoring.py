@@ -141,10 +141,18 @@ class Run:
     """Labels of every metric that was on a page, by its name."""
 
     def configure(self, text: str) -> None:
-        """Have both schedulers use this configuration."""
+        """Have both schedulers use this configuration.
+
+        What plugins count ends with the configuration; a rate needs two samples of it before that.
+        """
+        self._wait_scraped_twice()
         self.installed.configure(text, KEY)
         self.plugins |= {option.name for tier in load_profile(text)[0].plugins for option, _ in tier}
         self.wait_shown(f'count(volsched_config_info{{hash="{text_hash(text)}"}}) == 2')
+
+    def _wait_scraped_twice(self) -> None:
+        since = time.monotonic()
+        eventually(lambda: self.shows(f"min(count_over_time(up[{time.monotonic() - since + 1:.0f}s])) >= 3"))
 
     def shows(self, expr: str) -> bool:
         """Whether an expression has data now."""

@@ -107,6 +107,7 @@ def test_a_gang_starts_under_a_stream_of_small_jobs_as_promised_though_the_leade
 
         eventually(is_promised)
         leader.kill()
+        other.wait_for("caught up with the leader before")
 
         def has_started(name: str = name) -> bool:
             stream.keep_up()
@@ -118,8 +119,7 @@ def test_a_gang_starts_under_a_stream_of_small_jobs_as_promised_though_the_leade
         assert set(promise.nodes) == set(nodes) == set(placed(installed, namespace, name).values())
         assert promise.start is not None
         assert all(_bound_at(installed, namespace, f"{name}-{i}") <= promise.start for i in range(2))
-        assert leader.said("caught up with the leader before")
-        assert other.metric('volsched_reservations{queue_name="default"}') == 0
+        eventually(lambda other=other: other.metric('volsched_reservations{queue_name="default"}') == 0)
         eventually(lambda name=name: promise_to(installed, namespace, name) is None)
         _remove(installed, namespace, name)
 

@@ -26,7 +26,9 @@ def test_one_of_each_blow_loses_nothing_and_binds_nothing_twice(
         each=1, stop_seconds=12.0, partition_seconds=12.0, theft_seconds=3.0, pause_seconds=0.5,
         takeover_seconds=22.0, seed=2, flags=QUICK_LEASE,
     ))  # fmt: skip
-    assert report.finish() == 0
+    status = report.finish()
+    assert [line for line in report.lines if not line.is_met] == []
+    assert status == 0
     assert report.figures["pods made"] > 100
     assert report.figures["bindings that the auditor saw"] > 100
     assert all(report.figures[f"{kind}: leaders struck"] == 1 for kind in Settings().kinds)
