@@ -370,6 +370,50 @@ def test_a_claim_that_has_its_devices_takes_no_more() -> None:
     assert found["b"][NAME] > found["a"][NAME]
 
 
+def test_nodes_and_slices_that_come_later_count() -> None:
+    world = a_class().node("m", cpu=64)
+    with_own_claim(world, "p", exactly(count=2), cpu=1)
+    rig = a_plain_rig(world, ALONE)
+    rig.cycle()
+    came = a_cluster().node("a", cpu=64).add(gpus("a", 8)).node("z", cpu=64).add(gpus("z", 2))
+
+    second = rig.cycle(*came.changes())
+
+    assert demand_of(rig).means.blocks == ((2, 32),)
+    assert second.bindings == {"p": "z"}
+
+
+def test_devices_of_a_pool_of_several_nodes_are_looked_at_again_when_claims_go() -> None:
+    world = a_class().node("a", cpu=64).node("b", cpu=64)
+    names = [device(f"of-{name}", more={"nodeName": name}) for name in "ab"]
+    world.add(part("s", names, node=None, pool="p", driver=NVIDIA, perDeviceNodeSelection=True))
+    world.add(held("on-a", "of-a", pool="p", driver=NVIDIA)).pod("first", cpu=1)
+    rig = a_plain_rig(world, ALONE)
+
+    first = rig.cycle()
+    gone, came = Gone("ResourceClaim", "default", "on-a", "uid-on-a"), held("on-b", "of-b", pool="p", driver=NVIDIA)
+    second = rig.cycle(gone, put(came), *a_cluster().pod("second", cpu=1).changes())
+
+    assert first.bindings == {"first": "a"}
+    assert second.bindings == {"second": "b"}
+
+
+def test_equal_pods_with_other_claims_are_told_apart() -> None:
+    world = a_class().node("a", cpu=96).add(gpus("a", 8)).node("b", cpu=96).add(gpus("b", 4))
+    with_own_claim(world, "one", exactly(), cpu=1)
+    with_own_claim(world, "four", exactly(count=4), cpu=1)
+    rig = a_plain_rig(world, 'actions: "enqueue"\ntiers:\n- plugins: [{name: fragmentation}]\n')
+    rig.cycle()
+    one, four = sorted(rig.cluster.tasks.values(), key=lambda task: task.name, reverse=True)
+    engine = rig.scheduler.engine
+    assert one.template is four.template
+
+    found = [engine._entry(task).scores.total.tolist() for task in (one, four)]
+
+    assert found == [[by[NAME] for by in engine.scores(task).values()] for task in (one, four)]
+    assert found[0] != found[1]
+
+
 # -- what people see --------------------------------------------------------------------------------------------------
 
 
