@@ -22,7 +22,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from bench.common import cpu_seconds, memory_mib
-from volsched.testing.controlplane import ApiError, ControlPlane, a_node, a_pod
+from volsched.testing.controlplane import ApiServerError, ControlPlane, a_node, a_pod
 from volsched.testing.controlplane.client import lines_of
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
@@ -104,7 +104,7 @@ def control_plane() -> Iterator[ControlPlane]:
         cluster.kubectl("apply", "--server-side", "-k", str(_CRDS))
         cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
-        with suppress(ApiError):
+        with suppress(ApiServerError):
             cluster.api.create("/apis/scheduling.volcano.sh/v1beta1/queues", queue | {"spec": {"weight": 1}})
         yield cluster
 
@@ -159,7 +159,7 @@ def clear(cluster: ControlPlane, namespace: str) -> None:
     """Delete the pods of a race at once, so that the next contestant finds the nodes empty."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     while cluster.api.get(f"{path}?limit=1")["items"]:
-        with suppress(ApiError, OSError):
+        with suppress(ApiServerError, OSError):
             cluster.api.delete(path, grace_seconds=0)
     cluster.api.delete(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups")
     cluster.api.delete(f"/api/v1/namespaces/{namespace}/events")

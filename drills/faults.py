@@ -37,7 +37,7 @@ from drills.world import Replica, World, world
 from tests.cluster.controlling import JOBS
 from tests.cluster.scheduling import GROUPS
 from volsched.testing.controlplane import a_pod
-from volsched.testing.controlplane.fault_rules import Fault, status
+from volsched.testing.controlplane.fault_rules import InjectedFault, status
 from volsched.testing.controlplane.faults import (
     BlackHole,
     EndWatch,
@@ -192,7 +192,7 @@ class Kind:
     """One kind of fault, and the requests that it may meet."""
 
     name: str
-    make: Callable[[random.Random], Fault]
+    make: Callable[[random.Random], InjectedFault]
     writes: bool | None = None
     """Only writes, only what is read, or both."""
     watch: bool | None = False
@@ -200,7 +200,7 @@ class Kind:
     weight: int = 10
 
 
-def _forbidden(_: random.Random) -> Fault:
+def _forbidden(_: random.Random) -> InjectedFault:
     return Respond(403, json.dumps(status(403, "Forbidden", "the authorizer has not caught up yet")))
 
 

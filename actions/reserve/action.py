@@ -16,7 +16,7 @@ from actions.job_order import closed_queue, considered, settle_minimum
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, Reservation, Settings
-from actions.reserve.due import SLA_WAITING_TIME, Due
+from actions.reserve.due import SLA_WAITING_TIME, DueJobs
 from actions.reserve.planning import Plan, Planner, in_use, needed
 from actions.reserve.quota import KeptQuota, quota_free_at
 from actions.retry import Retry
@@ -137,11 +137,11 @@ class ReserveAction:
     def _book(self, session: Session) -> Book:
         return session.account("reserve.book", lambda cluster: Book(cluster, self._settings))
 
-    def _due(self, session: Session) -> Due:
+    def _due(self, session: Session) -> DueJobs:
         tiers = session.configuration.tiers
         sla = [option.arguments.get(SLA_WAITING_TIME, "") for tier in tiers for option in tier if option.name == "sla"]
         agreed = min((seconds for text in sla if (seconds := seconds_of(text))), default=0.0)
-        return session.account("reserve.due", lambda cluster: Due(cluster, self._after, agreed))
+        return session.account("reserve.due", lambda cluster: DueJobs(cluster, self._after, agreed))
 
     # -- who has a promise --------------------------------------------------------------------------------------------
 
@@ -316,7 +316,7 @@ class ReserveAction:
             return False
         return not kept or job.queue not in {reservation.job.queue for reservation in kept}
 
-    def _is_large(self, session: Session, due: Due, job: JobInfo) -> bool:
+    def _is_large(self, session: Session, due: DueJobs, job: JobInfo) -> bool:
         """Whether a job needs more nodes than jobs do that find a place by themselves; others are looked at no more."""
         large: bool = _nodes_needed(session, job) > self._min_nodes
         if not large:

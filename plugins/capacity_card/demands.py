@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from plugins.capacity_card.ledger import Ledger
-from plugins.capacity_card.requests.minimum import NOTHING, Kind, RequestTotal, cheapest, need_of
+from plugins.capacity_card.requests.minimum import NOTHING, RequestTotal, RolePods, cheapest, need_of
 from plugins.capacity_card.requests.requests import JobRequest, Names, job_request_of
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -102,11 +102,11 @@ class _Waiting:
     """
 
     started: Counter[str]
-    gated: tuple[Kind, ...]
-    others: tuple[Kind, ...]
+    gated: tuple[RolePods, ...]
+    others: tuple[RolePods, ...]
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[RolePods, ...]:
         """All of them."""
         return self.gated + self.others
 
@@ -125,7 +125,7 @@ class _Waiting:
 _NONE: Final = Sums()
 
 
-class Demands:
+class CardDemands:
     """The sums of all queues; ``version`` changes with any of them."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, *, spares_cpu: bool) -> None:
@@ -267,12 +267,12 @@ class Demands:
                 started[role] += 1
             else:
                 alike[bool(task.gated), role, task.template] += 1
-        gated: list[Kind] = []
-        others: list[Kind] = []
+        gated: list[RolePods] = []
+        others: list[RolePods] = []
         for (is_gated, role, template), count in alike.items():
             asked = self._ledger.charges.card_request(template)
             if not isinstance(asked, FieldError):
-                (gated if is_gated else others).append(Kind(role, self._ledger.charges.of(template), asked, count))
+                (gated if is_gated else others).append(RolePods(role, self._ledger.charges.of(template), asked, count))
         return _Waiting(started, tuple(gated), tuple(others))
 
     def _declared(self, job: JobInfo) -> RequestTotal:
@@ -303,7 +303,7 @@ class Demands:
             return RequestTotal(held.cpu, held.memory)
         alike = Counter((task.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [
-            Kind(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
+            RolePods(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
         ]
         return cheapest(need_of(job, Counter()), kinds)
 
@@ -319,14 +319,14 @@ def _holds(task: TaskInfo) -> bool:
     return IS_CHOSEN[task.status] or (task.ungated and task.status is TaskStatus.PENDING)
 
 
-def _by_role(kinds: tuple[Kind, ...]) -> Counter[str]:
+def _by_role(kinds: tuple[RolePods, ...]) -> Counter[str]:
     found: Counter[str] = Counter()
     for kind in kinds:
         found[kind.role] += kind.count
     return found
 
 
-def _without(wanted: RequestTotal, kinds: tuple[Kind, ...]) -> RequestTotal:
+def _without(wanted: RequestTotal, kinds: tuple[RolePods, ...]) -> RequestTotal:
     """What is left when some pods do not count."""
     cpu, memory, cards = wanted.cpu, wanted.memory, dict(wanted.cards)
     for kind in kinds:

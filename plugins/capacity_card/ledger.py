@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
-from plugins.capacity_card.cards.catalogue import NO_KIND, Catalogue
+from plugins.capacity_card.cards.catalogue import NO_KIND, CardCatalogue
 from plugins.capacity_card.quotas.limits import Limit, Limits
 from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges
 from plugins.capacity_card.requests.requests import CardRequest
@@ -35,7 +35,7 @@ Placed: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True)
-class Account:
+class QueueAccount:
     """Milli-cores, bytes, and milli-cards by name without zeros. ``version`` changes with any of them.
 
     ``placed`` are those of the cards that tasks hold which stand allocated, by card and workload (online or offline):
@@ -58,7 +58,7 @@ class Account:
             if placed:
                 _add(self.placed, (charged.card, placed), by * charged.amount)
 
-    def add(self, other: Account, by: int) -> None:
+    def add(self, other: QueueAccount, by: int) -> None:
         """Add all of another account, or take it off."""
         self.cpu += by * other.cpu
         self.memory += by * other.memory
@@ -73,14 +73,14 @@ class Account:
 
 
 @dataclass(slots=True)
-class Holding:
+class JobCharge:
     """What one job holds, and the queue that it is charged to."""
 
     queue: str
-    account: Account = field(default_factory=Account)
+    account: QueueAccount = field(default_factory=QueueAccount)
 
 
-_NOTHING: Final = Account()
+_NOTHING: Final = QueueAccount()
 
 
 class Ledger(Observer):
@@ -92,32 +92,32 @@ class Ledger(Observer):
 
     def __init__(self, cluster: Cluster, *, spares_cpu: bool, is_strict: bool, is_hierarchical: bool) -> None:
         self._cluster = cluster
-        self.catalogue = Catalogue(cluster)
+        self.catalogue = CardCatalogue(cluster)
         self.limits = Limits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
         self.charges = Charges(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
         self.changed_jobs: dict[str, JobInfo] = dict(cluster.jobs)
         self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
         self.changed_placed: dict[str, None] = {}
         self.version = 0
-        self._own: dict[str, Account] = {}
-        self._below: dict[str, Account] = {}
-        self._holdings: dict[str, Holding] = {}
+        self._own: dict[str, QueueAccount] = {}
+        self._below: dict[str, QueueAccount] = {}
+        self._holdings: dict[str, JobCharge] = {}
         self._charged_cards: dict[str, ChargedCard] = {}
         self._lost: dict[str, TaskInfo] = {}
         self._charge_all(cluster.tasks.values())
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def account(self, queue: str) -> Account:
+    def account(self, queue: str) -> QueueAccount:
         """What counts against a queue's limit: what it holds; in a hierarchy, with all queues below it."""
         accounts = self._below if self.limits.is_hierarchical else self._own
         return accounts.get(queue, _NOTHING)
 
-    def own(self, queue: str) -> Account:
+    def own(self, queue: str) -> QueueAccount:
         """What the jobs of a queue itself hold."""
         return self._own.get(queue, _NOTHING)
 
-    def held(self, job: JobInfo) -> Account:
+    def held(self, job: JobInfo) -> QueueAccount:
         """What a job holds."""
         holding = self._holdings.get(job.key)
         return holding.account if holding is not None else _NOTHING
@@ -149,7 +149,7 @@ class Ledger(Observer):
         """The queues in which a queue counts: itself, and in a hierarchy those above it."""
         return tuple(limit.queue for limit in self.limits.chain(queue)) or (queue,)
 
-    def accounts(self) -> Iterator[Account]:
+    def accounts(self) -> Iterator[QueueAccount]:
         """Every account there is: of jobs, of queues, of subtrees."""
         yield from (holding.account for holding in self._holdings.values())
         yield from self._own.values()
@@ -263,7 +263,7 @@ class Ledger(Observer):
     def _charge(self, job: JobInfo, charge: Charge, charged: ChargedCard | None, by: int, placed: str) -> None:
         holding = self._holdings.get(job.key)
         if holding is None:
-            holding = self._holdings[job.key] = Holding(job.queue)
+            holding = self._holdings[job.key] = JobCharge(job.queue)
         holding.account.charge(charge, charged, by, placed)
         for account in self._charged(holding.queue):
             account.charge(charge, charged, by, placed)
@@ -271,11 +271,11 @@ class Ledger(Observer):
             self.changed_placed[holding.queue] = None
         self.version += 1
 
-    def _charged(self, queue: str) -> list[Account]:
+    def _charged(self, queue: str) -> list[QueueAccount]:
         """The accounts of a queue and of those above it."""
         own = self._own.get(queue)
         if own is None:
-            own = self._own[queue] = Account()
+            own = self._own[queue] = QueueAccount()
         if not self.limits.is_hierarchical:
             return [own]
         return [own, *(_of(self._below, name) for name in self._above(queue))]
@@ -298,7 +298,7 @@ class Ledger(Observer):
         if gone:
             del self._holdings[job.key]
 
-    def _shift(self, holding: Holding, by: int) -> None:
+    def _shift(self, holding: JobCharge, by: int) -> None:
         for account in self._charged(holding.queue):
             account.add(holding.account, by)
         if holding.account.placed:
@@ -313,7 +313,7 @@ class Ledger(Observer):
         else:
             self.limits.put(queue)
         if self._all_above() != above:
-            self._below = {name: Account(version=account.version + 1) for name, account in self._below.items()}
+            self._below = {name: QueueAccount(version=account.version + 1) for name, account in self._below.items()}
             for name, held in self._own.items():
                 for subtree in self._above(name):
                     _of(self._below, subtree).add(held, 1)
@@ -372,8 +372,8 @@ def _counts(task: TaskInfo) -> bool:
     return IS_CHOSEN[task.status] or (task.ungated and task.status is TaskStatus.PENDING)
 
 
-def _of(accounts: dict[str, Account], name: str) -> Account:
+def _of(accounts: dict[str, QueueAccount], name: str) -> QueueAccount:
     found = accounts.get(name)
     if found is None:
-        found = accounts[name] = Account()
+        found = accounts[name] = QueueAccount()
     return found

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.ledger import Ledger, QueueAccount
 from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import ChargedCard
 from volsched.framework.accounts.past_use import PastUse
@@ -73,7 +73,7 @@ class QueueShares:
         self._ledger = ledger
         self._past = past
         self._shares: dict[str, tuple[tuple[int, ...], Place]] = {}
-        self._deserved: dict[str, Account] = {}
+        self._deserved: dict[str, QueueAccount] = {}
         self._made_from: tuple[int, ...] = ()
         self._any_deserved = False
 
@@ -102,12 +102,12 @@ class QueueShares:
         known = self._shares.get(name)
         if known is not None and known[0] == state:
             return known[1]
-        due = deserved.get(name, Account())
+        due = deserved.get(name, QueueAccount())
         waits = due.is_zero and self._any_deserved
         self._shares[name] = state, (1.0 if waits else share(account, due), waits)
         return self._shares[name][1]
 
-    def deserved(self) -> Mapping[str, Account]:
+    def deserved(self) -> Mapping[str, QueueAccount]:
         """What each queue deserves, made again when limits or the cluster changed."""
         ledger = self._ledger
         made_from = (
@@ -119,9 +119,9 @@ class QueueShares:
             self._deserved, self._made_from = self._share_out(), made_from
         return self._deserved
 
-    def _share_out(self) -> dict[str, Account]:
+    def _share_out(self) -> dict[str, QueueAccount]:
         queues, ledger = self._cluster.queues, self._ledger
-        found = {name: Account() for name in queues}
+        found = {name: QueueAccount() for name in queues}
         for resource, column in ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN)):
             guaranteed = sum(queue.guarantee.get(resource, 0) for queue in queues.values())
             total = sum(self._cluster.node_ledger.totals[column : column + 1])  # no node has reported yet: none
@@ -141,7 +141,7 @@ def _within(quota: Cards, there: Cards) -> Cards:
     return {card: min(most, there.get(card, 0)) for card, most in quota.items()}
 
 
-def share(held: Account, deserved: Account) -> float:
+def share(held: QueueAccount, deserved: QueueAccount) -> float:
     """The largest part of its due that is held of anything; 0 when nothing is due."""
     parts = [held.cards.get(card, 0) / due for card, due in deserved.cards.items() if due > 0]
     parts.extend(have / due for have, due in ((held.cpu, deserved.cpu), (held.memory, deserved.memory)) if due > 0)

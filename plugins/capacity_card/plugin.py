@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from plugins.capacity_card.allocated import AllocatedCards
-from plugins.capacity_card.demands import Demands
-from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.demands import CardDemands
+from plugins.capacity_card.ledger import Ledger, QueueAccount
 from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.refusals import NAME
@@ -162,7 +162,7 @@ class _Runtime:
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
-        self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
+        self._demands = CardDemands(cluster, ledger, spares_cpu=arguments.spares_cpu)
         self.rules = Rules(cluster, ledger, self._demands)
         self.named = NamedCards(ledger)
         self.nodes = CardScore(ledger, arguments.weight)
@@ -212,5 +212,5 @@ class _Runtime:
             session.tell(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))
 
 
-def _resources(account: Account) -> dict[str, int]:
+def _resources(account: QueueAccount) -> dict[str, int]:
     return {CPU: account.cpu, MEMORY: account.memory, **account.cards}

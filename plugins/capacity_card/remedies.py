@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from plugins.capacity_card.cards.amounts import joined, whole
-from plugins.capacity_card.demands import Demands
+from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import Ledger
 from plugins.capacity_card.quotas.limits import Limit
 from plugins.capacity_card.quotas.quota import CARD_DESERVED, CARD_QUOTA, amounts_of
@@ -25,7 +25,7 @@ from volsched.model.values.resources import CPU, MEMORY
 class CardRemedies:
     """Reads the accounts that the plugin decides by."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: CardDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands

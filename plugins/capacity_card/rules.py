@@ -22,8 +22,8 @@ import numpy as np
 
 from plugins.capacity_card import refusals
 from plugins.capacity_card.cards.matching import Unmet, first_unmet
-from plugins.capacity_card.demands import Demands, Sums
-from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.demands import CardDemands, Sums
+from plugins.capacity_card.ledger import Ledger, QueueAccount
 from plugins.capacity_card.quotas.limits import Limit
 from plugins.capacity_card.refusals import NAME, Short
 from plugins.capacity_card.requests.charges import Charge, ChargedCard
@@ -50,7 +50,7 @@ _MOST_KNOWN: Final = 10_000
 class Rules:
     """Reads ledger and demands; keeps nothing but counts of refusals and verdicts that may be given again."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: CardDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
@@ -110,7 +110,7 @@ class Rules:
                 return refusals.short_of_memory(limit, Short(MEMORY, wanted.memory, taken, limit.memory), Step.ENQUEUE)
         return self._short_of_lists(limit, account, sums, wanted)
 
-    def _short_of_lists(self, limit: Limit, account: Account, sums: Sums, wanted: RequestTotal) -> Verdict | None:
+    def _short_of_lists(self, limit: Limit, account: QueueAccount, sums: Sums, wanted: RequestTotal) -> Verdict | None:
         if not wanted.cards:
             return None
         cards = {card for names in (*wanted.cards, *sums.reserved) for card in names}
@@ -328,7 +328,7 @@ class Rules:
         """Nothing to do: the ledger follows moves."""
 
 
-def _overcharged(limit: Limit, account: Account, charge: Charge, charged: ChargedCard | None) -> Verdict | None:
+def _overcharged(limit: Limit, account: QueueAccount, charge: Charge, charged: ChargedCard | None) -> Verdict | None:
     """Return which amount is above a limit now that a task is charged."""
     if charge.cpu and account.cpu > limit.cpu:
         return refusals.short_of_cpu(
@@ -345,13 +345,13 @@ def _overcharged(limit: Limit, account: Account, charge: Charge, charged: Charge
     return refusals.short_of_cards(limit, (charged.card,), short, [short], Step.ALLOCATABLE)
 
 
-def _unmet(limit: Limit, account: Account, unmet: Unmet) -> Verdict:
+def _unmet(limit: Limit, account: QueueAccount, unmet: Unmet) -> Verdict:
     held = sum(account.cards.get(card, 0) for card in unmet.cards) + unmet.asked - unmet.amount
     total = Short("|".join(unmet.cards), unmet.amount, held, sum(limit.card(card) for card in unmet.cards))
     return refusals.short_of_cards(limit, unmet.cards, total, list(_each(limit, account, unmet, total)), Step.ENQUEUE)
 
 
-def _each(limit: Limit, account: Account, unmet: Unmet, total: Short) -> Iterator[Short]:
+def _each(limit: Limit, account: QueueAccount, unmet: Unmet, total: Short) -> Iterator[Short]:
     yield total
     if len(unmet.cards) > 1:
         for card in unmet.cards:

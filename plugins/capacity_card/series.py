@@ -12,7 +12,7 @@ from typing import Final
 
 from plugins.capacity_card.cards.amounts import MILLI, joined
 from plugins.capacity_card.cards.cards import Card
-from plugins.capacity_card.demands import Demands
+from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import Ledger, Placed
 from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.requests.requests import Names
@@ -53,7 +53,7 @@ UNKNOWN: Final = "unknown"
 class CardSeries:
     """The numbers of all series."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: CardDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.ledger import Ledger, QueueAccount
 from plugins.capacity_card.requests.charges import Charge
 from plugins.capacity_card.requests.requests import CardRequest
 from volsched.framework.accounts.elastic import reclaimable_of
@@ -115,6 +115,6 @@ class CpuStakes:
         return found
 
 
-def _parts(of: Account | Charge) -> Iterator[tuple[str, int]]:
+def _parts(of: QueueAccount | Charge) -> Iterator[tuple[str, int]]:
     yield CPU, of.cpu
     yield MEMORY, of.memory

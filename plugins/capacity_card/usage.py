@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from plugins.capacity_card.cards.catalogue import Catalogue
+from plugins.capacity_card.cards.catalogue import CardCatalogue
 from plugins.capacity_card.cards.matching import Matching
-from plugins.capacity_card.demands import Demands
-from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.demands import CardDemands
+from plugins.capacity_card.ledger import Ledger, QueueAccount
 from plugins.capacity_card.quotas.limits import Limit
 from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.series import by_list, idle_of
@@ -49,7 +49,7 @@ from volsched.model.values.quantity import UNLIMITED
 from volsched.model.values.resources import CPU, MEMORY
 
 
-def usage_of(cluster: Cluster, ledger: Ledger, demands: Demands, stakes: CardStakes) -> Usage:
+def usage_of(cluster: Cluster, ledger: Ledger, demands: CardDemands, stakes: CardStakes) -> Usage:
     """Return what all queues may hold and hold, by these accounts."""
     reader = _Reader(cluster, ledger, demands, stakes)
     queues = {name: reader.queue(cluster.queues[name]) for name in sorted(cluster.queues)}
@@ -61,7 +61,7 @@ def cards_of_cluster(cluster: Cluster) -> dict[str, CardUse]:
 
     For clusters in which this plugin counts nothing.
     """
-    catalogue, idle, used = Catalogue(cluster), Counter[str](), Counter[str]()
+    catalogue, idle, used = CardCatalogue(cluster), Counter[str](), Counter[str]()
     for node in cluster.rows:
         for card in catalogue.of(node).cards:
             idle[card.name] += idle_of(node, card)
@@ -74,7 +74,7 @@ def _of_queues(cluster: Cluster, node: NodeInfo) -> Iterator[TaskInfo]:
 
 
 class _Reader:
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands, stakes: CardStakes) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: CardDemands, stakes: CardStakes) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
@@ -169,7 +169,7 @@ def _left(limit: int, taken: int) -> int:
     return UNLIMITED if limit == UNLIMITED else max(0, limit - taken)
 
 
-def _of_account(account: Account) -> dict[str, int]:
+def _of_account(account: QueueAccount) -> dict[str, int]:
     return _without_zeros({CPU: account.cpu, MEMORY: account.memory, **account.cards})
 
 

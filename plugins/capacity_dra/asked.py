@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from plugins.capacity_dra.demands import Demands
+from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.limits import Limits
 from plugins.capacity_dra.quota import as_named, total
@@ -18,10 +18,10 @@ from volsched.model.job import JobInfo
 from volsched.model.verdict import Verdict
 
 
-class Asked:
+class DeviceExplainer:
     """Reads the accounts that the plugin decides by."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands, limits: Limits) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: DeviceDemands, limits: Limits) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands

@@ -45,7 +45,7 @@ class _Part:
     made: Amounts
 
 
-class Demands:
+class DeviceDemands:
     """Lower bounds of what jobs will hold."""
 
     def __init__(self, cluster: Cluster, ledger: Ledger, *, with_admin: bool) -> None:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from plugins.capacity_dra.arguments import SCHEMA, CapacityDRAArguments
-from plugins.capacity_dra.asked import Asked
-from plugins.capacity_dra.demands import Demands
+from plugins.capacity_dra.asked import DeviceExplainer
+from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.limits import Limits
 from plugins.capacity_dra.refusals import NAME
@@ -56,13 +56,13 @@ class Quotas:
 
     def __init__(self, cluster: Cluster, arguments: CapacityDRAArguments) -> None:
         self.ledger = Ledger(cluster, with_admin=arguments.with_admin)
-        demands = Demands(cluster, self.ledger, with_admin=arguments.with_admin)
+        demands = DeviceDemands(cluster, self.ledger, with_admin=arguments.with_admin)
         self.limits = Limits(cluster, arguments)
         self.reservations = Reservations(cluster, self.ledger, demands)
         stakes = DeviceStakes(self.ledger, demands, self.limits)
         self.rules = Rules(cluster, self.ledger, demands, self.reservations, self.limits, stakes)
         self.shown = Shown(cluster, self.ledger, self.reservations, self.limits, stakes)
-        self.asked = Asked(cluster, self.ledger, demands, self.limits)
+        self.asked = DeviceExplainer(cluster, self.ledger, demands, self.limits)
 
     def open(self, session: Session, *, above: bool) -> None:
         """Begin a session: whether queues above count, and what is wrong with queues."""

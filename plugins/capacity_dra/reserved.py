@@ -1,8 +1,8 @@
 """What admitted jobs may still take to start, added up queue by queue; kept job by job, as things change.
 
 In a queue, and in each queue above it, a job reserves what its smallest number of pods takes beside the claims that
-are used there already (``Demands.minimum``). It is counted again when the figures are next read, if it changed itself
-or anything did that its minimum is made from: a claim, whether a queue uses it, a template, what nodes offer.
+are used there already (``DeviceDemands.minimum``). It is counted again when the figures are next read, if it changed
+itself or anything did that its minimum is made from: a claim, whether a queue uses it, a template, what nodes offer.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from plugins.capacity_dra.demands import Demands, Sources
+from plugins.capacity_dra.demands import DeviceDemands, Sources
 from plugins.capacity_dra.ledger import Ledger
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.extended import made_for
@@ -52,7 +52,7 @@ class _Share:
 class Reservations(Observer):
     """The account; ``version`` changes when any figure may have."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, demands: DeviceDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity_dra.demands import Demands
+from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.limits import Limits
 from plugins.capacity_dra.quota import as_named, total
@@ -40,7 +40,7 @@ class Rules:
         self,
         cluster: Cluster,
         ledger: Ledger,
-        demands: Demands,
+        demands: DeviceDemands,
         reservations: Reservations,
         limits: Limits,
         stakes: DeviceStakes,

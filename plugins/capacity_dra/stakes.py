@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from plugins.capacity_dra.demands import Demands
+from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import Ledger
 from plugins.capacity_dra.limits import Limits
 from plugins.capacity_dra.quota import as_named, total
@@ -25,7 +25,7 @@ class DeviceStakes:
     def __init__(
         self,
         ledger: Ledger,
-        demands: Demands,
+        demands: DeviceDemands,
         limits: Limits,
     ) -> None:
         self._ledger = ledger

@@ -37,7 +37,7 @@ Table = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.intp]
 
 
-class Account:
+class NodeAccount:
     """One node: what CPU pods hold there of each resource, and its quotas; None for what is no GPU node."""
 
     __slots__ = ("amounts", "quota", "used")
@@ -58,7 +58,7 @@ class NodeBudgets(Observer):
     def __init__(self, cluster: Cluster, arguments: CrossQuotaArguments) -> None:
         self.pods = CpuPods(arguments)
         self.resources = arguments.limits.resources
-        self.accounts: dict[str, Account] = {}
+        self.accounts: dict[str, NodeAccount] = {}
         self.refusals = dict.fromkeys(self.resources, 0)
         self._cluster = cluster
         self._arguments = arguments
@@ -114,10 +114,10 @@ class NodeBudgets(Observer):
         self.accounts.pop(node.name, None)
         self._note(node)
 
-    def _account(self, node: NodeInfo) -> Account:
+    def _account(self, node: NodeInfo) -> NodeAccount:
         found = self.accounts.get(node.name)
         if found is None:
-            found = self.accounts[node.name] = Account(len(self.resources))
+            found = self.accounts[node.name] = NodeAccount(len(self.resources))
         return found
 
     def _note(self, node: NodeInfo) -> None:
@@ -138,7 +138,7 @@ class NodeBudgets(Observer):
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def of(self, node: NodeInfo) -> Account | None:
+    def of(self, node: NodeInfo) -> NodeAccount | None:
         """Return the account of a GPU node; None for another node."""
         account = self.accounts.get(node.name)
         return account if account is not None and account.amounts else None
@@ -164,7 +164,7 @@ class NodeBudgets(Observer):
                 return self._refusal(request, account)
         return None
 
-    def _refusal(self, request: Amounts, account: Account) -> Verdict:
+    def _refusal(self, request: Amounts, account: NodeAccount) -> Verdict:
         shortfalls, could_fit = [], True
         for resource, amount, used, quota in zip(self.resources, request, account.used, account.amounts, strict=True):
             if used + amount > quota:

@@ -24,7 +24,7 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CardRequest:
+class PodCards:
     """What one pod takes: thousandths of ``cards``, of a core, and bytes; ``parts`` of cards that are told apart.
 
     ``amounts``: for each resource that is cards, how much is requested of it, zeros included.
@@ -54,14 +54,14 @@ class CardRequests:
         self._parts = parts
         self._lists = lists
         self._seen: object = None
-        self._known: dict[int, tuple[PodTemplate, CardRequest]] = {}
+        self._known: dict[int, tuple[PodTemplate, PodCards]] = {}
 
     @property
     def sources(self) -> int:
         """How many plugins tell of parts and lists of cards: with another one, templates want something else."""
         return len(self._parts.sources) + len(self._lists.sources)
 
-    def of(self, template: PodTemplate) -> CardRequest:
+    def of(self, template: PodTemplate) -> PodCards:
         """Return what a pod of a template takes."""
         seen = (self._offers.version, self.sources)
         if seen != self._seen:
@@ -72,7 +72,7 @@ class CardRequests:
             found = keep(self._known, template, (template, self._read(template)))
         return found[1]
 
-    def _read(self, template: PodTemplate) -> CardRequest:
+    def _read(self, template: PodTemplate) -> PodCards:
         names, request = self._offers.names, template.request
         amounts = tuple((offer, request.get(names[offer.column], 0)) for offer in self._offers.all)
         parts = self._parts.wanted(template)
@@ -83,7 +83,7 @@ class CardRequests:
         cards = sum(amount * offer.unit // MILLI for offer, amount in amounts)
         cpu, memory = request.get("cpu", 0), request.get("memory", 0)
         group = Group(template.required_nodes, template.tolerations, self._lists.wanted(template))
-        return CardRequest(cards, cpu, memory, parts, amounts, group, blocks, sizes)
+        return PodCards(cards, cpu, memory, parts, amounts, group, blocks, sizes)
 
 
 def _told_apart(parts: tuple[PartRequest, ...]) -> tuple[dict[int, int], dict[int, int]]:

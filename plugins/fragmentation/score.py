@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.fragmentation.arguments import Weights
-from plugins.fragmentation.card_requests import CardRequest, CardRequests
+from plugins.fragmentation.card_requests import CardRequests, PodCards
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.means import SHARES
 from plugins.fragmentation.offers import MILLI
@@ -69,7 +69,7 @@ class _Plan:
     whole: tuple[int, ...]
 
     @classmethod
-    def of(cls, card_request: CardRequest) -> _Plan:
+    def of(cls, card_request: PodCards) -> _Plan:
         cards = [offer.column for offer, _ in card_request.amounts]
         wanted = [card_request.cpu, card_request.memory, *(amount for _, amount in card_request.amounts)]
         return cls(
@@ -180,7 +180,7 @@ class Score:
 
     # -- parts of the formula -----------------------------------------------------------------------------------------
 
-    def _by_amounts(self, card_request: CardRequest, node: NodeAmounts | NodeInfo, parts: float) -> float:
+    def _by_amounts(self, card_request: PodCards, node: NodeAmounts | NodeInfo, parts: float) -> float:
         """Score a node by its amounts; ``parts`` is what is saved on cards that are told apart, in cards."""
         allocatable, used, weights = node.allocatable, node.used, self._weights
         cpu, memory = allocatable[CPU] - used[CPU], allocatable[MEMORY] - used[MEMORY]

@@ -38,7 +38,7 @@ MILLI: Final = 1000
 _ID: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?", re.ASCII)
 
 
-class Card(NamedTuple):
+class FreeCard(NamedTuple):
     """What is free of a card: percent of its core, MiB of its memory; and how many containers use it."""
 
     core: int
@@ -50,7 +50,7 @@ class State(NamedTuple):
     """All cards of a node in the order of their indexes; ``memory`` is the MiB that each has."""
 
     memory: int
-    cards: tuple[Card, ...]
+    cards: tuple[FreeCard, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Cards:
     @property
     def idle(self) -> State:
         """All cards with nothing on them."""
-        return State(self.memory, (Card(CORE_OF_CARD, self.memory),) * self.count)
+        return State(self.memory, (FreeCard(CORE_OF_CARD, self.memory),) * self.count)
 
 
 def policy_of(labels: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plugins.mgpu.devices import CORE_OF_CARD, State
 from plugins.mgpu.ledger import CardLedger
-from plugins.mgpu.placement import Ask
+from plugins.mgpu.placement import ContainerRequest
 from volsched.framework.accounts.card_parts import PartRequest
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
@@ -36,7 +36,7 @@ class FreeParts:
         return found
 
 
-def _wanted(ask: Ask) -> PartRequest:
+def _wanted(ask: ContainerRequest) -> PartRequest:
     return PartRequest(ask.cards, min(CORE_OF_CARD, max(1, ask.core)))
 
 

@@ -35,7 +35,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from plugins.mgpu.devices import CORE_OF_CARD, Card, State
+from plugins.mgpu.devices import CORE_OF_CARD, FreeCard, State
 from plugins.mgpu.scoring import Strategy
 
 WORK_LIMIT: Final = 12_000_000
@@ -51,7 +51,7 @@ _BITS: Final = 62
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class Ask(NamedTuple):
+class ContainerRequest(NamedTuple):
     """What a container wants: ``core`` percent and ``memory`` MiB on each of ``cards`` different cards.
 
     Whole cards are asked for by all of the core; their memory is not said.
@@ -100,17 +100,17 @@ class Search:
     limit: int = WORK_LIMIT
     searches: int = 0
     truncations: int = 0
-    _bests: dict[tuple[State, tuple[Ask, ...]], Best] = field(default_factory=dict)
-    _placements: dict[tuple[State, tuple[Ask, ...]], Placement] = field(default_factory=dict)
+    _bests: dict[tuple[State, tuple[ContainerRequest, ...]], Best] = field(default_factory=dict)
+    _placements: dict[tuple[State, tuple[ContainerRequest, ...]], Placement] = field(default_factory=dict)
 
-    def best(self, state: State, asks: tuple[Ask, ...]) -> Best:
+    def best(self, state: State, asks: tuple[ContainerRequest, ...]) -> Best:
         """Return the points of a node under the best placement; ``state`` and ``asks`` are sorted, see ``alike``."""
         found = self._bests.get((state, asks))
         if found is None:
             found = self._remember(self._bests, (state, asks), _best(state, asks, self.strategy, self.limit))
         return found
 
-    def place(self, state: State, asks: tuple[Ask, ...]) -> Placement:
+    def place(self, state: State, asks: tuple[ContainerRequest, ...]) -> Placement:
         """Return the best placement, of equal ones the lexicographically smallest; cards and containers in order."""
         found = self._placements.get((state, asks))
         if found is None:
@@ -136,7 +136,7 @@ def alike(state: State) -> State:
 # -- problems --------------------------------------------------------------------------------------------------------
 
 
-class _Kind(NamedTuple):
+class _EqualContainers(NamedTuple):
     """Containers that ask for the same: ``units`` in all, at most ``most`` on one card."""
 
     core: int
@@ -145,26 +145,26 @@ class _Kind(NamedTuple):
     most: int
 
 
-_Kinds: TypeAlias = tuple[_Kind, ...]
+_Kinds: TypeAlias = tuple[_EqualContainers, ...]
 
 
-def _kinds(asks: Sequence[Ask], memory: int, first: Ask | None = None) -> _Kinds:
+def _kinds(asks: Sequence[ContainerRequest], memory: int, first: ContainerRequest | None = None) -> _Kinds:
     """Group containers into kinds; ``first`` becomes one by itself, in the first place.
 
     Whole cards are one kind however many each container wants: no card has two of them anyway.
     """
-    shared: dict[Ask, int] = {}
+    shared: dict[ContainerRequest, int] = {}
     whole = 0
     for ask in asks:
         if ask.is_whole:
             whole += ask.cards
         else:
             shared[ask] = shared.get(ask, 0) + 1
-    found = [_Kind(core, each, many * cards, many) for (cards, core, each), many in sorted(shared.items())]
+    found = [_EqualContainers(core, each, many * cards, many) for (cards, core, each), many in sorted(shared.items())]
     if whole:
-        found.append(_Kind(CORE_OF_CARD, memory, whole, 1))
+        found.append(_EqualContainers(CORE_OF_CARD, memory, whole, 1))
     if first is not None:
-        found.insert(0, _Kind(first.core, memory if first.is_whole else first.memory, first.cards, 1))
+        found.insert(0, _EqualContainers(first.core, memory if first.is_whole else first.memory, first.cards, 1))
     return tuple(found)
 
 
@@ -182,7 +182,7 @@ def _is_hopeless(state: State, kinds: _Kinds, most_instances: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _steps(asks: tuple[Ask, ...], memory: int, most_instances: int) -> int | None:
+def _steps(asks: tuple[ContainerRequest, ...], memory: int, most_instances: int) -> int | None:
     """Return the steps that one card costs at most, whichever container is looked at; None when beyond counting."""
     largest = 0
     repeated = {ask for ask in asks if ask.is_whole or asks.count(ask) > 1}
@@ -199,7 +199,7 @@ def _steps(asks: tuple[Ask, ...], memory: int, most_instances: int) -> int | Non
     return largest
 
 
-def _is_tractable(state: State, asks: tuple[Ask, ...], strategy: Strategy, limit: int) -> bool:
+def _is_tractable(state: State, asks: tuple[ContainerRequest, ...], strategy: Strategy, limit: int) -> bool:
     steps = _steps(tuple(sorted(asks)), state.memory, strategy.most_instances)
     return steps is not None and steps * len(state.cards) <= limit
 
@@ -338,7 +338,7 @@ def forget() -> None:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _best(state: State, asks: tuple[Ask, ...], strategy: Strategy, limit: int) -> Best:
+def _best(state: State, asks: tuple[ContainerRequest, ...], strategy: Strategy, limit: int) -> Best:
     kinds = _kinds(asks, state.memory)
     if _is_hopeless(state, kinds, strategy.most_instances):
         return Best(None)
@@ -353,7 +353,7 @@ def _best(state: State, asks: tuple[Ask, ...], strategy: Strategy, limit: int) -
     return Best(strategy.total(state.cards, state.memory) + (gained if strategy.packs else -gained))
 
 
-def _place(state: State, asks: tuple[Ask, ...], best: Best, strategy: Strategy) -> Placement:
+def _place(state: State, asks: tuple[ContainerRequest, ...], best: Best, strategy: Strategy) -> Placement:
     if best.truncated:
         return Placement(_greedy(state, asks, strategy), truncated=True)
     if best.points is None:
@@ -367,18 +367,18 @@ def _place(state: State, asks: tuple[Ask, ...], best: Best, strategy: Strategy) 
     return Placement(tuple(lists))
 
 
-def charged(state: State, asks: Sequence[Ask], lists: Sequence[Sequence[int]]) -> State:
+def charged(state: State, asks: Sequence[ContainerRequest], lists: Sequence[Sequence[int]]) -> State:
     """Return the state once containers are on their cards."""
     cards = list(state.cards)
     for ask, chosen in zip(asks, lists, strict=True):
         memory = state.memory if ask.is_whole else ask.memory
         for index in chosen:
             core, free, instances = cards[index]
-            cards[index] = Card(core - ask.core, free - memory, instances + 1)
+            cards[index] = FreeCard(core - ask.core, free - memory, instances + 1)
     return State(state.memory, tuple(cards))
 
 
-def _greedy(state: State, asks: Sequence[Ask], strategy: Strategy) -> Lists | None:
+def _greedy(state: State, asks: Sequence[ContainerRequest], strategy: Strategy) -> Lists | None:
     """Place the largest containers first, each where it is best by itself; None when that leads nowhere."""
     orders = (
         lambda place: (-asks[place].core, -asks[place].memory, -asks[place].cards, place),
@@ -397,7 +397,7 @@ def _greedy(state: State, asks: Sequence[Ask], strategy: Strategy) -> Lists | No
     return best
 
 
-def _in_turn(state: State, asks: Sequence[Ask], order: Sequence[int], strategy: Strategy) -> Lists | None:
+def _in_turn(state: State, asks: Sequence[ContainerRequest], order: Sequence[int], strategy: Strategy) -> Lists | None:
     lists: dict[int, tuple[int, ...]] = {}
     for place in order:
         ask = asks[place]
@@ -405,7 +405,7 @@ def _in_turn(state: State, asks: Sequence[Ask], order: Sequence[int], strategy: 
         gains = []
         for index, card in enumerate(state.cards):
             if card.core >= ask.core and card.memory >= memory and card.instances < strategy.most_instances:
-                after = Card(card.core - ask.core, card.memory - memory)
+                after = FreeCard(card.core - ask.core, card.memory - memory)
                 gain = strategy.total((after,), state.memory) - strategy.total((card,), state.memory)
                 gains.append((-gain if strategy.packs else gain, index))
         if len(gains) < ask.cards:

@@ -17,7 +17,7 @@ from plugins.mgpu.placement import Search
 from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
 from plugins.mgpu.rules import NAME, Rules
 from plugins.mgpu.scoring import Strategy
-from plugins.mgpu.series import CardSeries
+from plugins.mgpu.series import MgpuSeries
 from volsched.framework.accounts.card_parts import ACCOUNT as CARD_PARTS
 from volsched.framework.accounts.card_parts import CardParts
 from volsched.framework.config.arguments import Argument
@@ -80,7 +80,7 @@ class MGPUPlugin:
         search = Search(self._strategy)
         by_id = self._arguments[SCHEDULE_MODE] == "id"
         rules = Rules(ledger, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
-        return _Runtime(ledger, rules, CardSeries(ledger, search), NodeEvents(ledger, by_id=by_id), FreeParts(ledger))
+        return _Runtime(ledger, rules, MgpuSeries(ledger, search), NodeEvents(ledger, by_id=by_id), FreeParts(ledger))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class _Runtime:
 
     ledger: CardLedger
     rules: Rules
-    series: CardSeries
+    series: MgpuSeries
     node_events: NodeEvents
     source: FreeParts
 

@@ -74,7 +74,7 @@ class _Laid(Mapping[tuple[str, ...], float]):
         return len(self._read())
 
 
-class CardSeries:
+class MgpuSeries:
     """The numbers of all series."""
 
     def __init__(self, ledger: CardLedger, search: Search) -> None:

@@ -11,7 +11,7 @@ from volsched.model.changes import Gone
 from volsched.model.plan import RecordEvent, WriteGroupStatus
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import ClusterBuilder, Decision, Recorder, Rig, SteadyClock, a_cluster
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Recorder, Rig, SteadyClock, a_cluster
 
 TIMEOUT: Final = 600.0
 CONFIGURATION: Final = """
@@ -43,7 +43,7 @@ def rig_of(cluster: ClusterBuilder, text: str = CONFIGURATION, timeout: float = 
     return Rig(mirror, Scheduler(mirror, load_profile(text)[0], recorder, clock, bounds=bounds), recorder, clock)
 
 
-def later(rig: Rig, seconds: float) -> Decision:
+def later(rig: Rig, seconds: float) -> CycleDecision:
     rig.clock.time += seconds
     return rig.cycle()
 

@@ -29,7 +29,7 @@ from volsched.kube.write.statuses import condition_body, merged_conditions
 from volsched.kube.write.views import Refusal, Views
 from volsched.model import api
 from volsched.model.changes import Bound, Gone, Put
-from volsched.model.job import Condition
+from volsched.model.job import PodGroupCondition
 from volsched.model.plan import Bind, Evict, LiftGate, WritePodCondition
 
 A_CHANGE = Bound("uid", "node")
@@ -372,7 +372,7 @@ def test_conditions_keep_their_times_unless_they_change_and_strangers_stay() -> 
     stranger = api.Condition(type="Custom", status="True", transition_id="t0")
     same = api.Condition(type="Scheduled", status="True", reason="r", transition_id="t1", last_transition_time="2001")
     other = api.Condition(type="Unschedulable", status="True", reason="r", message="old", transition_id="t2")
-    wanted = [Condition("Scheduled", "True", "r", ""), Condition("Unschedulable", "True", "r", "new")]
+    wanted = [PodGroupCondition("Scheduled", "True", "r", ""), PodGroupCondition("Unschedulable", "True", "r", "new")]
 
     merged = merged_conditions([same, other, stranger], wanted)
 

@@ -51,7 +51,7 @@ class Moves(Record, frozen=True):
     passed_over: tuple[PassedOver, ...]
 
 
-class _Candidate(NamedTuple):
+class _Opening(NamedTuple):
     node: NodeInfo
     holders: tuple[TaskInfo, ...]
 
@@ -66,7 +66,7 @@ def suggest_moves(known: Known, number: int, left: Callable[[], bool] = lambda: 
     mirror.apply(Put(found) for found in known.objects if isinstance(found, api.PodDisruptionBudget))
     cluster = mirror.cluster
     candidates = _candidates(cluster, known.objects)
-    opened: list[_Candidate] = []
+    opened: list[_Opening] = []
     moves: tuple[Move, ...] = ()
     passed_over: list[PassedOver] = []
     tried = 0
@@ -86,11 +86,11 @@ def suggest_moves(known: Known, number: int, left: Callable[[], bool] = lambda: 
     return Moves(names, moves, tried, tuple(passed_over) if len(opened) < number else ())
 
 
-def _candidates(cluster: Cluster, objects: Iterable[api.ApiObject]) -> list[_Candidate]:
+def _candidates(cluster: Cluster, objects: Iterable[api.ApiObject]) -> list[_Opening]:
     """Return the nodes some of whose cards are taken, those first from which the fewest pods have to go."""
     nodes = [found for found in objects if isinstance(found, api.Node)]
     cards = {card.resource for offered in stock_of(nodes).nodes.values() for card in offered.cards} | WHOLE | {CORE}
-    found = [_Candidate(node, tuple(_holders(node, cards))) for node in cluster.nodes.values()]
+    found = [_Opening(node, tuple(_holders(node, cards))) for node in cluster.nodes.values()]
     taken = [each for each in found if each.holders and not each.node.spec.unschedulable]
     return sorted(taken, key=lambda each: (len(each.holders), each.node.name))
 
@@ -101,7 +101,7 @@ def _holders(node: NodeInfo, cards: Iterable[str]) -> Iterator[TaskInfo]:
             yield task
 
 
-def _refusal(cluster: Cluster, known: Known, candidates: Sequence[_Candidate]) -> str:
+def _refusal(cluster: Cluster, known: Known, candidates: Sequence[_Opening]) -> str:
     """Return why the last of these nodes is not worth a trial; empty when it is."""
     *_, last = candidates
     pods = placed(known)
@@ -118,7 +118,7 @@ def _refusal(cluster: Cluster, known: Known, candidates: Sequence[_Candidate]) -
     return ""
 
 
-def _tried(known: Known, candidates: Sequence[_Candidate]) -> tuple[Move, ...] | None:
+def _tried(known: Known, candidates: Sequence[_Opening]) -> tuple[Move, ...] | None:
     """Return where the pods of these nodes go when sessions run; None when one finds no place, or another loses its."""
     going = {task.key: each.node.name for each in candidates for task in each.holders}
     closed = {each.node.name for each in candidates}

@@ -19,7 +19,7 @@ from volsched.controllers import job_plugins, jobs, lifecycle, policies
 from volsched.controllers.job_parts import NO_PARTS, JobParts
 from volsched.controllers.job_pods import PodMaker
 from volsched.controllers.lifecycle import FINISHED, WORKING, Loss, Member, Phase, Tally
-from volsched.controllers.policies import TARGETED, Action
+from volsched.controllers.policies import TARGETED, JobAction
 from volsched.controllers.roster import Roster
 from volsched.controllers.waiting import NO_WAIT, Wait, about_wait, wait_of, with_wait
 from volsched.controllers.writes import GROUP, JOB, POD, Condemn, Create, Delete, Patch, Write, merge_patch
@@ -173,10 +173,10 @@ COMMANDS: Final = tuple(sorted({action for actions in _COMMANDS_OF.values() for 
 
 def _action(
     view: JobView, roster: Roster, around: Surroundings, phase: Phase, outcome: Outcome, now: float
-) -> Action | None:
+) -> JobAction | None:
     """Return what a command or a policy asks for, if it means anything in this phase."""
     if view.command in _COMMANDS_OF.get(phase, ()):
-        return Action(view.command, "CommandIssued")
+        return JobAction(view.command, "CommandIssued")
     if phase not in WORKING:
         return None
     group_phase = around.group.status.phase if around.group is not None else ""
@@ -193,7 +193,7 @@ def _act(
     roster: Roster,
     around: Surroundings,
     counted: Tally,
-    action: Action,
+    action: JobAction,
     now: float,
 ) -> None:
     """Carry out an action: write the new phase first, then do away with pods."""
@@ -216,7 +216,7 @@ def _act(
     _stop(outcome, roster, around, everything=restarts)
 
 
-def _because(action: Action) -> str:
+def _because(action: JobAction) -> str:
     about = f" of pod {action.pod}" if action.pod else f" of task {action.task}" if action.task else ""
     why = f" ({action.reason})" if action.reason else ""
     return f"{action.name} because of {action.event}{about}{why}"

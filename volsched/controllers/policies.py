@@ -47,7 +47,7 @@ Alike: TypeAlias = tuple[Standing, Mapping[str, Member]]
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class JobAction:
     """What to do with a Job, why, and about which task or pod."""
 
     name: str
@@ -61,7 +61,7 @@ class Action:
 class Decision:
     """What a Job's policies say: an action, or when to look again (seconds since the epoch), or neither."""
 
-    action: Action | None = None
+    action: JobAction | None = None
     wake_at: float | None = None
 
 
@@ -80,8 +80,8 @@ def decide(job: api.Job, pods: Iterable[Member], losses: Iterable[Loss], group_p
     return Decision(wake_at=wake_at)
 
 
-def _action(name: str, happening: Happening) -> Action:
-    return Action(name, happening.event, happening.task, happening.pod, happening.reason)
+def _action(name: str, happening: Happening) -> JobAction:
+    return JobAction(name, happening.event, happening.task, happening.pod, happening.reason)
 
 
 def timeout_of(policy: api.LifecyclePolicy) -> float:
@@ -201,7 +201,7 @@ _created: Final = attrgetter("created")
 # --- whom it is about -----------------------------------------------------------------------------------------------
 
 
-def targets(job: api.Job, action: Action, pods: Iterable[Member]) -> list[Member]:
+def targets(job: api.Job, action: JobAction, pods: Iterable[Member]) -> list[Member]:
     """Return the pods that an action about one task, partition or pod does away with."""
     of_task = [pod for pod in pods if pod.task == action.task]
     if action.name == "RestartTask" or not action.pod:

@@ -15,7 +15,7 @@ from typing import Final
 
 from volsched.model import api
 from volsched.model.errors import QuantityError
-from volsched.model.job import Condition
+from volsched.model.job import PodGroupCondition
 from volsched.model.nodes.node import NodeSpec
 from volsched.model.pods import workload
 from volsched.model.pods.claim_use import ResourceClaimUse
@@ -253,6 +253,6 @@ def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
     return Resources(amounts(asked, "spec.minResources", report))
 
 
-def conditions_of(group: api.PodGroup) -> tuple[Condition, ...]:
+def conditions_of(group: api.PodGroup) -> tuple[PodGroupCondition, ...]:
     """A PodGroup's conditions without the fields that only say when."""
-    return tuple(Condition(c.type, c.status, c.reason, c.message) for c in group.status.conditions)
+    return tuple(PodGroupCondition(c.type, c.status, c.reason, c.message) for c in group.status.conditions)

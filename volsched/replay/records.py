@@ -12,7 +12,7 @@ from volsched.replay.world import Promise
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldInterval:
     """What one pod held, and from when to when, in seconds of the replay."""
 
     request: Resources
@@ -42,7 +42,7 @@ class Record:
     run: int = 0
     nodes: dict[str, None] = field(default_factory=dict)
     promised: Sequence[Promise] = ()
-    held: list[Held] = field(default_factory=list)
+    held: list[HeldInterval] = field(default_factory=list)
     _running: dict[str, _Running] = field(default_factory=dict)
 
     @property
@@ -72,7 +72,7 @@ class Record:
         """Note that a pod is off its node."""
         running = self._running.pop(pod, None)
         if running is not None:
-            self.held.append(Held(running.request, running.start, now))
+            self.held.append(HeldInterval(running.request, running.start, now))
 
     def broke(self, now: float) -> None:
         """Note that the run came to nothing; the job waits again, with all of its pods."""

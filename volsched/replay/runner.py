@@ -20,7 +20,7 @@ from volsched.model.changes import Put
 from volsched.model.plan import Bind, Evict
 from volsched.replay.jobs import ReplayJob
 from volsched.replay.records import Record
-from volsched.replay.summary import Cluster
+from volsched.replay.summary import ReplayedCluster
 from volsched.replay.world import VirtualCluster
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import Inventory
@@ -52,7 +52,7 @@ class Progress:
     sessions: int
 
 
-class _Clock:
+class _ReplayClock:
     """The virtual time for decisions, and the real one for durations, which decide nothing."""
 
     def __init__(self, world: VirtualCluster) -> None:
@@ -84,7 +84,7 @@ class Replay:
         self.mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
         self.world = VirtualCluster(inventory, settings.scheduler_names)
         self.sessions = 0
-        self._scheduler = Scheduler(self.mirror, profile, self.world, _Clock(self.world))
+        self._scheduler = Scheduler(self.mirror, profile, self.world, _ReplayClock(self.world))
         self._on_progress = on_progress or (lambda _: None)
         self._coming = sorted(self.records, key=lambda record: record.job.submit, reverse=True)
         self._ends: list[tuple[float, int, int, Record]] = []
@@ -98,7 +98,7 @@ class Replay:
         self._cluster = _cluster_of(self.mirror)
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ReplayedCluster:
         """What the summary must know of the cluster: what jobs can have, less what pods hold that stay."""
         return self._cluster
 
@@ -227,14 +227,14 @@ class Replay:
         self.mirror.apply(Put(_namespace(name)) for name in named if name not in known)
 
 
-def _cluster_of(mirror: Mirror) -> Cluster:
+def _cluster_of(mirror: Mirror) -> ReplayedCluster:
     columns = mirror.cluster.columns.names
     capacity = {
         name: sum(max(0, node.allocatable_of(name) - node.used_of(name)) for node in mirror.cluster.rows)
         for name in columns
     }
     weights = {name: queue.weight for name, queue in mirror.cluster.queues.items()}
-    return Cluster({name: amount for name, amount in capacity.items() if amount}, weights)
+    return ReplayedCluster({name: amount for name, amount in capacity.items() if amount}, weights)
 
 
 def _namespace(name: str) -> api.Namespace:

@@ -27,14 +27,14 @@ CARDS: Final = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ReplayedCluster:
     """What the summary must know of the cluster: what jobs can have of each resource, and the weights of queues."""
 
     capacity: Mapping[str, int]
     weights: Mapping[str, int]
 
 
-def summary_of(records: Sequence[Record], cluster: Cluster, cards: str = CARDS) -> Json:
+def summary_of(records: Sequence[Record], cluster: ReplayedCluster, cards: str = CARDS) -> Json:
     """Return the summary; ``cards`` is the resource by which jobs are large or small, and shares are counted."""
     horizon = max((record.job.submit for record in records), default=0.0)
     begin = min((record.job.submit for record in records), default=0.0)
@@ -205,7 +205,7 @@ def _steps(times: Floats, starts: Floats, ends: Floats, amounts: Floats) -> Floa
 # --- fairness -------------------------------------------------------------------------------------------------------
 
 
-def _jain(records: Sequence[Record], cluster: Cluster, cards: str, window: _Window) -> Json | None:
+def _jain(records: Sequence[Record], cluster: ReplayedCluster, cards: str, window: _Window) -> Json | None:
     """Return Jain's index of what queues held of their fair share (Jain, Chiu and Hawe, 1984): 1 is perfectly fair.
 
     The fair share of a queue in an hour is the most that it can have when the cards are divided by weight and none gets

@@ -65,7 +65,7 @@ class Simulation:
     """What plugins have to show beside: quotas of other kinds, cards."""
 
 
-class _Clock:
+class _SimulatedClock:
     """The world's time, and the real one for durations, which decide nothing."""
 
     def __init__(self, world: World) -> None:
@@ -128,7 +128,7 @@ class Stage:
         tiers = (*profile.plugins, ((PluginOption(witness.name), witness),))
         witnessed = Profile(profile.configuration, profile.actions, tiers)
         note = _score_keeper(simulation) if settings.scores else None
-        self._scheduler = Scheduler(mirror, witnessed, world, _Clock(world), on_placed=note)
+        self._scheduler = Scheduler(mirror, witnessed, world, _SimulatedClock(world), on_placed=note)
         mirror.apply(world.begin())
 
     def run(self, on_cycle: Callable[[int, CycleReport], None] | None = None, more: int = 0) -> Simulation:

@@ -260,16 +260,16 @@ class Rig:
         """The live state."""
         return self.mirror.cluster
 
-    def cycle(self, *changes: Change) -> Decision:
+    def cycle(self, *changes: Change) -> CycleDecision:
         """Apply changes, run one cycle, and say what it decided."""
         self.mirror.apply(changes)
         self.recorder.steps.clear()
         report = self.scheduler.cycle()
-        return Decision(list(self.recorder.steps), self.cluster, report)
+        return CycleDecision(list(self.recorder.steps), self.cluster, report)
 
 
 @dataclass(slots=True)
-class Decision:
+class CycleDecision:
     """What a cycle wants done, and how the cluster stands after it."""
 
     steps: list[PlanStep]
@@ -315,7 +315,9 @@ def a_rig(
     return Rig(mirror, Scheduler(mirror, profile, recorder, clock, engine), recorder, clock)
 
 
-def decide(cluster: ClusterBuilder, configuration: str, engine: Callable[[Cluster], Engine] = FastEngine) -> Decision:
+def decide(
+    cluster: ClusterBuilder, configuration: str, engine: Callable[[Cluster], Engine] = FastEngine
+) -> CycleDecision:
     """Run one cycle on a cluster."""
     return a_rig(cluster, configuration, engine).cycle()
 

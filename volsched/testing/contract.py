@@ -14,7 +14,7 @@ from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.plan import PlanStep
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_rig
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_rig
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
     steps: list[PlanStep]
 
 
-def outcome(decision: Decision) -> Outcome:
+def outcome(decision: CycleDecision) -> Outcome:
     """Return what a cycle decided, as it is before the next one."""
     return Outcome(decision.bindings, decision.evictions, decision.waiting, decision.steps)
 

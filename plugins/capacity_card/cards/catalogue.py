@@ -1,6 +1,6 @@
 """The cards of all nodes: looked at once for each version of a node, kept and added up from then on.
 
-``Catalogue`` has many attributes: the same cards by node, by kind of node and by name, kept together.
+``CardCatalogue`` has many attributes: the same cards by node, by kind of node and by name, kept together.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_KIND: Final = 0
 """The kind of nodes without cards, and of those that nobody knows."""
 
 
-class Catalogue:
+class CardCatalogue:
     """Which node offers which cards, and what that makes in all.
 
     ``totals`` are milli-cards by name, without zeros. ``resources`` states which resource a card is; should nodes

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from plugins.capacity_card.quotas.guarantees import Guarantees
+from plugins.capacity_card.quotas.guarantees import CardGuarantees
 from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, CardQuota, Cards, quota_of
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import QueueInfo
@@ -75,7 +75,7 @@ class Limits:
         self._read_from: dict[str, Hashable] = {}
         self._chains: dict[str, tuple[Limit, ...]] = {}
         self._faulty: dict[str, QueueInfo] = {}
-        self._guarantees: Guarantees | None = None
+        self._guarantees: CardGuarantees | None = None
         self.version = 0
         for queue in cluster.queues.values():
             self.put(queue)
@@ -110,10 +110,10 @@ class Limits:
         self.version += 1
 
     @property
-    def guarantees(self) -> Guarantees:
+    def guarantees(self) -> CardGuarantees:
         """What each queue is guaranteed."""
         if self._guarantees is None:
-            self._guarantees = Guarantees(self._cluster.queues, self._quotas, is_hierarchical=self.is_hierarchical)
+            self._guarantees = CardGuarantees(self._cluster.queues, self._quotas, is_hierarchical=self.is_hierarchical)
         return self._guarantees
 
     def card_quota(self, name: str) -> CardQuota:

@@ -20,7 +20,7 @@ Company = tuple[tuple[str, int], ...]
 """What several pods request together, in project units; empty for one alone."""
 
 
-class _Known(NamedTuple):
+class _CachedNeeds(NamedTuple):
     """What a pod's claims need, what it was found out from, and the keys of the claims that can change it."""
 
     stamp: object
@@ -33,7 +33,7 @@ class KnownNeeds:
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _CachedNeeds] = {}
         self._users: dict[str, set[str]] = {}
         """The pods of which something is known, by the keys of their claims."""
         self._members: dict[str, set[str]] = {}
@@ -51,9 +51,9 @@ class KnownNeeds:
             known = self._find_out(task, stamp)
         return known.needs
 
-    def _find_out(self, task: TaskInfo, stamp: object) -> _Known:
+    def _find_out(self, task: TaskInfo, stamp: object) -> _CachedNeeds:
         self._drop(task.uid)
-        known = self._known[task.uid] = _Known(stamp, needs_of(task, self._devices), tuple(self._keys_of(task)))
+        known = self._known[task.uid] = _CachedNeeds(stamp, needs_of(task, self._devices), tuple(self._keys_of(task)))
         for key in known.claims:
             self._users.setdefault(key, set()).add(task.uid)
         if task.job is not None:

@@ -16,7 +16,7 @@ from volsched.framework.dra.amounts import Amount
 from volsched.model.changes import BindFailed, DroppedFields, Gone
 from volsched.model.job import INQUEUE
 from volsched.model.plan import RecordEvent
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig
 from volsched.testing.recount import faults
 
 GI = 1 << 30
@@ -79,7 +79,7 @@ def _not_made(_: Any) -> Quotas:
     raise AssertionError("no session has run")
 
 
-def events(decision: Decision) -> list[tuple[str, str, str]]:
+def events(decision: CycleDecision) -> list[tuple[str, str, str]]:
     return [(s.kind, s.type, s.reason) for s in decision.steps if isinstance(s, RecordEvent) and s.reason == REASON]
 
 

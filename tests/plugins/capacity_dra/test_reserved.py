@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.capacity_dra.demands import Demands
+from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import Ledger
 from tests.framework.dra.worlds import claim, device_class, exactly, held
 from tests.plugins.capacity_dra.test_announced import template
@@ -35,7 +35,7 @@ QUEUES = ("a", "b", "dept")
 def counted_anew(cluster: Cluster, queue: str) -> tuple[Amounts, Amounts, Amounts]:
     """What jobs reserve in a queue, in all queues below it as well, and beside what each of them holds itself."""
     ledger = Ledger(cluster, with_admin=False)
-    demands = Demands(cluster, ledger, with_admin=False)
+    demands = DeviceDemands(cluster, ledger, with_admin=False)
     users = set(ledger.account(queue).users)
     admitted = [job for job in cluster.jobs.values() if job.phase == INQUEUE]
     own = [job for job in admitted if job.queue == queue]
@@ -274,13 +274,13 @@ def test_a_vote_counts_jobs_that_changed_and_not_all_that_are_admitted(
 ) -> None:
     rig = with_admitted(admitted)
     asked: list[str] = []
-    minimum = Demands.minimum
+    minimum = DeviceDemands.minimum
 
-    def counting(demands: Demands, job: JobInfo, *rest: Any) -> Amounts:
+    def counting(demands: DeviceDemands, job: JobInfo, *rest: Any) -> Amounts:
         asked.append(job.name)
         return minimum(demands, job, *rest)
 
-    monkeypatch.setattr(Demands, "minimum", counting)
+    monkeypatch.setattr(DeviceDemands, "minimum", counting)
     voting = ClusterBuilder()
     for name in ("v0", "v1", "v2"):
         wanting(voting, name, exactly(), queue="q0", phase="Pending")

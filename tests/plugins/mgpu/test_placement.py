@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.mgpu.devices import Card, State
-from plugins.mgpu.placement import Ask, Search, alike, charged
+from plugins.mgpu.devices import FreeCard, State
+from plugins.mgpu.placement import ContainerRequest, Search, alike, charged
 from plugins.mgpu.scoring import Strategy
 from tests.plugins.mgpu import exhaustive
 from tests.plugins.mgpu.cards import T4, M, asks, shown, state
@@ -16,7 +16,7 @@ FOUR = "80/12288/1, 50/8192/2, idle, 20/4096/3"
 PACK, SPREAD = Strategy(packs=True), Strategy(packs=False)
 
 
-def found(search: Search, cards: State, wanted: tuple[Ask, ...]) -> tuple[str | None, float | None]:
+def found(search: Search, cards: State, wanted: tuple[ContainerRequest, ...]) -> tuple[str | None, float | None]:
     """The lists and the score."""
     best = search.best(alike(cards), tuple(sorted(wanted)))
     placement = search.place(cards, wanted)
@@ -95,11 +95,11 @@ def test_memory_that_is_no_memory_of_a_card_is_counted_exactly() -> None:
     """Beyond 64 bits the points are Python's own integers."""
     huge = 15_109_000_000
 
-    one_mib_apart = State(huge, (Card(60, huge - 256, 1), Card(60, huge - 257, 1)))
+    one_mib_apart = State(huge, (FreeCard(60, huge - 256, 1), FreeCard(60, huge - 257, 1)))
 
     assert found(Search(PACK), one_mib_apart, asks("10/256"))[0] == "1"
     assert found(Search(SPREAD), one_mib_apart, asks("10/256"))[0] == "0"
-    assert found(Search(SPREAD), State(huge, (Card(100, huge),) * 3), asks("30/256 2x30/257"))[0] == "0 ; 1,2"
+    assert found(Search(SPREAD), State(huge, (FreeCard(100, huge),) * 3), asks("30/256 2x30/257"))[0] == "0 ; 1,2"
 
 
 def test_a_node_of_more_cards_than_an_integer_has_bits() -> None:
@@ -112,14 +112,14 @@ def test_a_node_of_more_cards_than_an_integer_has_bits() -> None:
 MEMORY = 4096
 amounts = st.tuples(st.sampled_from([5, 20, 25, 33, 50, 75, 99]), st.sampled_from([256, 512, 1000, 1024, 2048, 4096]))
 some_asks = st.one_of(
-    amounts.map(lambda a: Ask(1, *a)),
-    st.tuples(st.integers(1, 3), amounts).map(lambda both: Ask(both[0], *both[1])),
-    st.integers(1, 3).map(lambda k: Ask(k, 100)),
+    amounts.map(lambda a: ContainerRequest(1, *a)),
+    st.tuples(st.integers(1, 3), amounts).map(lambda both: ContainerRequest(both[0], *both[1])),
+    st.integers(1, 3).map(lambda k: ContainerRequest(k, 100)),
 )
 some_cards = st.one_of(
-    st.just(Card(100, MEMORY)),
+    st.just(FreeCard(100, MEMORY)),
     st.builds(
-        Card,
+        FreeCard,
         st.sampled_from([0, 20, 25, 40, 50, 66, 75, 80]),
         st.sampled_from([0, 256, 512, 1024, 2048, 3072, 3840]),
         st.integers(1, 3),
@@ -132,7 +132,7 @@ strategies = st.builds(Strategy, st.booleans(), st.sampled_from([0, 20, 50, 100]
 @settings(max_examples=1000)
 @given(st.lists(some_cards, min_size=1, max_size=5), st.lists(some_asks, min_size=1, max_size=4), strategies)
 def test_the_search_finds_what_going_through_all_choices_finds(
-    cards: list[Card], wanted: list[Ask], strategy: Strategy
+    cards: list[FreeCard], wanted: list[ContainerRequest], strategy: Strategy
 ) -> None:
     node = State(MEMORY, tuple(cards))
     expected = exhaustive.best(
@@ -158,7 +158,7 @@ def test_the_search_finds_what_going_through_all_choices_finds(
 
 @given(st.lists(some_cards, min_size=1, max_size=8), st.lists(some_asks, min_size=1, max_size=6), strategies)
 def test_a_search_that_is_given_up_says_so_and_overdraws_no_card(
-    cards: list[Card], wanted: list[Ask], strategy: Strategy
+    cards: list[FreeCard], wanted: list[ContainerRequest], strategy: Strategy
 ) -> None:
     node, search = State(MEMORY, tuple(cards)), Search(strategy, limit=0)
     exact = Search(strategy).best(alike(node), tuple(sorted(wanted)))
@@ -198,7 +198,7 @@ def test_truncations_are_counted() -> None:
 
 
 def test_sixteen_distinct_containers_of_eight_cards_are_beyond_the_limit_and_placed_all_the_same() -> None:
-    wanted = tuple(Ask(8, 3 + number % 3, 256 + number) for number in range(16))
+    wanted = tuple(ContainerRequest(8, 3 + number % 3, 256 + number) for number in range(16))
 
     placement = Search(SPREAD).place(state("16 idle"), wanted)
 

@@ -15,7 +15,7 @@ from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Bound, Gone
 from volsched.model.plan import Bind, ReleaseClaim
 from volsched.model.pods.owners import as_pod
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
 from volsched.testing.contract import ENGINES
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults
@@ -50,7 +50,7 @@ def a_world(*objects: dict[str, Any], nodes: tuple[str, ...] = ("n1", "n2")) -> 
     return cluster
 
 
-def chosen(decision: Decision) -> dict[str, list[str]]:
+def chosen(decision: CycleDecision) -> dict[str, list[str]]:
     """The devices that each bound pod's claims are to be given, and those that they have already as nothing."""
     found: dict[str, list[str]] = {}
     for step in decision.steps:

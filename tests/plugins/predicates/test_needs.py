@@ -18,7 +18,7 @@ from volsched.model.changes import Bound, Change, Gone, Put
 from volsched.model.job import TO_BE_TRIED
 from volsched.model.plan import Bind
 from volsched.model.values.bounded import entries_of
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
 from volsched.testing.naive import NaiveEngine
 
 NODES = ("n1", "n2", "n3")
@@ -220,7 +220,7 @@ HAPPENINGS: list[Callable[[int, int], Change]] = [
 ]  # fmt: skip
 
 
-def echoes(decision: Decision, version: int) -> Iterable[Change]:
+def echoes(decision: CycleDecision, version: int) -> Iterable[Change]:
     """The bindings of a cycle come true, one claim of each pod is seen as it was written."""
     for step in decision.steps:
         if isinstance(step, Bind):

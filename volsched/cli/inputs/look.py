@@ -68,7 +68,7 @@ class _Nothing:
         pass
 
 
-class _Clock:
+class _UnbudgetedClock:
     """The time of this machine."""
 
     def now(self) -> float:
@@ -111,7 +111,7 @@ def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _Witn
     telling: list[Plugin] = [action for action in in_force.profile.actions if isinstance(action, Plugin)]
     last = tuple((PluginOption(plugin.name), plugin) for plugin in [*telling, witness])
     profile = Profile(in_force.profile.configuration, (), (*in_force.profile.plugins, last))
-    scheduler = Scheduler(mirror, profile, _Nothing(), _Clock())
+    scheduler = Scheduler(mirror, profile, _Nothing(), _UnbudgetedClock())
     mirror.apply(changes)
     scheduler.cycle()
     return witness

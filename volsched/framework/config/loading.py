@@ -17,7 +17,8 @@ understand, so every problem is collected and any one of them refuses the whole.
 ``metrics``, where Volcano states from which system its usage plugin reads, is taken in its right form (a mapping to
 plain values) and has no effect here; a warning says so.
 
-Which plugins and actions there are, and what they can be told, comes from a ``Catalogue``: the framework knows none.
+Which plugins and actions there are, and what they can be told, comes from a ``PluginCatalogue``: the framework knows
+none.
 
 The module is long and has one subject: each step of reading needs the key and the line of what it complains about.
 """
@@ -112,7 +113,7 @@ class ConfigurationError(ConfigError):
         super().__init__("", "\n".join(map(str, self.problems)))
 
 
-class Catalogue(Protocol):
+class PluginCatalogue(Protocol):
     """The plugins, or the actions, that there are."""
 
     @property
@@ -143,7 +144,7 @@ class Loaded:
     warnings: tuple[ConfigProblem, ...] = ()
 
 
-def load(text: str, plugins: Catalogue, actions: Catalogue) -> Loaded:
+def load(text: str, plugins: PluginCatalogue, actions: PluginCatalogue) -> Loaded:
     """Return the configuration that a text says, from a bare file or a ConfigMap manifest; else ConfigurationError.
 
     Arguments come out checked and complete, with the defaults of those that are not given.
@@ -313,7 +314,7 @@ def _inside_config_map(root: yaml.Node, problems: _Problems) -> yaml.Node:
 class _Reader:
     """Reads one configuration; every method returns what could be understood and notes the rest."""
 
-    def __init__(self, problems: _Problems, plugins: Catalogue, actions: Catalogue) -> None:
+    def __init__(self, problems: _Problems, plugins: PluginCatalogue, actions: PluginCatalogue) -> None:
         self._problems = problems
         self._plugins = plugins
         self._actions = actions
@@ -465,7 +466,7 @@ class _Reader:
 
     # -- parts that plugins and actions share
 
-    def _schema(self, what: str, catalogue: Catalogue, name: str, key: str, node: yaml.Node) -> Schema | None:
+    def _schema(self, what: str, catalogue: PluginCatalogue, name: str, key: str, node: yaml.Node) -> Schema | None:
         try:
             schema = catalogue.schema(name)
         except ConfigError as error:

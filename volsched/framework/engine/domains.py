@@ -457,13 +457,13 @@ class Domains(Observer):
         return found
 
 
-class _Accounts(Protocol):
+class _AccountProvider(Protocol):
     """What gives accounts, as a registrar does."""
 
     def account(self, name: str, make: Callable[[Cluster], Domains]) -> Domains: ...
 
 
-def domains_of(accounts: _Accounts) -> Domains:
+def domains_of(accounts: _AccountProvider) -> Domains:
     """Return the account of a session's cluster, tidied up."""
     found = accounts.account(NAME, Domains)
     found.sweep()

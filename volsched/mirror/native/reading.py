@@ -31,13 +31,13 @@ class _Nothing(_Strict, frozen=True):
     """A choice that states no more."""
 
 
-class _Gang(_Strict, frozen=True):
+class _GangSchedulingPolicy(_Strict, frozen=True):
     min_count: int
 
 
 class _Policy(_Strict, frozen=True):
     basic: _Nothing | None = None
-    gang: _Gang | None = None
+    gang: _GangSchedulingPolicy | None = None
 
 
 class _Topology(_Strict, frozen=True):
@@ -48,7 +48,7 @@ class _Constraints(_Strict, frozen=True):
     topology: tuple[_Topology, ...] = ()
 
 
-class _Claim(_Strict, frozen=True):
+class _PodGroupClaim(_Strict, frozen=True):
     name: str
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
@@ -76,7 +76,7 @@ class _Mode(_Strict, frozen=True):
 class _Spec(_Strict, frozen=True):
     scheduling_policy: _Policy
     scheduling_constraints: _Constraints = _Constraints()
-    resource_claims: tuple[_Claim, ...] = ()
+    resource_claims: tuple[_PodGroupClaim, ...] = ()
     priority_class_name: str = ""
     priority: int | None = None
 
@@ -178,7 +178,7 @@ def _common(spec: _Spec) -> Read:
     }
 
 
-def _claim(one: _Claim) -> ResourceClaimUse:
+def _claim(one: _PodGroupClaim) -> ResourceClaimUse:
     return ResourceClaimUse(one.name, one.resource_claim_name or "", one.resource_claim_template_name or "")
 
 

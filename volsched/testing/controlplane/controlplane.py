@@ -29,8 +29,8 @@ from typing import Any, Self
 
 from volsched.testing.controlplane.binaries import Binaries, find_binaries
 from volsched.testing.controlplane.client import ApiClient, Json
-from volsched.testing.controlplane.credentials import Credentials, write_kubeconfig
-from volsched.testing.controlplane.errors import ApiError, KubectlError, StartError
+from volsched.testing.controlplane.credentials import ControlPlaneCredentials, write_kubeconfig
+from volsched.testing.controlplane.errors import ApiServerError, KubectlError, StartError
 from volsched.testing.controlplane.lifetime import Startable
 from volsched.testing.controlplane.objects import is_schedulable
 from volsched.testing.controlplane.processes import Process, ProcessSet
@@ -140,7 +140,7 @@ class ControlPlane(Startable):
         return self._state.binaries
 
     @property
-    def credentials(self) -> Credentials:
+    def credentials(self) -> ControlPlaneCredentials:
         """Its certificates and tokens."""
         return self._state.credentials
 
@@ -459,7 +459,7 @@ class ControlPlane(Startable):
         """Wait until the condition holds, or raise StartError as soon as a program has ended."""
         deadline = time.monotonic() + READY_WITHIN_SECONDS
         while True:
-            with contextlib.suppress(OSError, ApiError):
+            with contextlib.suppress(OSError, ApiServerError):
                 if condition():
                     return
             self._check_ports()
@@ -496,7 +496,7 @@ class _Running:
         self.scratch = scratch
         self.binaries = binaries
         self.port = port or free_port()
-        self.credentials = Credentials.create(folder / "pki")
+        self.credentials = ControlPlaneCredentials.create(folder / "pki")
         self.processes = ProcessSet(folder / "logs", scratch, temporary)
         self.api = ApiClient(
             f"https://127.0.0.1:{self.port}", self.credentials.client_context(), self.credentials.admin_token

@@ -19,7 +19,7 @@ from volsched.testing.controlplane.fault_rules import (
     BlackHole,
     EndWatch,
     FailWatch,
-    Fault,
+    InjectedFault,
     Latency,
     Reset,
     ResetWatch,
@@ -64,7 +64,7 @@ class FaultServer:
         self.rules: list[Rule] = []
         self.authorization = authorization
         self.watches: set[Watch] = set()
-        self.connections: set[Connection] = set()
+        self.connections: set[ProxyConnection] = set()
         self.through = asyncio.Event()
         self.through.set()
         self._counts = counts
@@ -96,7 +96,7 @@ class FaultServer:
             rule.hit()
         return sum(rule.fault.seconds for rule in met if isinstance(rule.fault, Latency))
 
-    def fault_for(self, request: Request) -> Fault | None:
+    def fault_for(self, request: Request) -> InjectedFault | None:
         """Return what is to happen to a request, by the first rule that meets it."""
         for rule in self._rules_for(request):
             if not isinstance(rule.fault, Latency):
@@ -188,7 +188,7 @@ class _ClientProtocol(asyncio.StreamReaderProtocol):
         if self._server.is_closed:  # its greeting was cancelled, which comes about a turn of the loop later
             writer.transport.abort()
             return
-        self._serving = self._server.spawn(Connection(self._server, reader, writer).run())
+        self._serving = self._server.spawn(ProxyConnection(self._server, reader, writer).run())
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -237,7 +237,7 @@ class Watch:
         return payload[:end]
 
 
-class Connection:
+class ProxyConnection:
     """One client's connection, and the one to the API server behind it."""
 
     def __init__(self, server: FaultServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -30,7 +30,7 @@ from volsched.testing.controlplane.fault_rules import (
     BlackHole,
     EndWatch,
     FailWatch,
-    Fault,
+    InjectedFault,
     Latency,
     Reset,
     ResetWatch,
@@ -129,7 +129,7 @@ class FaultProxy(Startable):
 
     def inject(
         self,
-        fault: Fault,
+        fault: InjectedFault,
         *,
         method: str | None = None,
         path: str | None = None,
