@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from bench.common import Report, Stopwatch, parser, quantile
 from plugins.mgpu import placement
-from plugins.mgpu.devices import FreeCard, State
-from plugins.mgpu.placement import ContainerRequest, Search, alike
+from plugins.mgpu.devices import FreeCard, NodeCardState
+from plugins.mgpu.placement import ContainerRequest, PlacementSearch, alike
 from plugins.mgpu.scoring import Strategy
 
 MEMORY = 16384
@@ -36,10 +36,10 @@ def a_card(rng: random.Random, kind: str) -> FreeCard:
 
 def a_problem(
     rng: random.Random, kind: str, cards: int, containers: int, each: int
-) -> tuple[State, tuple[ContainerRequest, ...]]:
+) -> tuple[NodeCardState, tuple[ContainerRequest, ...]]:
     """Draw a node and a pod."""
     most = rng.choice((12, 25, 60))
-    state = State(MEMORY, tuple(a_card(rng, kind) for _ in range(cards)))
+    state = NodeCardState(MEMORY, tuple(a_card(rng, kind) for _ in range(cards)))
     return state, tuple(ContainerRequest(each, rng.randint(1, most), rng.randint(256, 4000)) for _ in range(containers))
 
 
@@ -48,7 +48,7 @@ def searched(kind: str, size: tuple[int, int, int], draws: int) -> Iterator[tupl
     for seed in range(draws):
         rng = random.Random(seed)  # noqa: S311 - a bench
         state, asks = a_problem(rng, kind, *size)
-        search = Search(Strategy(packs=bool(seed % 2)))
+        search = PlacementSearch(Strategy(packs=bool(seed % 2)))
         placement.forget()
         watch = Stopwatch()
         search.best(alike(state), tuple(sorted(asks)))

@@ -42,11 +42,11 @@ from volsched.testing.controlplane.faults import (
     BlackHole,
     EndWatch,
     FailWatch,
+    FaultRule,
     Latency,
     Reset,
     ResetWatch,
     Respond,
-    Rule,
     StallWatch,
     Truncate,
     bad_gateway_page,
@@ -236,7 +236,7 @@ class Chaos:
         self.met: Counter[str] = Counter()
         self._replicas = replicas
         self._rng = rng
-        self._rules: list[tuple[Kind, Rule]] = []
+        self._rules: list[tuple[Kind, FaultRule]] = []
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 

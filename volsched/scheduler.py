@@ -26,7 +26,7 @@ from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.rules import CountedOverTime, ShownHoldings
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
-from volsched.mirror.problems import Problem
+from volsched.mirror.problems import ReadingProblem
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
@@ -370,7 +370,7 @@ def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
     return native_gangs.waits_for_members(job) if job.is_native else None
 
 
-def _tell_problem(problem: Problem) -> RecordEvent:
+def _tell_problem(problem: ReadingProblem) -> RecordEvent:
     return RecordEvent(
         problem.kind,
         _API_VERSIONS[problem.kind],

@@ -11,7 +11,7 @@ from typing import Final
 
 from plugins.capacity.dues import DueAmounts, children, doubts, in_a_tree, lost, side_by_side
 from volsched.framework.accounts.queue_demand import QueueDemand
-from volsched.framework.accounts.queue_usage import QueueUsage
+from volsched.framework.accounts.queue_usage import QueueUsageObserver
 from volsched.framework.accounts.quotas import share, there
 from volsched.model.cluster import Cluster
 from volsched.model.observers import Observer
@@ -24,10 +24,10 @@ NO_DUE: Final = DueAmounts({}, {}, {}, {})
 NO_DEMAND: Final = QueueDemand()
 
 
-class Standing(Observer):
+class QueueDues(Observer):
     """Follows what Queues state; ``catch_up`` when a session opens."""
 
-    def __init__(self, cluster: Cluster, held: QueueUsage, *, hierarchical: bool) -> None:
+    def __init__(self, cluster: Cluster, held: QueueUsageObserver, *, hierarchical: bool) -> None:
         self._cluster = cluster
         self._hierarchical = hierarchical
         self.held = held

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.ledger import CardQuotaLedger
 from volsched.framework.dra.amounts import FLAT
 from volsched.model.values.quantity import Unit, unit_of
 from volsched.model.values.resources import CPU
@@ -34,7 +34,7 @@ _ENDS: Final = "-_."
 class AllocatedCards:
     """What the placed pods of queues hold, of the ledger."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CardQuotaLedger) -> None:
         self._ledger = ledger
 
     def take_changed(self) -> Iterable[str]:

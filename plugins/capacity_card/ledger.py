@@ -5,7 +5,7 @@ finishes or is undone. Cards count by what its node offers. All that is charged 
 of nodes' own properties, so accounts that are rebuilt are those that were followed. A task whose gate was lifted
 counts without a node, of its list for the first card that has quota left then.
 
-``Ledger`` is one class: each move changes the sums of cpu, memory and cards together, and is undone together.
+``CardQuotaLedger`` is one class: each move changes the sums of cpu, memory and cards together, and is undone together.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeVar
 
 from plugins.capacity_card.cards.catalogue import NO_KIND, CardCatalogue
-from plugins.capacity_card.quotas.limits import Limit, Limits
+from plugins.capacity_card.quotas.limits import QueueLimit, QueueLimits
 from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges
 from plugins.capacity_card.requests.requests import CardRequest
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -83,7 +83,7 @@ class JobCharge:
 _NOTHING: Final = QueueAccount()
 
 
-class Ledger(Observer):
+class CardQuotaLedger(Observer):
     """Follows the cluster. ``catalogue`` and ``limits`` are kept up to date by it.
 
     ``changed_jobs``, ``changed_nodes`` and ``changed_placed`` (queues whose placed tasks hold other cards) are for
@@ -93,7 +93,7 @@ class Ledger(Observer):
     def __init__(self, cluster: Cluster, *, spares_cpu: bool, is_strict: bool, is_hierarchical: bool) -> None:
         self._cluster = cluster
         self.catalogue = CardCatalogue(cluster)
-        self.limits = Limits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
+        self.limits = QueueLimits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
         self.charges = Charges(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
         self.changed_jobs: dict[str, JobInfo] = dict(cluster.jobs)
         self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
@@ -134,14 +134,14 @@ class Ledger(Observer):
         """The same for nodes of every kind, in order of the kinds' numbers."""
         return (self.charges.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
 
-    def blocking(self, chain: Sequence[Limit], card: str, amount: int) -> Limit | None:
+    def blocking(self, chain: Sequence[QueueLimit], card: str, amount: int) -> QueueLimit | None:
         """Return the first limit that has not that much left of a card (milli-cards); None when all have."""
         for limit in chain:
             if self.account(limit.queue).cards.get(card, 0) + amount > limit.card(card):
                 return limit
         return None
 
-    def left(self, chain: Sequence[Limit], card: str) -> int:
+    def left(self, chain: Sequence[QueueLimit], card: str) -> int:
         """Return how much more of a card all limits allow, in milli-cards; below zero when one is exceeded."""
         return min(limit.card(card) - self.account(limit.queue).cards.get(card, 0) for limit in chain)
 
@@ -324,7 +324,7 @@ class Ledger(Observer):
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Look at a node's cards again; tasks there hold what it offers now."""
         known = self.catalogue.version
         self.changed_nodes[node.name] = node

@@ -22,7 +22,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from plugins.capacity_card.ledger import Ledger, QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger, QueueAccount
 from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import ChargedCard
 from volsched.framework.accounts.past_use import PastUse
@@ -44,7 +44,7 @@ Place: TypeAlias = tuple[float, bool]
 class CardScore:
     """Scores nodes for tasks with a list of cards."""
 
-    def __init__(self, ledger: Ledger, weight: float) -> None:
+    def __init__(self, ledger: CardQuotaLedger, weight: float) -> None:
         self._ledger = ledger
         self._weight = weight
 
@@ -68,7 +68,7 @@ class CardScore:
 class QueueShares:
     """Orders queues by priority and share."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, past: PastUse | None = None) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, past: PastUse | None = None) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._past = past

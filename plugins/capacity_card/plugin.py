@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Final
 
 from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import Ledger, QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger, QueueAccount
 from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.remedies import CardRemedies
 from plugins.capacity_card.requests.requests import CARD_NAME
-from plugins.capacity_card.rules import Rules
+from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
 from plugins.capacity_card.usage import usage_of
@@ -120,7 +120,9 @@ class CapacityCardPlugin:
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         ledger.charges.begin(registrar.cluster.clocks.era)
         past = self._past_use(registrar, ledger)
-        runtime = registrar.account(f"{NAME}.runtime", lambda cluster: _Runtime(cluster, ledger, self._arguments, past))
+        runtime = registrar.account(
+            f"{NAME}.runtime", lambda cluster: _CardAccounts(cluster, ledger, self._arguments, past)
+        )
         registrar.account(CARD_LISTS, CardLists.of_cluster).sources[NAME] = runtime.named
         runtime.tell_faults(registrar.session)
         _order_queues(registrar, runtime, past)
@@ -130,7 +132,7 @@ class CapacityCardPlugin:
             *runtime.series.registered(runtime.queues, runtime.rules),
         )
 
-    def _past_use(self, registrar: Registrar, ledger: Ledger) -> PastUse | None:
+    def _past_use(self, registrar: Registrar, ledger: CardQuotaLedger) -> PastUse | None:
         """Return an account of the cards that queues hold over time; None when that does not count."""
         half_life = self._arguments.half_life
         if not half_life:
@@ -141,12 +143,12 @@ class CapacityCardPlugin:
 
         return registrar.account(f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.levels))
 
-    def _ledger(self, cluster: Cluster, *, above: bool) -> Ledger:
+    def _ledger(self, cluster: Cluster, *, above: bool) -> CardQuotaLedger:
         told = self._arguments
-        return Ledger(cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above)
+        return CardQuotaLedger(cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above)
 
 
-def _order_queues(registrar: Registrar, runtime: _Runtime, past: PastUse | None) -> None:
+def _order_queues(registrar: Registrar, runtime: _CardAccounts, past: PastUse | None) -> None:
     """Order queues by what they hold, or by what they held over time."""
     if past is None:
         registrar.register(QueueOrder(runtime.queues.key))
@@ -154,16 +156,16 @@ def _order_queues(registrar: Registrar, runtime: _Runtime, past: PastUse | None)
         order_over_time(registrar, past, runtime.queues.key)
 
 
-class _Runtime:
+class _CardAccounts:
     """Everything that is kept beside the ledger."""
 
     def __init__(
-        self, cluster: Cluster, ledger: Ledger, arguments: CapacityCardArguments, past: PastUse | None
+        self, cluster: Cluster, ledger: CardQuotaLedger, arguments: CapacityCardArguments, past: PastUse | None
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = CardDemands(cluster, ledger, spares_cpu=arguments.spares_cpu)
-        self.rules = Rules(cluster, ledger, self._demands)
+        self.rules = CardRules(cluster, ledger, self._demands)
         self.named = NamedCards(ledger)
         self.nodes = CardScore(ledger, arguments.weight)
         self.queues = QueueShares(cluster, ledger, past)

@@ -13,10 +13,10 @@ from typing import Final
 from plugins.capacity_card.cards.amounts import MILLI, joined
 from plugins.capacity_card.cards.cards import Card
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import Ledger, Placed
+from plugins.capacity_card.ledger import CardQuotaLedger, Placed
 from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.requests.requests import Names
-from plugins.capacity_card.rules import Rules
+from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.stakes import CardStakes
 from volsched.framework.rules import Metric, Rule
 from volsched.model.cluster import Cluster
@@ -53,7 +53,7 @@ UNKNOWN: Final = "unknown"
 class CardSeries:
     """The numbers of all series."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: CardDemands) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
@@ -61,7 +61,7 @@ class CardSeries:
         self._idle = IdleCards(ledger)
         self.stakes = CardStakes(cluster, ledger)
 
-    def registered(self, order: QueueShares, rules: Rules) -> Iterator[Rule]:
+    def registered(self, order: QueueShares, rules: CardRules) -> Iterator[Rule]:
         """Return what the plugin registers of them."""
         yield Metric(CAPACITY, self._capacity)
         yield Metric(DESERVED, partial(self._deserved, order))
@@ -163,7 +163,7 @@ class CardSeries:
 
         return self._made("queue workload", (ledger.version, ledger.limits.version), made)
 
-    def _refusals(self, rules: Rules) -> Numbers:
+    def _refusals(self, rules: CardRules) -> Numbers:
         """Refusals of the queues that are there; what was counted of one that is gone is not shown."""
 
         def living() -> Numbers:
@@ -184,7 +184,7 @@ class CardSeries:
 class IdleCards:
     """How many cards of each model no pod takes, by whomever they are taken; follows the nodes that changed."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CardQuotaLedger) -> None:
         self._ledger = ledger
         self._of: dict[str, Mapping[str, int]] = {}
         self._sums: dict[str, int] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from plugins.capacity_card.ledger import Ledger, QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger, QueueAccount
 from plugins.capacity_card.requests.charges import Charge
 from plugins.capacity_card.requests.requests import CardRequest
 from volsched.framework.accounts.elastic import reclaimable_of
@@ -24,7 +24,7 @@ NOTHING: Amounts = {}
 class CardStakes:
     """Cards, in milli-cards."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._deserved_cards: dict[str, None] = {}
@@ -75,7 +75,7 @@ class CardStakes:
 class CpuStakes:
     """Cpu and memory, in milli-cores and bytes, for pods without cards; cards of victims are counted beside."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._cards = CardStakes(cluster, ledger)

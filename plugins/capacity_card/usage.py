@@ -22,8 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from plugins.capacity_card.cards.catalogue import CardCatalogue
 from plugins.capacity_card.cards.matching import Matching
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import Ledger, QueueAccount
-from plugins.capacity_card.quotas.limits import Limit
+from plugins.capacity_card.ledger import CardQuotaLedger, QueueAccount
+from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.series import by_list, idle_of
 from plugins.capacity_card.stakes import CardStakes
@@ -49,9 +49,9 @@ from volsched.model.values.quantity import UNLIMITED
 from volsched.model.values.resources import CPU, MEMORY
 
 
-def usage_of(cluster: Cluster, ledger: Ledger, demands: CardDemands, stakes: CardStakes) -> Usage:
+def usage_of(cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, stakes: CardStakes) -> Usage:
     """Return what all queues may hold and hold, by these accounts."""
-    reader = _Reader(cluster, ledger, demands, stakes)
+    reader = _UsageReader(cluster, ledger, demands, stakes)
     queues = {name: reader.queue(cluster.queues[name]) for name in sorted(cluster.queues)}
     return Usage(queues, dict(reader.cards(queues.values())), by_card=True)
 
@@ -73,8 +73,8 @@ def _of_queues(cluster: Cluster, node: NodeInfo) -> Iterator[TaskInfo]:
     return (task for task in node.tasks.values() if task.queue in cluster.queues and IS_CHOSEN[task.status])
 
 
-class _Reader:
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: CardDemands, stakes: CardStakes) -> None:
+class _UsageReader:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, stakes: CardStakes) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
@@ -110,17 +110,17 @@ class _Reader:
             JobUses(lambda: map(self._job, sorted(jobs, key=lambda job: job.key))),
         )
 
-    def _cpu_headroom(self, limit: Limit) -> int:
+    def _cpu_headroom(self, limit: QueueLimit) -> int:
         sums = self._demands.of(limit.queue)
         held = self._ledger.account(limit.queue).cpu
         return _left(limit.cpu, held + sums.reserved_cpu - sums.elastic_cpu)
 
-    def _memory_headroom(self, limit: Limit) -> int:
+    def _memory_headroom(self, limit: QueueLimit) -> int:
         sums = self._demands.of(limit.queue)
         held = self._ledger.account(limit.queue).memory
         return _left(limit.memory, held + sums.reserved_memory - sums.elastic_memory)
 
-    def _card_headroom(self, limit: Limit, card: str) -> int:
+    def _card_headroom(self, limit: QueueLimit, card: str) -> int:
         """How much of a card could still be had beside everything that is reserved, lists moved around if need be."""
         held, reserved = self._ledger.account(limit.queue).cards, self._demands.of(limit.queue).reserved
         if limit.card(card) == UNLIMITED:

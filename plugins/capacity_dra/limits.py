@@ -17,7 +17,7 @@ from volsched.model.queues.queue import ROOT, QueueInfo, levels
 DRA: Final = "spec.dra"
 
 
-class Limits:
+class ClaimLimits:
     """Read once for each version of a queue; ``checks_ancestors``: the queues above a queue limit it, too.
 
     ``due_amounts`` names all that any queue deserves.

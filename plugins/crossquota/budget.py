@@ -22,7 +22,7 @@ from plugins.crossquota.quota import NodeQuota, quota_of
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.views import NodeTable
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -97,7 +97,7 @@ class NodeBudgets(Observer):
             used[place] += by * amount
         self._note(node)
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Look at a node's quotas again; its annotations are told of when they say something else that is wrong."""
         is_gpu = is_gpu_node(node, self._arguments.devices, self._cluster.columns.names)
         if not is_gpu and node.name not in self.accounts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from plugins.fragmentation.means import MOST_CARDS, Sums, size_of
+from plugins.fragmentation.means import MOST_CARDS, CardSums, size_of
 from plugins.fragmentation.offers import MILLI, Offer, Offers
 from volsched.framework.accounts.card_lists import CardList, CardLists
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
@@ -39,11 +39,11 @@ class PodCards:
     blocks: dict[int, int] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
 
-    def sums(self, cpu_per_card: int, memory_per_card: int) -> Sums:
+    def sums(self, cpu_per_card: int, memory_per_card: int) -> CardSums:
         """Return what it adds to the demand: no more CPU and memory per card than the richest node has."""
         cpu = min(self.cpu, self.cards * cpu_per_card // MILLI)
         memory = min(self.memory, self.cards * memory_per_card // MILLI)
-        return Sums(self.cards, cpu, memory, self.blocks, self.sizes)
+        return CardSums(self.cards, cpu, memory, self.blocks, self.sizes)
 
 
 class CardRequests:

@@ -56,7 +56,7 @@ class Saved(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _ScorePlan:
     """What a pod takes, laid out for vectors: by (before or after, column, node).
 
     ``columns`` are those of CPU, memory and cards, ``amounts`` what the pod takes of each, nothing before it is there.
@@ -69,7 +69,7 @@ class _Plan:
     whole: tuple[int, ...]
 
     @classmethod
-    def of(cls, card_request: PodCards) -> _Plan:
+    def of(cls, card_request: PodCards) -> _ScorePlan:
         cards = [offer.column for offer, _ in card_request.amounts]
         wanted = [card_request.cpu, card_request.memory, *(amount for _, amount in card_request.amounts)]
         return cls(
@@ -97,7 +97,7 @@ class Score:
         self._in_blocks = 0
         self._losses = np.zeros(1, dtype=np.int64)
         self._cpu = self._memory = math.inf
-        self._plans: Bounded[Hashable, _Plan] = Bounded(MOST_KEPT)
+        self._plans: Bounded[Hashable, _ScorePlan] = Bounded(MOST_KEPT)
         self._saved: Bounded[tuple[tuple[PartRequest, ...], tuple[int, ...]], Saved] = Bounded(_MOST_STATES)
 
     def registered(self) -> Iterator[Rule]:
@@ -209,12 +209,12 @@ class Score:
         """Return what of free whole cards (in thousandths) is in no block that pods want, in 1/32 of a card."""
         return self._blocks[min(max(idle // MILLI, 0), len(self._blocks) - 1)]
 
-    def _plan_of(self, template: PodTemplate) -> _Plan:
+    def _plan_of(self, template: PodTemplate) -> _ScorePlan:
         card_request = self._card_requests.of(template)
         key = (card_request.cpu, card_request.memory, card_request.amounts)
         found = self._plans.recall(key)
         if found is None:
-            found = self._plans[key] = _Plan.of(card_request)
+            found = self._plans[key] = _ScorePlan.of(card_request)
         return found
 
     def _of_model(self, template: PodTemplate) -> float:

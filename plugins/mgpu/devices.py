@@ -46,7 +46,7 @@ class FreeCard(NamedTuple):
     instances: int = 0
 
 
-class State(NamedTuple):
+class NodeCardState(NamedTuple):
     """All cards of a node in the order of their indexes; ``memory`` is the MiB that each has."""
 
     memory: int
@@ -69,9 +69,9 @@ class Cards:
     warnings: tuple[str, ...] = ()
 
     @property
-    def idle(self) -> State:
+    def idle(self) -> NodeCardState:
         """All cards with nothing on them."""
-        return State(self.memory, (FreeCard(CORE_OF_CARD, self.memory),) * self.count)
+        return NodeCardState(self.memory, (FreeCard(CORE_OF_CARD, self.memory),) * self.count)
 
 
 def policy_of(labels: Mapping[str, str]) -> str:

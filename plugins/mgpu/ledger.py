@@ -22,14 +22,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Cards, FreeCard, State, cards_of
+from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Cards, FreeCard, NodeCardState, cards_of
 from plugins.mgpu.placement import ContainerRequest, Lists, alike
 from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
 from plugins.mgpu.results import lists_of, only_results
 from volsched.framework.accounts.templates import keep
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError, shortened
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -71,21 +71,21 @@ class CardAccount:
     unclear: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
     used: list[FreeCard] = field(init=False)
-    _state: State | None = None
-    _alike: State | None = None
+    _state: NodeCardState | None = None
+    _alike: NodeCardState | None = None
 
     def __post_init__(self) -> None:
         self.used = [FreeCard(0, 0)] * self.cards.count
 
     @property
-    def state(self) -> State:
+    def state(self) -> NodeCardState:
         """What is free of each card."""
         if self._state is None:
             self._state = self._free(self.used)
         return self._state
 
     @property
-    def alike(self) -> State:
+    def alike(self) -> NodeCardState:
         """The same for whoever does not care which card is which."""
         if self._alike is None:
             self._alike = alike(self.state)
@@ -98,7 +98,7 @@ class CardAccount:
             index for index, used in enumerate(self.used) if used.core > CORE_OF_CARD or used.memory > self.cards.memory
         ]
 
-    def state_without(self, uids: Iterable[str]) -> State:
+    def state_without(self, uids: Iterable[str]) -> NodeCardState:
         """What will be free of each card once these pods have gone."""
         used = self.used
         for uid in uids:
@@ -134,9 +134,9 @@ class CardAccount:
                 after[index] = FreeCard(core + by * ask.core, taken + by * memory, instances + by)
         return after
 
-    def _free(self, used: list[FreeCard]) -> State:
+    def _free(self, used: list[FreeCard]) -> NodeCardState:
         memory = self.cards.memory
-        return State(
+        return NodeCardState(
             memory,
             tuple(FreeCard(max(0, CORE_OF_CARD - u.core), max(0, memory - u.memory), u.instances) for u in used),
         )
@@ -203,7 +203,7 @@ class CardLedger(Observer):
         if task.node is not None and ON_NODE[task.status]:
             self._take(task, task.node)
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Begin a node's account again when it offers other cards, from the pods that are there."""
         known = self.nodes.get(node.name)
         if (known.cards if known is not None else Cards()) != _cards_of(node):

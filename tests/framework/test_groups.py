@@ -17,12 +17,12 @@ from volsched.model.job import (
     with_condition,
 )
 from volsched.model.nodes.columns import ResourceColumns
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
 
-NODE = NodeInfo(NodeSpec("n"), ResourceColumns())
+NODE = NodeInfo(NodeProperties("n"), ResourceColumns())
 LETTERS = {
     "p": TaskStatus.PENDING,
     "a": TaskStatus.ALLOCATED,

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
 from volsched.cli.inputs.known import snapshot_in
@@ -18,7 +18,7 @@ from volsched.ports import CycleReport
 from volsched.simulation import result as results
 from volsched.simulation import table
 from volsched.simulation.manifests import Inventory
-from volsched.simulation.runner import SCHEDULER_NAMES, Settings
+from volsched.simulation.runner import SCHEDULER_NAMES, SimulationSettings
 from volsched.simulation.runner import simulate as run
 
 EXIT_PENDING: Final = 1
@@ -95,7 +95,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
         inventory = read_manifests(paths, strict=strict, at_max=at_max)
     progress.say(f"{len(inventory.objects)} objects read")
     profile = profile_of(config, inventory)
-    settings = Settings(
+    settings = SimulationSettings(
         cycles=cycles,
         scheduler_names=tuple(dict.fromkeys(scheduler_names)) or _names_of(replayed),
         default_queue=replayed.default_queue if replayed is not None else "default",
@@ -110,7 +110,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     sys.exit(EXIT_PENDING if fail_on_pending and result["pending"] else 0)
 
 
-def _names_of(replayed: Known | None) -> tuple[str, ...]:
+def _names_of(replayed: KnownCluster | None) -> tuple[str, ...]:
     return replayed.scheduler_names if replayed is not None else SCHEDULER_NAMES
 
 

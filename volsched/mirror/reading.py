@@ -16,7 +16,7 @@ from typing import Final
 from volsched.model import api
 from volsched.model.errors import QuantityError
 from volsched.model.job import PodGroupCondition
-from volsched.model.nodes.node import NodeSpec
+from volsched.model.nodes.node import NodeProperties
 from volsched.model.pods import workload
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
@@ -86,10 +86,10 @@ def seconds(stamp: str | None) -> float | None:
         return None
 
 
-def node_spec(node: api.Node, report: Report) -> tuple[NodeSpec, dict[str, int]]:
+def node_spec(node: api.Node, report: Report) -> tuple[NodeProperties, dict[str, int]]:
     """What a node says of itself, and what pods may take there."""
     meta, spec, status = node.metadata, node.spec, node.status
-    facts = NodeSpec(
+    facts = NodeProperties(
         name=meta.name,
         uid=meta.uid,
         labels=meta.labels,

@@ -21,7 +21,7 @@ class HeldInterval:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningJob:
     role: str
     request: Resources
     node: str
@@ -29,7 +29,7 @@ class _Running:
 
 
 @dataclass(slots=True)
-class Record:
+class JobRecord:
     """One job's way: ``start`` and ``end`` are those of the run that came to its end, None while they have not come.
 
     ``nodes`` are those of that run. ``evicted`` counts pods that were taken off their nodes. ``run`` counts starts.
@@ -43,7 +43,7 @@ class Record:
     nodes: dict[str, None] = field(default_factory=dict)
     promised: Sequence[Promise] = ()
     held: list[HeldInterval] = field(default_factory=list)
-    _running: dict[str, _Running] = field(default_factory=dict)
+    _running: dict[str, _RunningJob] = field(default_factory=dict)
 
     @property
     def wait(self) -> float | None:
@@ -53,7 +53,7 @@ class Record:
     def bound(self, pod: str, node: str, now: float) -> bool:
         """Note a pod on its node; whether the job has all that it needs by it."""
         role = self._role_of(pod)
-        self._running[pod] = _Running(role.name, role.request, node, now)
+        self._running[pod] = _RunningJob(role.name, role.request, node, now)
         self.nodes[node] = None
         if self.start is not None or not self.is_complete():
             return False

@@ -37,7 +37,7 @@ Identity = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
 
-class _Plan:
+class _StepRecorder:
     """Takes the steps of sessions, and carries none out."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class _Plan:
         return steps
 
 
-class _Witness:
+class _ShadowPlugin:
     """A plugin that says nothing: it hears of a session once all others have their accounts, and when it closes."""
 
     name = "page"
@@ -82,8 +82,8 @@ class Shadow:
         self.usage: Usage | None = None
         self.dirty: dict[str, JobInfo] = {}
         self._reported: tuple[JobInfo, ...] = ()
-        self._plan = _Plan()
-        self._witness: Plugin = _Witness(self._opened, self._closing)
+        self._plan = _StepRecorder()
+        self._witness: Plugin = _ShadowPlugin(self._opened, self._closing)
         bounds = Bounds(SESSION_BUDGET_SECONDS, contains_faults=True, admissions=Admissions(float("inf")))
         self._scheduler = Scheduler(self.mirror, self._witnessed(profile), self._plan, SystemClock(), bounds=bounds)
 

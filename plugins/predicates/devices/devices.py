@@ -16,7 +16,7 @@ from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.devices.consumers import as_owner, consumer_of, group_of, is_idle, user_of
 from plugins.predicates.devices.holders import DeviceHolders
 from plugins.predicates.devices.needs import KnownNeeds
-from plugins.predicates.devices.resource_claims import Needs, can_be_released, left_over
+from plugins.predicates.devices.resource_claims import ClaimNeeds, can_be_released, left_over
 from plugins.predicates.devices.vacancies import Vacancies
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from volsched.framework.columns.node_terms import selects
@@ -148,7 +148,7 @@ class DeviceRules(Observer):
         found = self._choose(needs, _wanted(needs, task, node), node)
         return found if isinstance(found, Verdict) else None
 
-    def _choose(self, needs: Needs, claims: Sequence[Claim], node: NodeInfo) -> Choice | Verdict:
+    def _choose(self, needs: ClaimNeeds, claims: Sequence[Claim], node: NodeInfo) -> Choice | Verdict:
         """Return the devices that these claims of a pod would get on a node, or why they get none."""
         if needs.given_up or any(selector is not None and not selects(selector, node) for _, selector in needs.given):
             return UNREACHED
@@ -189,7 +189,7 @@ class DeviceRules(Observer):
             self._faults.clear()
         return self._faults.setdefault(key, {})
 
-    def _needs_of(self, task: TaskInfo) -> Needs:
+    def _needs_of(self, task: TaskInfo) -> ClaimNeeds:
         needs = self._needs.of(task)
         if needs.unready and self._session is not None:
             now = self._session.now
@@ -338,7 +338,7 @@ class DeviceRules(Observer):
             session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.as_owner, delete=True)])
 
 
-def _wanted(needs: Needs, task: TaskInfo, node: NodeInfo) -> list[Claim]:
+def _wanted(needs: ClaimNeeds, task: TaskInfo, node: NodeInfo) -> list[Claim]:
     """Return the claims that have to be served on a node, that for extended resources last."""
     unmade = needs.unmade_on(task, node)
     return needs.open if unmade is None else [*needs.open, unmade.claim]

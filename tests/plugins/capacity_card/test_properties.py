@@ -10,7 +10,7 @@ from functools import partial
 import pytest
 from hypothesis import given
 
-from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.refusals import NAME
 from tests.plugins.capacity_card.worlds import QUOTA, card_stories
 from tests.properties.stories import Reader, Story, World, difference, live, steps_with
@@ -168,13 +168,13 @@ def quota_of(cluster: Cluster, queue: str, card: str) -> int:
     return max(0, amount) * 1000
 
 
-def ledger_of(reader: Reader) -> Ledger:
+def ledger_of(reader: Reader) -> CardQuotaLedger:
     return reader.scheduler._accounts.get(f"{NAME}.ledger", lambda cluster: None)  # type: ignore[return-value]
 
 
-def recounted(reader: Reader, story: Story) -> Ledger:
+def recounted(reader: Reader, story: Story) -> CardQuotaLedger:
     told = {key: f'"{key}": true' in story.configuration for key in ("cardUnlimitedCpuMemory", "checkAncestors")}
-    return Ledger(
+    return CardQuotaLedger(
         reader.cluster,
         spares_cpu=told["cardUnlimitedCpuMemory"],
         is_strict=False,
@@ -182,7 +182,7 @@ def recounted(reader: Reader, story: Story) -> Ledger:
     )
 
 
-def same_accounts(one: Ledger, other: Ledger) -> bool:
+def same_accounts(one: CardQuotaLedger, other: CardQuotaLedger) -> bool:
     names = [*one._own, *one._below, *other._own, *other._below]
     return all(
         (mine.cpu, mine.memory, mine.cards, mine.placed) == (theirs.cpu, theirs.memory, theirs.cards, theirs.placed)

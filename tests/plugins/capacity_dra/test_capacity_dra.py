@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.capacity_dra.ledger import Ledger
+from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.plugin import Quotas
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
@@ -391,7 +391,7 @@ def test_accounts_are_those_that_are_counted_anew_and_no_quota_is_passed(
         failed = BindFailed(f"pod-default-p{number}", "n1", "no", rig.clock.now() + 1)
         rig.cycle(failed if number % 2 else Gone("Pod", "default", f"p{number}", f"pod-default-p{number}"))
 
-    again = Ledger(rig.cluster, with_admin=False)
+    again = ClaimLedger(rig.cluster, with_admin=False)
     for name, limit in zip(("a", "b", "dept"), limits, strict=True):
         now = used(rig, name)
         assert now == {key.key: int(value) for key, value in again.account(name).used.items()}

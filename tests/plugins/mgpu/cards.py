@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from plugins.mgpu.devices import FreeCard, State
+from plugins.mgpu.devices import FreeCard, NodeCardState
 from plugins.mgpu.placement import ContainerRequest, Lists
 
 T4, M = 15109, 16384
 
 
-def state(text: str, memory: int = M) -> State:
+def state(text: str, memory: int = M) -> NodeCardState:
     """Free core / free MiB / instances of each card, or ``idle``; ``3 idle`` stands for three of them."""
     cards: list[FreeCard] = []
     for part in text.split(", "):
@@ -16,7 +16,7 @@ def state(text: str, memory: int = M) -> State:
             cards += [FreeCard(100, memory)] * int(part.removesuffix("idle") or 1)
         else:
             cards.append(FreeCard(*map(int, part.split("/"))))
-    return State(memory, tuple(cards))
+    return NodeCardState(memory, tuple(cards))
 
 
 def asks(text: str) -> tuple[ContainerRequest, ...]:

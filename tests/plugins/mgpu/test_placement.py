@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.mgpu.devices import FreeCard, State
-from plugins.mgpu.placement import ContainerRequest, Search, alike, charged
+from plugins.mgpu.devices import FreeCard, NodeCardState
+from plugins.mgpu.placement import ContainerRequest, PlacementSearch, alike, charged
 from plugins.mgpu.scoring import Strategy
 from tests.plugins.mgpu import exhaustive
 from tests.plugins.mgpu.cards import T4, M, asks, shown, state
@@ -16,7 +16,9 @@ FOUR = "80/12288/1, 50/8192/2, idle, 20/4096/3"
 PACK, SPREAD = Strategy(packs=True), Strategy(packs=False)
 
 
-def found(search: Search, cards: State, wanted: tuple[ContainerRequest, ...]) -> tuple[str | None, float | None]:
+def found(
+    search: PlacementSearch, cards: NodeCardState, wanted: tuple[ContainerRequest, ...]
+) -> tuple[str | None, float | None]:
     """The lists and the score."""
     best = search.best(alike(cards), tuple(sorted(wanted)))
     placement = search.place(cards, wanted)
@@ -57,7 +59,7 @@ def test_known_placements(
     cards: str, memory: int, wanted: str, weight: int, packed: str | None, spread: str | None,
     score: float | None, spread_score: float | None,
 ) -> None:  # fmt: skip
-    pack, spreading = Search(Strategy(True, weight)), Search(Strategy(False, weight))
+    pack, spreading = PlacementSearch(Strategy(True, weight)), PlacementSearch(Strategy(False, weight))
 
     lists, value = found(pack, state(cards, memory), asks(wanted))
     spread_lists, spread_value = found(spreading, state(cards, memory), asks(wanted))
@@ -70,12 +72,12 @@ def test_known_placements(
 
 
 def test_a_full_node_of_cards_that_are_used_whole_scores_one() -> None:
-    assert found(Search(PACK), state("2 idle"), asks("full2"))[1] == 1.0
-    assert found(Search(PACK), state("50/2048/1", 4096), asks("50/2048"))[1] == 1.0
+    assert found(PlacementSearch(PACK), state("2 idle"), asks("full2"))[1] == 1.0
+    assert found(PlacementSearch(PACK), state("50/2048/1", 4096), asks("50/2048"))[1] == 1.0
 
 
 def test_instances_are_limited_per_unit_and_not_per_pod() -> None:
-    two = Search(Strategy(most_instances=2))
+    two = PlacementSearch(Strategy(most_instances=2))
 
     assert found(two, state("3 idle"), asks("10/256 10/256 10/256"))[0] == "0 ; 0 ; 1"
     assert found(two, state("98/15000/2, idle"), asks("10/256"))[0] == "1"
@@ -83,28 +85,31 @@ def test_instances_are_limited_per_unit_and_not_per_pod() -> None:
 
 
 def test_a_card_without_memory_gives_itself_whole_and_nothing_else() -> None:
-    assert found(Search(PACK), state("2 idle", 0), asks("full1")) == ("0", 0.5 * 0.2)
-    assert found(Search(PACK), state("2 idle", 0), asks("10/256"))[0] is None
+    assert found(PlacementSearch(PACK), state("2 idle", 0), asks("full1")) == ("0", 0.5 * 0.2)
+    assert found(PlacementSearch(PACK), state("2 idle", 0), asks("10/256"))[0] is None
 
 
 def test_a_card_that_has_less_than_it_gave_away_takes_nothing() -> None:
-    assert found(Search(PACK), state("-20/-1024/3, 50/1024/1"), asks("10/256"))[0] == "1"
+    assert found(PlacementSearch(PACK), state("-20/-1024/3, 50/1024/1"), asks("10/256"))[0] == "1"
 
 
 def test_memory_that_is_no_memory_of_a_card_is_counted_exactly() -> None:
     """Beyond 64 bits the points are Python's own integers."""
     huge = 15_109_000_000
 
-    one_mib_apart = State(huge, (FreeCard(60, huge - 256, 1), FreeCard(60, huge - 257, 1)))
+    one_mib_apart = NodeCardState(huge, (FreeCard(60, huge - 256, 1), FreeCard(60, huge - 257, 1)))
 
-    assert found(Search(PACK), one_mib_apart, asks("10/256"))[0] == "1"
-    assert found(Search(SPREAD), one_mib_apart, asks("10/256"))[0] == "0"
-    assert found(Search(SPREAD), State(huge, (FreeCard(100, huge),) * 3), asks("30/256 2x30/257"))[0] == "0 ; 1,2"
+    assert found(PlacementSearch(PACK), one_mib_apart, asks("10/256"))[0] == "1"
+    assert found(PlacementSearch(SPREAD), one_mib_apart, asks("10/256"))[0] == "0"
+    assert (
+        found(PlacementSearch(SPREAD), NodeCardState(huge, (FreeCard(100, huge),) * 3), asks("30/256 2x30/257"))[0]
+        == "0 ; 1,2"
+    )
 
 
 def test_a_node_of_more_cards_than_an_integer_has_bits() -> None:
-    assert found(Search(SPREAD), state("70 idle"), asks("10/256 2x10/256"))[0] == "0 ; 1,2"
-    assert found(Search(PACK), state("69 idle, 50/8192/1"), asks("10/256"))[0] == "69"
+    assert found(PlacementSearch(SPREAD), state("70 idle"), asks("10/256 2x10/256"))[0] == "0 ; 1,2"
+    assert found(PlacementSearch(PACK), state("69 idle, 50/8192/1"), asks("10/256"))[0] == "69"
 
 
 # -- equality with going through all choices ---------------------------------------------------------------------------
@@ -134,7 +139,7 @@ strategies = st.builds(Strategy, st.booleans(), st.sampled_from([0, 20, 50, 100]
 def test_the_search_finds_what_going_through_all_choices_finds(
     cards: list[FreeCard], wanted: list[ContainerRequest], strategy: Strategy
 ) -> None:
-    node = State(MEMORY, tuple(cards))
+    node = NodeCardState(MEMORY, tuple(cards))
     expected = exhaustive.best(
         node,
         wanted,
@@ -142,7 +147,7 @@ def test_the_search_finds_what_going_through_all_choices_finds(
         weight_of_core=strategy.weight_of_core,
         most_instances=strategy.most_instances,
     )
-    search = Search(strategy)
+    search = PlacementSearch(strategy)
 
     best = search.best(alike(node), tuple(sorted(wanted)))
     placement = search.place(node, tuple(wanted))
@@ -160,8 +165,8 @@ def test_the_search_finds_what_going_through_all_choices_finds(
 def test_a_search_that_is_given_up_says_so_and_overdraws_no_card(
     cards: list[FreeCard], wanted: list[ContainerRequest], strategy: Strategy
 ) -> None:
-    node, search = State(MEMORY, tuple(cards)), Search(strategy, limit=0)
-    exact = Search(strategy).best(alike(node), tuple(sorted(wanted)))
+    node, search = NodeCardState(MEMORY, tuple(cards)), PlacementSearch(strategy, limit=0)
+    exact = PlacementSearch(strategy).best(alike(node), tuple(sorted(wanted)))
 
     best = search.best(alike(node), tuple(sorted(wanted)))
     placement = search.place(node, tuple(wanted))
@@ -179,7 +184,7 @@ def test_a_search_that_is_given_up_says_so_and_overdraws_no_card(
 
 
 def test_nodes_with_cards_in_equal_states_share_one_search() -> None:
-    search = Search(PACK)
+    search = PlacementSearch(PACK)
     one, other = state("70/11013/1, idle", T4), state("idle, 70/11013/1", T4)
 
     for _ in range(1000):
@@ -190,7 +195,7 @@ def test_nodes_with_cards_in_equal_states_share_one_search() -> None:
 
 
 def test_truncations_are_counted() -> None:
-    search = Search(PACK, limit=0)
+    search = PlacementSearch(PACK, limit=0)
 
     search.best(alike(state("2 idle")), asks("30/4096"))
 
@@ -200,7 +205,7 @@ def test_truncations_are_counted() -> None:
 def test_sixteen_distinct_containers_of_eight_cards_are_beyond_the_limit_and_placed_all_the_same() -> None:
     wanted = tuple(ContainerRequest(8, 3 + number % 3, 256 + number) for number in range(16))
 
-    placement = Search(SPREAD).place(state("16 idle"), wanted)
+    placement = PlacementSearch(SPREAD).place(state("16 idle"), wanted)
 
     assert placement.truncated
     assert placement.lists is not None

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part
-from volsched.framework.dra.search import MOST_STEPS, _Search
+from volsched.framework.dra.search import MOST_STEPS, _AllocationSearch
 from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Bound, Gone
 from volsched.model.plan import Bind, ReleaseClaim
@@ -386,13 +386,13 @@ def test_a_search_without_end_is_given_up_for_all_nodes(monkeypatch: pytest.Monk
     """Thirty devices of which no fifteen will do are half a million combinations, on each of twenty nodes."""
     steps = 0
 
-    def counted(search: _Search) -> None:
+    def counted(search: _AllocationSearch) -> None:
         nonlocal steps
         steps += 1
         take_step(search)
 
-    take_step = _Search._step
-    monkeypatch.setattr(_Search, "_step", counted)
+    take_step = _AllocationSearch._step
+    monkeypatch.setattr(_AllocationSearch, "_step", counted)
     names = tuple(f"n{number:02}" for number in range(20))
     slices = [cards(name, *(f"d{number:02}" for number in range(30))) for name in names]
     wanted = claim("c", exactly("a", count=15), exactly("b", "false"))

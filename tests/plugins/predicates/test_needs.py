@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugins.predicates.devices.needs import KnownNeeds
-from plugins.predicates.devices.resource_claims import Needs, needs_of
+from plugins.predicates.devices.resource_claims import ClaimNeeds, needs_of
 from tests.actions.rigs import Tries, cycle, rig
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
 from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards, chosen, using
@@ -24,7 +24,7 @@ from volsched.testing.naive import NaiveEngine
 NODES = ("n1", "n2", "n3")
 
 
-def said(needs: Needs) -> tuple[Any, ...]:
+def said(needs: ClaimNeeds) -> tuple[Any, ...]:
     """All that needs say, without the caches in them."""
     given = [(one.key, one.version, selector) for one, selector in needs.given]
     return needs.fault, given, [one.key for one in needs.open], needs.key

@@ -14,7 +14,7 @@ from typing import Any, Final
 import click
 
 from volsched.asking import snapshot
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import together
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
@@ -71,7 +71,7 @@ class Progress:
         self.say(f"session {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
 
 
-def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) -> Known:
+def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) -> KnownCluster:
     """Read what the flags name; ends with a word about why not."""
     given = dict(flags)
     check_source(paths, given)
@@ -81,7 +81,7 @@ def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) ->
     return found
 
 
-def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> Known | None:
+def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster | None:
     """Return the cluster of the snapshot that is named, with what flags say otherwise; None when there is none."""
     found = snapshot_in(paths)
     if found is None:
@@ -91,7 +91,7 @@ def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> Known | None
     return configured(found, flags["config"]) if flags["config"] else found
 
 
-def snapshot_in(paths: Sequence[str]) -> Known | None:
+def snapshot_in(paths: Sequence[str]) -> KnownCluster | None:
     """Return the cluster of the snapshot among these paths; None when they are manifests. Ends when it is broken."""
     snapshots = [path for path in paths if Path(path).is_file() and snapshot.is_snapshot(_start_of(path))]
     if not snapshots:
@@ -109,7 +109,7 @@ def _start_of(path: str) -> bytes:
         return file.read(len(snapshot.MAGIC))
 
 
-def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> Known:
+def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster:
     inventory = read_manifests(paths) if paths else None
     counts = in_force.configuration(inventory, flags)
     if counts.doubt:
@@ -118,7 +118,7 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> Known:
     queue = flags["default_queue"] or counts.default_queue or "default"
     text, origin = counts.text or DEFAULT_CONFIGURATION, counts.origin or "the built-in configuration"
     objects = inventory.objects if inventory is not None else _of_cluster(flags)
-    return Known(tuple(objects), text, origin, names, queue)
+    return KnownCluster(tuple(objects), text, origin, names, queue)
 
 
 def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
@@ -143,7 +143,7 @@ def little_garbage() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def configured(found: Known, path: str) -> Known:
+def configured(found: KnownCluster, path: str) -> KnownCluster:
     """Return the cluster with the configuration of a file; ends when it does not hold."""
     try:
         other = replace(found, configuration=read_text(path), origin=path)

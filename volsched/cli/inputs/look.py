@@ -46,7 +46,7 @@ class Look:
     objects: Sequence[api.ApiObject]
 
 
-class _Witness:
+class _LookPlugin:
     """A plugin that says nothing and asks the others what there is to show, once they have their accounts."""
 
     name = "look"
@@ -105,9 +105,9 @@ def is_of_quotas(table: QuotaTable) -> bool:
     return table.name != RESERVATIONS
 
 
-def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _Witness:
+def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _LookPlugin:
     """Open a session on what is there, with the plugins in force and nobody who acts: actions tell what they hold."""
-    witness = _Witness()
+    witness = _LookPlugin()
     telling: list[Plugin] = [action for action in in_force.profile.actions if isinstance(action, Plugin)]
     last = tuple((PluginOption(plugin.name), plugin) for plugin in [*telling, witness])
     profile = Profile(in_force.profile.configuration, (), (*in_force.profile.plugins, last))

@@ -24,17 +24,17 @@ from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.columns import FactColumns
 from volsched.framework.engine.domain_counts import (
     Census,
+    DomainTable,
     Eligible,
     Finder,
     Labels,
     PlacedTerm,
     Selection,
-    Table,
     add_to,
 )
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.rules import PodTerm, SpreadConstraint, Toleration
 from volsched.model.pods.task import TaskInfo
@@ -60,11 +60,11 @@ class Near(NamedTuple):
     """A template's own required terms: near the pods of one census in each of these topologies, apart from others'."""
 
     template: PodTemplate
-    affinity: tuple[Table, ...]
-    anti_affinity: tuple[Table, ...]
+    affinity: tuple[DomainTable, ...]
+    anti_affinity: tuple[DomainTable, ...]
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DomainTable, ...]:
         """All tables."""
         return self.affinity + self.anti_affinity
 
@@ -73,7 +73,7 @@ class Spread(NamedTuple):
     """A template's spread constraints of one kind, each with the table that it is judged by."""
 
     template: PodTemplate
-    constraints: tuple[tuple[SpreadConstraint, Table], ...]
+    constraints: tuple[tuple[SpreadConstraint, DomainTable], ...]
     keys: tuple[str, ...]
 
 
@@ -81,7 +81,7 @@ class Liking(NamedTuple):
     """A template's own preferred terms, each with its table and weight (below 0 for anti-affinity)."""
 
     template: PodTemplate
-    terms: tuple[tuple[Table, int], ...]
+    terms: tuple[tuple[DomainTable, int], ...]
 
 
 class Domains(Observer):
@@ -144,7 +144,7 @@ class Domains(Observer):
         """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""
         return bool(self._censuses or self._index or _claims_anything(task.template))
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Follow a node's own properties: its tasks may be in other domains now."""
         facts = node.spec
         if before is None:
@@ -165,7 +165,7 @@ class Domains(Observer):
         """Forget a node."""
         self._leave(node.spec)
 
-    def _enter(self, facts: NodeSpec) -> None:
+    def _enter(self, facts: NodeProperties) -> None:
         for key, nodes in self._nodes.items():
             if key in facts.labels:
                 value = facts.labels[key]
@@ -173,21 +173,21 @@ class Domains(Observer):
         for eligible in self._eligible.values():
             eligible.enter(facts)
 
-    def _leave(self, facts: NodeSpec) -> None:
+    def _leave(self, facts: NodeProperties) -> None:
         for key, nodes in self._nodes.items():
             if key in facts.labels:
                 add_to(nodes, facts.labels[key], -1)
         for eligible in self._eligible.values():
             eligible.leave(facts)
 
-    def _count(self, task: TaskInfo, facts: NodeSpec, by: int, live: bool) -> None:
+    def _count(self, task: TaskInfo, facts: NodeProperties, by: int, live: bool) -> None:
         for census in self._matching(task):
             if live or not census.selection.live:
                 self._add(census, facts, by)
         if _claims_anything(task.template):
             self._count_claims(task, facts, by)
 
-    def _add(self, census: Census, facts: NodeSpec, by: int) -> None:
+    def _add(self, census: Census, facts: NodeProperties, by: int) -> None:
         name, labels = facts.name, facts.labels
         add_to(census.by_node, name, by)
         for table in census.tables.values():
@@ -200,7 +200,7 @@ class Domains(Observer):
             elif table.key in labels:
                 self._gather(table, labels[table.key], by)
 
-    def _gather(self, table: Table, value: str, by: int) -> None:
+    def _gather(self, table: DomainTable, value: str, by: int) -> None:
         """Count for affinity, where it matters whether there is any pod in a domain."""
         before, after = table.count(value, by)
         if (before == 0) == (after == 0):
@@ -210,7 +210,7 @@ class Domains(Observer):
         if after and table.draws:
             self._cluster.wake(ClusterEvent.NEIGHBOURS_CHANGED)
 
-    def _spread_out(self, table: Table, value: str, by: int) -> None:
+    def _spread_out(self, table: DomainTable, value: str, by: int) -> None:
         """Count for spreading, where it matters how many pods a domain has and how few another."""
         if not table.binds:
             table.count(value, by)
@@ -223,7 +223,7 @@ class Domains(Observer):
         if raised > 0:
             self._cluster.wake(ClusterEvent.NEIGHBOURS_CHANGED)
 
-    def _count_claims(self, task: TaskInfo, facts: NodeSpec, by: int) -> None:
+    def _count_claims(self, task: TaskInfo, facts: NodeProperties, by: int) -> None:
         claims = self._claims_of(task.template)
         labels = facts.labels
         for placed_term in claims.apart:
@@ -324,7 +324,7 @@ class Domains(Observer):
         self._follow_namespaces()
         found = self._near.get(template.id)
         if found is None or found.template is not template:
-            affinity: tuple[Table, ...] = ()
+            affinity: tuple[DomainTable, ...] = ()
             if template.affinity:
                 selection = Selection(tuple(_anywhere(term) for term in template.affinity))
                 keys = dict.fromkeys(term.topology_key for term in template.affinity)
@@ -380,7 +380,7 @@ class Domains(Observer):
             found = known[template.id] = Spread(template, tables, keys)
         return found
 
-    def _spread_table(self, template: PodTemplate, item: SpreadConstraint, keys: tuple[str, ...]) -> Table:
+    def _spread_table(self, template: PodTemplate, item: SpreadConstraint, keys: tuple[str, ...]) -> DomainTable:
         selector = item.selector if not item.selector.is_empty else LabelSelector(matches_nothing=True)
         selection = Selection((PodTerm("", selector, frozenset((template.namespace_of_terms,))),), live=True)
         if not item.hard and item.topology_key == "kubernetes.io/hostname":
@@ -400,13 +400,13 @@ class Domains(Observer):
                 found.enter(node.spec)
         return found
 
-    def _table(self, selection: Selection, key: str, eligible: Eligible | None = None) -> Table:
+    def _table(self, selection: Selection, key: str, eligible: Eligible | None = None) -> DomainTable:
         census = self._census(selection)
         which = (key, id(eligible))
         table = census.tables.get(which)
         if table is None:
             self._watch(key)
-            table = census.tables[which] = Table(key, eligible, self._tick())
+            table = census.tables[which] = DomainTable(key, eligible, self._tick())
             for name, count in census.by_node.items():
                 labels = self._cluster.nodes[name].labels
                 if eligible is None or name in eligible.names:

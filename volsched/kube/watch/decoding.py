@@ -53,7 +53,7 @@ class Page(msgspec.Struct, Generic[T]):
     items: list[T] | None = None
 
 
-class Reader:
+class KindReader:
     """Reads one kind. `unreadable` counts the objects that could not be read."""
 
     def __init__(self, resource: Resource) -> None:

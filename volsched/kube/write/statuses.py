@@ -30,7 +30,7 @@ from volsched.kube.watch.resources import VOLCANO
 from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.due import DelayingQueue
 from volsched.kube.write.native_statuses import NativeStatuses
-from volsched.kube.write.views import POD_SCHEDULED, Refusal, Views
+from volsched.kube.write.views import POD_SCHEDULED, PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed
 from volsched.model.errors import QuantityError
@@ -424,7 +424,7 @@ class Statuses:
 
     async def _write_condition(self, step: WritePodCondition) -> bool:
         """Write a pod's refusal if it differs from what is there; tell whether it was written."""
-        wanted = Refusal(step.reason, step.message, step.nominated)
+        wanted = PodRefusal(step.reason, step.message, step.nominated)
         known = self._views.refusal(step.uid)
         if known == wanted:
             return False
@@ -471,7 +471,7 @@ def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[PodGroupC
     return merged
 
 
-def condition_body(step: WritePodCondition, known: Refusal) -> bytes:
+def condition_body(step: WritePodCondition, known: PodRefusal) -> bytes:
     """Return the patch for a waiting pod; it fails for another pod of the same name."""
     condition = {"type": POD_SCHEDULED, "status": "False", "reason": step.reason, "message": step.message}
     if not known.reason:

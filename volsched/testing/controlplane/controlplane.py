@@ -33,7 +33,7 @@ from volsched.testing.controlplane.credentials import ControlPlaneCredentials, w
 from volsched.testing.controlplane.errors import ApiServerError, KubectlError, StartError
 from volsched.testing.controlplane.lifetime import Startable
 from volsched.testing.controlplane.objects import is_schedulable
-from volsched.testing.controlplane.processes import Process, ProcessSet
+from volsched.testing.controlplane.processes import ProcessSet, ServerProcess
 from volsched.testing.controlplane.stages import kwok_configuration
 
 READY_WITHIN_SECONDS = 300.0
@@ -87,7 +87,7 @@ class ControlPlane(Startable):
         self._in_flight = max_requests_in_flight
         self._node_lease_seconds = node_lease_seconds
         self._port = port
-        self._running: _Running | None = None
+        self._running: _RunningServers | None = None
 
     # ------------------------------------------------------------------------------------------- start and stop
 
@@ -100,7 +100,7 @@ class ControlPlane(Startable):
             raise StartError("this control plane is running already")
         binaries = self._binaries or find_binaries()
         for attempt in range(1, _START_ATTEMPTS + 1):
-            self._running = _Running.create(self._given_folder, binaries, self._port)
+            self._running = _RunningServers.create(self._given_folder, binaries, self._port)
             try:
                 self._start_programs()
             except _PortTakenError:
@@ -154,7 +154,7 @@ class ControlPlane(Startable):
         """A blocking client with the administrator's rights."""
         return self._state.api
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str) -> ServerProcess:
         """Return a running program by its name, for its pid or its log."""
         return self._state.processes[name]
 
@@ -294,7 +294,7 @@ class ControlPlane(Startable):
         self._ask_etcd("compaction", {"revision": newest, "physical": True})
         return newest
 
-    def start_kube_scheduler(self, *, qps: float = 5000.0, flags: Sequence[str] = ()) -> Process:
+    def start_kube_scheduler(self, *, qps: float = 5000.0, flags: Sequence[str] = ()) -> ServerProcess:
         """Start kube-scheduler as its own user, for comparison; `qps` is its limit of requests per second."""
         kubeconfig = self._write_kubeconfig("kube-scheduler", self.credentials.scheduler_token)
         return self._state.processes.start(
@@ -320,7 +320,7 @@ class ControlPlane(Startable):
     # -------------------------------------------------------------------------------------------------- inside
 
     @property
-    def _state(self) -> _Running:
+    def _state(self) -> _RunningServers:
         if self._running is None:
             raise StartError("this control plane is not running")
         return self._running
@@ -486,7 +486,7 @@ class ControlPlane(Startable):
             shutil.rmtree(state.folder, ignore_errors=True)
 
 
-class _Running:
+class _RunningServers:
     """What exists between start and stop."""
 
     def __init__(
@@ -509,7 +509,7 @@ class _Running:
         return self.scratch / "etcd"
 
     @classmethod
-    def create(cls, folder: Path | None, binaries: Binaries, port: int) -> _Running:
+    def create(cls, folder: Path | None, binaries: Binaries, port: int) -> _RunningServers:
         """Make the folders; a temporary one for logs and credentials when none is given."""
         scratch = _new_scratch()
         if folder is None:

@@ -127,7 +127,7 @@ def status(code: int, reason: str, message: str) -> dict[str, object]:
     return kind | {"status": "Failure", "message": message, "reason": reason, "code": code}
 
 
-class Rule:
+class FaultRule:
     """One fault and the requests that it meets; as a context manager it is removed at the end."""
 
     def __init__(
@@ -138,7 +138,7 @@ class Rule:
         path: str | None,
         watch: bool | None,
         times: int | None,
-        remove: Callable[[Rule], None],
+        remove: Callable[[FaultRule], None],
     ) -> None:
         self.fault = fault
         self._method = method

@@ -64,7 +64,7 @@ class Ready:
         return {"KUBECONFIG": self.kubeconfig, "VOLSCHED_REAL_NODE": self.kubeconfig}
 
 
-class Node:
+class RealNode:
     """One node and its control plane, until `stop`."""
 
     def __init__(self, folder: Path, archives: Iterable[Path]) -> None:
@@ -340,7 +340,7 @@ def main() -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    node = Node(given.folder, given.archives)
+    node = RealNode(given.folder, given.archives)
     try:
         ready = node.start()
         unfinished = given.folder / "ready.new"
