@@ -126,11 +126,7 @@ class CapacityCardPlugin:
         registrar.account(CARD_LISTS, CardLists.of_cluster).sources[NAME] = runtime.named
         runtime.tell_faults(registrar.session)
         _order_queues(registrar, runtime, past)
-        registrar.register(
-            *runtime.rules.registered(),
-            *runtime.registered(),
-            *runtime.series.registered(runtime.queues, runtime.rules),
-        )
+        registrar.register(*runtime.registered())
 
     def _past_use(self, registrar: Registrar, ledger: CardQuotaLedger) -> PastUse | None:
         """Return an account of the cards that queues hold over time; None when that does not count."""
@@ -176,7 +172,8 @@ class _CardAccounts:
         self.remedies = CardRemedies(cluster, ledger, self._demands)
 
     def registered(self) -> Iterator[Rule]:
-        """Return what the plugin registers of the order, of what queues deserve, and of what is shown."""
+        """Return what the plugin registers, the order of queues aside."""
+        yield from self.rules.registered()
         yield Deserved(self.cards)
         yield Deserved(self.cpu, inside=False)
         score = self.nodes
@@ -186,6 +183,7 @@ class _CardAccounts:
         yield ShownUsage(self.usage)
         yield Holders(self.holders)
         yield Remedies(self.remedies.of)
+        yield from self.series.registered(self.queues, self.rules)
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""

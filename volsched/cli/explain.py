@@ -108,7 +108,7 @@ def _worked_out(
         say(str(error))
         sys.exit(EXIT_NOT_FOUND)
     if answer.state == "waits" and subject.kind != "queue" and help_seconds:
-        progress.say("searching for what would help")
+        progress.show("searching for what would help")
         until = time.monotonic() + help_seconds
         advice = advise(stage, find(simulation, subject), lambda: until - time.monotonic())
         answer = msgspec.structs.replace(answer, advice=advice)

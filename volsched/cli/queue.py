@@ -11,7 +11,7 @@ import click
 from plugins.capacity_card.quotas.quota import CARD_QUOTA
 from plugins.capacity_card.refusals import NAME as CAPACITY_CARD
 from volsched.cli.inputs import in_force
-from volsched.cli.inputs.flags import SETTINGS, output_flag, together
+from volsched.cli.inputs.flags import SETTINGS, output_flag, scheduler_flags, together
 from volsched.cli.inputs.look import look
 from volsched.cli.inputs.sources import check_source, read_manifests, source_flags
 from volsched.cli.names import of_kind
@@ -27,20 +27,7 @@ EXIT_NOT_FOUND: Final = 1
 _flags: Final = together(
     source_flags,
     in_force.config_flags,
-    click.option(
-        "--scheduler-name",
-        "scheduler_names",
-        multiple=True,
-        show_default="those of the scheduler that runs, else volsched and volcano",
-        help="The schedulerName of pods that count. May be repeated.",
-    ),
-    click.option(
-        "--default-queue",
-        default="",
-        shell_complete=of_kind("Queue"),
-        show_default="that of the scheduler that runs, else default",
-        help="The queue of what names none.",
-    ),
+    scheduler_flags,
     output_flag("table", "Tables for people, or all of it for programs."),
 )
 """The flags of all verbs about queues."""

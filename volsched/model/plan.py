@@ -201,3 +201,19 @@ class Executor(Protocol):
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over for execution, without waiting for them."""
+
+
+class StepRecorder:
+    """Takes steps and carries none out."""
+
+    def __init__(self) -> None:
+        self.steps: list[PlanStep] = []
+
+    def execute(self, steps: Sequence[PlanStep]) -> None:
+        """Keep steps."""
+        self.steps.extend(steps)
+
+    def take(self) -> list[PlanStep]:
+        """Return the steps that were kept, and forget them."""
+        steps, self.steps = self.steps, []
+        return steps

@@ -16,7 +16,7 @@ import click
 from volsched.asking import snapshot
 from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
-from volsched.cli.inputs.flags import together
+from volsched.cli.inputs.flags import scheduler_flags, together
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.cli.output import refuse, say
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
@@ -28,7 +28,7 @@ from volsched.ports import CycleReport
 from volsched.simulation.documents import InputError, read_text
 from volsched.simulation.runner import SCHEDULER_NAMES
 
-_LONG: Final = 1.0
+_LONG: Final = 2.0
 """Seconds after which progress is shown even when nobody may be looking."""
 
 _RARELY: Final = 100_000
@@ -37,38 +37,27 @@ _RARELY: Final = 100_000
 known_flags: Final = together(
     source_flags,
     in_force.config_flags,
-    click.option(
-        "--scheduler-name",
-        "scheduler_names",
-        multiple=True,
-        show_default="those of the scheduler that runs, else volsched and volcano",
-        help="The schedulerName of pods that are scheduled. May be repeated.",
-    ),
-    click.option(
-        "--default-queue",
-        default="",
-        show_default="that of the scheduler that runs, else default",
-        help="The queue of what names none.",
-    ),
+    scheduler_flags,
 )
 """Where to read, and which configuration counts."""
 
 
 class Progress:
-    """Lines on standard error, for whoever looks on or has to wait."""
+    """Lines on standard error, for whoever looks on or has to wait; ``unit`` is what sessions are called there."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "session") -> None:
+        self._unit = unit
         self._began = time.monotonic()
 
-    def say(self, message: str) -> None:
-        """Return what was done."""
+    def show(self, message: str) -> None:
+        """Show what was done."""
         if sys.stderr.isatty() or time.monotonic() - self._began > _LONG:
             click.echo(f"{message} ({time.monotonic() - self._began:.1f} s)", err=True)
 
     def cycle(self, number: int, report: CycleReport) -> None:
-        """Return what a session did."""
+        """Show what a session did."""
         waiting = sum(report.waiting.pods.values())
-        self.say(f"session {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
+        self.show(f"{self._unit} {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
 
 
 def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) -> KnownCluster:
@@ -77,7 +66,7 @@ def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) ->
     check_source(paths, given)
     in_force.check_flags(paths, given)
     found = _of_snapshot(paths, given) or _read(paths, given)
-    progress.say(f"{len(found.objects)} objects read")
+    progress.show(f"{len(found.objects)} objects read")
     return found
 
 

@@ -25,7 +25,7 @@ from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.native import api as native
-from volsched.model.plan import PlanStep
+from volsched.model.plan import StepRecorder
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
@@ -59,13 +59,6 @@ class _LookPlugin:
         registered = registrar.session.rules.of
         self.usages = [usage() for usage in registered[ShownUsage]]
         self.tables = [table() for table in registered[ShownTable]]
-
-
-class _Nothing:
-    """Takes steps and does none of them."""
-
-    def execute(self, steps: Sequence[PlanStep]) -> None:
-        pass
 
 
 class _UnbudgetedClock:
@@ -111,7 +104,7 @@ def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _Look
     telling: list[Plugin] = [action for action in in_force.profile.actions if isinstance(action, Plugin)]
     last = tuple((PluginOption(plugin.name), plugin) for plugin in [*telling, witness])
     profile = Profile(in_force.profile.configuration, (), (*in_force.profile.plugins, last))
-    scheduler = Scheduler(mirror, profile, _Nothing(), _UnbudgetedClock())
+    scheduler = Scheduler(mirror, profile, StepRecorder(), _UnbudgetedClock())
     mirror.apply(changes)
     scheduler.cycle()
     return witness

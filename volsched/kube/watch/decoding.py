@@ -49,7 +49,7 @@ class ListMeta(msgspec.Struct, rename="camel", gc=False):
 class Page(msgspec.Struct, Generic[T]):
     """One page of a list."""
 
-    metadata: ListMeta
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[T] | None = None
 
 
