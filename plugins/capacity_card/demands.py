@@ -131,6 +131,7 @@ class CardDemands:
     def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, *, spares_cpu: bool) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._spares_cpu = spares_cpu
         self._shares: dict[str, _JobShare] = {}
         self._sums: dict[str, QueueSums] = {}
@@ -206,7 +207,7 @@ class CardDemands:
         return share.promised
 
     def _share(self, job: JobInfo) -> _JobShare:
-        waiting, held = self._waiting(job), self._ledger.held(job)
+        waiting, held = self._waiting(job), self._accounts.held(job)
         reserved = self._reserved(job, waiting) if _is_admitted(job) else NOTHING
         minimum = self._least_held(job)
         cards = sum(held.cards.values()) + sum(reserved.cards.values())
@@ -277,7 +278,7 @@ class CardDemands:
 
     def _declared(self, job: JobInfo) -> RequestTotal:
         """What a job's PodGroup states that it wants, less what it holds."""
-        held = self._ledger.held(job)
+        held = self._accounts.held(job)
         cpu, memory = self._declared_minimum(job)
         cards = _less(self.request(job).lists, {(card,): amount for card, amount in held.cards.items()})
         return RequestTotal(max(0, cpu - held.cpu), max(0, memory - held.memory), cards)
@@ -298,7 +299,7 @@ class CardDemands:
 
     def _least_held(self, job: JobInfo) -> RequestTotal:
         """What the cheapest minimum of those pods holds that have started; all of it when they are no more."""
-        held = self._ledger.held(job)
+        held = self._accounts.held(job)
         if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.min_available:
             return RequestTotal(held.cpu, held.memory)
         alike = Counter((task.role, task.template) for task in job.tasks.values() if _holds(task))

@@ -22,7 +22,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from plugins.capacity_card.ledger import CardQuotaLedger, QueueAccount
+from plugins.capacity_card.accounts import QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import ChargedCard
 from volsched.framework.accounts.past_use import PastUse
@@ -71,6 +72,7 @@ class QueueShares:
     def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, past: PastUse | None = None) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._past = past
         self._shares: dict[str, tuple[tuple[int, ...], Place]] = {}
         self._deserved: dict[str, QueueAccount] = {}
@@ -81,7 +83,7 @@ class QueueShares:
         """The place of a queue; smaller goes first."""
         if not self._ledger.limits.is_hierarchical:
             return -queue.priority, (self._place(queue.name),)
-        path = [(*self._place(name), *self._age(name)) for name in self._ledger.levels(queue.name)[::-1]]
+        path = [(*self._place(name), *self._age(name)) for name in self._accounts.levels(queue.name)[::-1]]
         return -queue.priority, tuple(path)
 
     def _age(self, name: str) -> tuple[float, str]:
@@ -94,10 +96,10 @@ class QueueShares:
         if self._past is None:
             return place
         weight = self._cluster.queues[name].weight if name in self._cluster.queues else 1
-        return self._past.sum_key(name, self._ledger.account(name).cards, weight), place[1]
+        return self._past.sum_key(name, self._accounts.account(name).cards, weight), place[1]
 
     def _place_now(self, name: str) -> Place:
-        deserved, account = self.deserved(), self._ledger.account(name)
+        deserved, account = self.deserved(), self._accounts.account(name)
         state = (account.version, *self._made_from)
         known = self._shares.get(name)
         if known is not None and known[0] == state:

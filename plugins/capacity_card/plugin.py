@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import CardQuotaLedger, QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.refusals import NAME
@@ -135,9 +136,11 @@ class CapacityCardPlugin:
             return None
 
         def cards(queue: QueueInfo) -> Mapping[str, int]:
-            return ledger.account(queue.name).cards
+            return ledger.accounts.account(queue.name).cards
 
-        return registrar.account(f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.levels))
+        return registrar.account(
+            f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.accounts.levels)
+        )
 
     def _ledger(self, cluster: Cluster, *, above: bool) -> CardQuotaLedger:
         told = self._arguments
@@ -160,6 +163,7 @@ class _CardAccounts:
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._demands = CardDemands(cluster, ledger, spares_cpu=arguments.spares_cpu)
         self.rules = CardRules(cluster, ledger, self._demands)
         self.named = NamedCards(ledger)
@@ -190,7 +194,7 @@ class _CardAccounts:
         sums, quota = self._demands.own(queue.name), self._ledger.limits.quota(queue.name)
         reserved = {CPU: sums.reserved_cpu, MEMORY: sums.reserved_memory, **by_list(sums.reserved)}
         may_hold = {name: queue.capability[name] for name in (CPU, MEMORY) if name in queue.capability}
-        return QueueAmounts(_resources(self._ledger.own(queue.name)), reserved, {**may_hold, **quota})
+        return QueueAmounts(_resources(self._accounts.own(queue.name)), reserved, {**may_hold, **quota})
 
     def usage(self) -> Usage:
         """What all queues may hold and hold, for people."""

@@ -21,9 +21,10 @@ from typing import Final, cast
 import numpy as np
 
 from plugins.capacity_card import refusals
+from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.cards.matching import Unmet, first_unmet
 from plugins.capacity_card.demands import CardDemands, QueueSums
-from plugins.capacity_card.ledger import CardQuotaLedger, QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.refusals import NAME, ExceededLimit
 from plugins.capacity_card.requests.charges import Charge, ChargedCard
@@ -53,6 +54,7 @@ class CardRules:
     def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._demands = demands
         self._tree = QueueTree(cluster)
         self._known: dict[tuple[str, int], tuple[tuple[int, ...], Headroom]] = {}
@@ -99,7 +101,7 @@ class CardRules:
     def _not_admitted(self, limit: QueueLimit, wanted: RequestTotal) -> Verdict | None:
         if limit.is_empty:
             return refusals.empty_capability(limit, Step.ENQUEUE)
-        account, sums = self._ledger.account(limit.queue), self._demands.of(limit.queue)
+        account, sums = self._accounts.account(limit.queue), self._demands.of(limit.queue)
         if wanted.cpu:
             taken = max(0, account.cpu + sums.reserved_cpu - sums.elastic_cpu)
             if taken + wanted.cpu > limit.cpu:
@@ -135,7 +137,11 @@ class CardRules:
             return Headroom(0, refusals.not_a_leaf(name, Step.ALLOCATABLE))
         limits = ledger.limits
         chain = limits.chain(name)
-        state = (limits.version, ledger.catalogue.version, *[ledger.account(limit.queue).version for limit in chain])
+        state = (
+            limits.version,
+            ledger.catalogue.version,
+            *[self._accounts.account(limit.queue).version for limit in chain],
+        )
         known = self._known.get((name, template.id))
         if known is not None and known[0] == state:
             return known[1]
@@ -156,7 +162,7 @@ class CardRules:
         most = self._room_of_cpu_and_memory(chain, charge) if charge.cpu or charge.memory else NO_LIMIT
         if asked is None:
             return most, most
-        left, amount = self._ledger.left, asked.amount
+        left, amount = self._accounts.left, asked.amount
         cards = [count for name in asked.candidates if (count := left(chain, name) // amount) > 0]
         return (min(most, sum(cards)), min(most, *cards)) if cards else (0, 0)
 
@@ -172,7 +178,7 @@ class CardRules:
     def _room_of_cpu_and_memory(self, chain: Sequence[QueueLimit], charge: Charge) -> int:
         count = NO_LIMIT
         for limit in chain:
-            account = self._ledger.account(limit.queue)
+            account = self._accounts.account(limit.queue)
             if charge.cpu:
                 count = min(count, (limit.cpu - account.cpu) // charge.cpu)
             if charge.memory:
@@ -192,7 +198,7 @@ class CardRules:
         return self._short_of_all(chain, cast("CardRequest", asked))
 
     def _short_of_cpu_or_memory(self, limit: QueueLimit, charge: Charge) -> Verdict | None:
-        account = self._ledger.account(limit.queue)
+        account = self._accounts.account(limit.queue)
         if limit.is_empty:
             return refusals.empty_capability(limit, Step.ALLOCATABLE)
         if charge.cpu and account.cpu + charge.cpu > limit.cpu:
@@ -209,8 +215,8 @@ class CardRules:
         details: list[ExceededLimit] = []
         last = chain[0]
         for name in asked.candidates:
-            last = self._ledger.blocking(chain, name, asked.amount) or last
-            held = self._ledger.account(last.queue).cards.get(name, 0)
+            last = self._accounts.blocking(chain, name, asked.amount) or last
+            held = self._accounts.account(last.queue).cards.get(name, 0)
             details.append(ExceededLimit(name, asked.amount, held, last.card(name)))
         return refusals.short_of_cards(last, asked.names, details[-1], details, Step.ALLOCATABLE)
 
@@ -229,7 +235,7 @@ class CardRules:
         return all(self._takes(limit, cpu, memory, lists) for limit in self._ledger.limits.chain(queue.name)[:1])
 
     def _takes(self, limit: QueueLimit, cpu: int, memory: int, lists: Sequence[tuple[Names, int]]) -> bool:
-        account = self._ledger.account(limit.queue)
+        account = self._accounts.account(limit.queue)
         if (cpu and account.cpu + cpu > limit.cpu) or (memory and account.memory + memory > limit.memory):
             return False
         room = {card: limit.card(card) - account.cards.get(card, 0) for names, _ in lists for card in names}
@@ -270,7 +276,7 @@ class CardRules:
         Answers about nodes depend on nothing else of the queue, so pods of all queues share them by this.
         """
         ledger = self._ledger
-        state = (template, queue, ledger.version, ledger.limits.version, ledger.catalogue.version)
+        state = (template, queue, self._accounts.version, ledger.limits.version, ledger.catalogue.version)
         if state != self._open_at:  # asked for row after row, for the same pod
             self._open_at, self._open = state, self._look_up_open(template, queue)
         return self._open
@@ -280,7 +286,7 @@ class CardRules:
         if not isinstance(asked, CardRequest):
             return ()
         chain = self._ledger.limits.chain(queue)
-        return tuple(name for name in asked.candidates if self._ledger.blocking(chain, name, asked.amount) is None)
+        return tuple(name for name in asked.candidates if self._accounts.blocking(chain, name, asked.amount) is None)
 
     def key(self, template: PodTemplate, queue: QueueInfo) -> Names | None:
         """What answers about a pod's nodes are shared by; None for a pod without a list of cards."""
@@ -325,7 +331,7 @@ class CardRules:
         if charged is not None and not charged.is_offered:
             return self._without_card(task.template)
         for limit in self._ledger.limits.chain(queue):
-            refusal = _overcharged(limit, self._ledger.account(limit.queue), charge, charged)
+            refusal = _overcharged(limit, self._accounts.account(limit.queue), charge, charged)
             if refusal is not None:
                 return refusal
         return None

@@ -19,10 +19,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
+from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.cards.catalogue import CardCatalogue
 from plugins.capacity_card.cards.matching import Matching
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import CardQuotaLedger, QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.series import by_list, idle_of
@@ -77,6 +78,7 @@ class _UsageReader:
     def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, stakes: CardStakes) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._demands = demands
         self._stakes = stakes
         self._jobs = jobs_by_queue(cluster)
@@ -85,7 +87,7 @@ class _UsageReader:
 
     def queue(self, queue: QueueInfo) -> QueueUse:
         chain = self._ledger.limits.chain(queue.name)
-        own, held, sums = chain[0], self._ledger.account(queue.name), self._demands.of(queue.name)
+        own, held, sums = chain[0], self._accounts.account(queue.name), self._demands.of(queue.name)
         quota, reclaimable = self._ledger.limits.card_quota(queue.name), self._stakes.reclaimable(queue.name)
         deserved = quota.deserved or {}
         single = {names[0]: amount for names, amount in sums.reserved.items() if len(names) == 1}
@@ -112,17 +114,17 @@ class _UsageReader:
 
     def _cpu_headroom(self, limit: QueueLimit) -> int:
         sums = self._demands.of(limit.queue)
-        held = self._ledger.account(limit.queue).cpu
+        held = self._accounts.account(limit.queue).cpu
         return _left(limit.cpu, held + sums.reserved_cpu - sums.elastic_cpu)
 
     def _memory_headroom(self, limit: QueueLimit) -> int:
         sums = self._demands.of(limit.queue)
-        held = self._ledger.account(limit.queue).memory
+        held = self._accounts.account(limit.queue).memory
         return _left(limit.memory, held + sums.reserved_memory - sums.elastic_memory)
 
     def _card_headroom(self, limit: QueueLimit, card: str) -> int:
         """How much of a card could still be had beside everything that is reserved, lists moved around if need be."""
-        held, reserved = self._ledger.account(limit.queue).cards, self._demands.of(limit.queue).reserved
+        held, reserved = self._accounts.account(limit.queue).cards, self._demands.of(limit.queue).reserved
         if limit.card(card) == UNLIMITED:
             return UNLIMITED
         asked = {card, *(name for names in reserved for name in names)}
@@ -138,7 +140,7 @@ class _UsageReader:
         return JobUse(
             job.key,
             job.phase,
-            _of_account(self._ledger.held(job)),
+            _of_account(self._accounts.held(job)),
             _of_total(self._demands.reserved(job)),
             by_list(self._demands.pending(job)),
             pods_of(job, self._pod),
@@ -156,7 +158,7 @@ class _UsageReader:
         quotas, used, idle = Counter[str](), Counter[str](), Counter[str]()
         for use in queues:
             quotas.update(self._ledger.limits.quota(use.queue.name))
-            used.update(self._ledger.own(use.queue.name).cards)
+            used.update(self._accounts.own(use.queue.name).cards)
         catalogue = self._ledger.catalogue
         for node in self._cluster.rows:
             idle.update({card.name: idle_of(node, card) for card in catalogue.of(node).cards})
