@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, Final
 
 from tests.cluster.scheduling import Json, eventually
-from volsched.testing.controlplane import ControlPlane, a_node, a_pod
+from tests.framework.dra.worlds import claim, device, device_class, exactly, part
+from volsched.testing.controlplane import ControlPlane, a_binding, a_node, a_pod
 
 API: Final = "scheduling.k8s.io/v1alpha2"
 GATES: Final = dict.fromkeys(
@@ -24,8 +26,11 @@ GATES: Final = dict.fromkeys(
 )
 API_FLAGS: Final = (f"--runtime-config={API}=true",)
 PRIORITIES: Final = {"very-low": 5, "low": 10, "middle": 50, "high": 100, "highest": 500}
-QUIET_SECONDS: Final = 2.0
+QUIET_SECONDS: Final = 1.5
 """For so long nothing happens where nothing may happen."""
+KEY: Final = "rack"
+"""The label of nodes that groups with a topology key name."""
+_DEVICES: Final = "/apis/resource.k8s.io/v1"
 
 
 def make_classes(cluster: ControlPlane) -> None:
@@ -44,13 +49,22 @@ class NativeStage:
         self._stem = uuid.uuid4().hex[:6]
         self.nodes: dict[str, str] = {}
 
+        self._device_classes: list[str] = []
+
     @property
     def _pods(self) -> str:
-        return f"/api/v1/namespaces/{self.namespace}/pods"
+        return self._in_namespace("/api/v1", "pods")
 
     @property
     def _groups(self) -> str:
-        return f"/apis/{API}/namespaces/{self.namespace}/podgroups"
+        return self._in_namespace(f"/apis/{API}", "podgroups")
+
+    @property
+    def _claims(self) -> str:
+        return self._in_namespace(_DEVICES, "resourceclaims")
+
+    def _in_namespace(self, api: str, kinds: str) -> str:
+        return f"{api}/namespaces/{self.namespace}/{kinds}"
 
     # -- what there is ------------------------------------------------------------------------------------------------
 
@@ -59,11 +73,11 @@ class NativeStage:
         self.nodes[name] = f"{name}-{self._stem}"
         self._cluster.create_nodes([a_node(self.nodes[name], cpu=str(cpu), labels=labels)])
 
-    def racks(self, **sizes: int) -> None:
-        """Make nodes of two cpus in racks of so many."""
+    def racks(self, labels: dict[str, str] | None = None, **sizes: int) -> None:
+        """Make nodes of two cpus, with these labels, in racks of so many."""
         for rack, size in sizes.items():
             for number in range(size):
-                self.node(f"{rack}-{number}", 2, rack=rack)
+                self.node(f"{rack}-{number}", 2, rack=rack, **(labels or {}))
 
     def gang(self, name: str, least: int, key: str = "", **spec: Any) -> None:
         """Make a PodGroup that starts with so many pods."""
@@ -79,6 +93,35 @@ class NativeStage:
         body = {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name}}
         self.api.create(self._groups, body | {"spec": {"schedulingPolicy": policy, **spec}})
 
+    def device(self, count: int = 1) -> str:
+        """Make devices that every node reaches; return the name of their class, which is that of their driver."""
+        name = f"gpu-{self._stem}.example.com"
+        devices = [device(f"d{number}") for number in range(count)]
+        self.api.create(f"{_DEVICES}/deviceclasses", device_class(name, driver=name))
+        pool: Json = part(name, devices, node=None, pool=name, driver=name, allNodes=True)
+        self.api.create(f"{_DEVICES}/resourceslices", pool)
+        self._device_classes.append(name)
+        return name
+
+    def claim(self, name: str, of: str) -> None:
+        """Make a claim of one device of a class."""
+        self.api.create(self._claims, {"metadata": {"name": name}, "spec": claim(name, exactly(cls=of))["spec"]})
+
+    def template(self, name: str, of: str) -> None:
+        """Make a template of such claims."""
+        spec = {"spec": claim(name, exactly(cls=of))["spec"]}
+        self.api.create(
+            self._in_namespace(_DEVICES, "resourceclaimtemplates"), {"metadata": {"name": name}, "spec": spec}
+        )
+
+    def budget(self, app: str, least: int) -> None:
+        """Make a PodDisruptionBudget for pods of a label, and wait until the controller has counted them."""
+        path = self._in_namespace("/apis/policy/v1", "poddisruptionbudgets")
+        selector = {"matchLabels": {"app": app}}
+        self.api.create(path, {"metadata": {"name": app}, "spec": {"minAvailable": least, "selector": selector}})
+        counted = {"currentHealthy": least, "disruptionsAllowed": 0}
+        self._until(lambda: counted.items() <= self.api.get(f"{path}/{app}").get("status", {}).items(), "a budget")
+
     def pods(self, stem: str, count: int, *, group: str = "", start: int = 0, priority: str = "", **more: Any) -> None:
         """Make pods of one cpu, unless it is said otherwise; ``node`` is where they must be."""
         for number in range(start, start + count):
@@ -93,25 +136,44 @@ class NativeStage:
         cpu: str = "1",
         node: str = "",
         labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+        **more: Any,
     ) -> None:
-        """Make one pod."""
-        spec: Json = {"terminationGracePeriodSeconds": 0, "schedulerName": self.scheduler}
+        """Make one pod; ``more`` is what its spec has, too."""
+        spec: Json = {"terminationGracePeriodSeconds": 0, "schedulerName": self.scheduler, **more}
         spec |= {"schedulingGroup": {"podGroupName": group}} if group else {}
         spec |= {"priorityClassName": priority} if priority else {}
         spec |= {"nodeSelector": {"kubernetes.io/hostname": self.nodes[node]}} if node else {}
-        self.api.create(self._pods, a_pod(name, spec=spec, labels=labels, cpu=cpu))
+        self.api.create(self._pods, a_pod(name, spec=spec, labels=labels, annotations=annotations, cpu=cpu))
 
-    def delete(self, name: str) -> None:
-        """Delete a pod."""
-        self.api.delete(f"{self._pods}/{name}", grace_seconds=0)
+    def delete(self, *names: str) -> None:
+        """Delete pods."""
+        for name in names:
+            self.api.delete(f"{self._pods}/{name}", grace_seconds=0)
+
+    def delete_group(self, name: str) -> None:
+        """Delete a PodGroup, which stays until its pods have ended."""
+        self.api.delete(f"{self._groups}/{name}")
+
+    def ungate(self, name: str) -> None:
+        """Take the gates off a pod."""
+        self.api.patch(f"{self._pods}/{name}", {"spec": {"schedulingGates": None}})
+
+    def bind(self, name: str, node: str) -> None:
+        """Put a pod on a node, as some other scheduler does."""
+        pod = self.api.get(f"{self._pods}/{name}")
+        self.api.create(f"{self._pods}/{name}/binding", a_binding(pod, self.nodes[node]))
 
     def clear(self) -> None:
         """Delete all of the case, so that the next one is alone."""
         eventually(self._is_empty, what="the case is over")
         self._cluster.delete_nodes(self.nodes.values())
+        for name in self._device_classes:
+            self.api.delete(f"{_DEVICES}/resourceslices/{name}")
+            self.api.delete(f"{_DEVICES}/deviceclasses/{name}")
 
     def _is_empty(self) -> bool:
-        for path in (self._pods, self._groups):
+        for path in (self._pods, self._groups, self._claims):
             self.api.delete(path, grace_seconds=0)
         return not self.api.items(self._pods)
 
@@ -147,23 +209,78 @@ class NativeStage:
         """Wait until pods are gone or leaving."""
         self._until(lambda: not set(names) & set(self.seen()), f"gone: {names}")
 
-    def expect_stay(self, *names: str) -> None:
-        """Look whether pods are there with a node."""
-        assert set(names) <= self.bound(), self.seen()
+    def expect_bound(self, *names: str) -> None:
+        """Wait until pods have a node."""
+        self._until(lambda: set(names) <= self.bound(), f"bound: {names}")
 
     def expect_waiting(self, names: Collection[str]) -> None:
         """Wait until pods say that they cannot be placed."""
-        self._until(lambda: set(names) <= self._waiting(), f"waiting: {sorted(names)}")
+        self._until(lambda: set(names) <= self.waiting(), f"waiting: {sorted(names)}")
 
     def expect_held_back(self, *stems: str) -> None:
         """Look whether pods have neither a node nor anything to say."""
         time.sleep(QUIET_SECONDS)
         for stem in stems:
             assert not self.count(stem), self.seen()
-        assert not {name for name in self._waiting() if name.rpartition("-")[0] in stems}
+        assert not {name for name in self.waiting() if name.rpartition("-")[0] in stems}
 
-    def _waiting(self) -> set[str]:
+    def waiting(self) -> set[str]:
+        """Return the pods that report that they cannot be placed."""
         return {pod["metadata"]["name"] for pod in self.api.items(self._pods) if _says_unschedulable(pod)}
+
+    def message(self, pod: str) -> str:
+        """Return what a pod's condition PodScheduled says."""
+        conditions = self.api.get(f"{self._pods}/{pod}")["status"].get("conditions") or ()
+        return next((each.get("message", "") for each in conditions if each["type"] == "PodScheduled"), "")
+
+    def group(self, name: str) -> Json | None:
+        """Return a PodGroup, None when it is gone."""
+        return self.api.find(f"{self._groups}/{name}")
+
+    def remove_group(self, name: str) -> None:
+        """Delete a PodGroup whatever its pods do: its finalizer goes, too."""
+        self.delete_group(name)
+        if self.group(name) is not None:
+            self.api.patch(f"{self._groups}/{name}", {"metadata": {"finalizers": None}})
+        self.expect_group_gone(name)
+
+    def claims(self) -> list[str]:
+        """Return the names of all claims."""
+        return [each["metadata"]["name"] for each in self.api.items(self._claims)]
+
+    def expect_event(self, name: str, reason: str) -> None:
+        """Wait until there is an Event about an object."""
+        self._until(lambda: bool(self.events(name, reason)), f"{name}: {reason}")
+
+    def expect_group_gone(self, name: str) -> None:
+        """Wait until a PodGroup is really gone."""
+        self._until(lambda: self.group(name) is None, f"gone: PodGroup {name}")
+
+    def uid(self, pod: str) -> str:
+        """Return the uid of a pod."""
+        found: str = self.api.get(f"{self._pods}/{pod}")["metadata"]["uid"]
+        return found
+
+    def reserved_for(self, name: str) -> list[tuple[str, str]]:
+        """Return the consumers of a claim, as resource and name."""
+        consumers = self.api.get(f"{self._claims}/{name}").get("status", {}).get("reservedFor") or ()
+        return [(each["resource"], each["name"]) for each in consumers]
+
+    def expect_reserved(self, name: str, *consumers: tuple[str, str]) -> None:
+        """Wait until a claim has these consumers, and look whether it stays so."""
+        self._until(lambda: self.reserved_for(name) == list(consumers), f"{name} is reserved for {consumers}")
+        time.sleep(QUIET_SECONDS)
+        assert self.reserved_for(name) == list(consumers)
+
+    def expect_finished(self, *names: str) -> None:
+        """Wait until pods have succeeded."""
+        found = partial(self.api.get, self._pods)
+
+        def have() -> bool:
+            phases = {pod["metadata"]["name"]: pod["status"]["phase"] for pod in found()["items"]}
+            return all(phases.get(name) == "Succeeded" for name in names)
+
+        self._until(have, f"finished: {names}")
 
     def condition(self, group: str, kind: str = "PodGroupScheduled") -> tuple[str, str, str] | None:
         """Return status, reason and message of a group's condition of a type, None while there is none."""
@@ -183,7 +300,7 @@ class NativeStage:
         self._until(has_it, f"{group}: {status} {reason} {begins}")
 
     def events(self, name: str, reason: str) -> list[Json]:
-        """Return Events about a pod."""
+        """Return Events about an object."""
         found = self.api.items(f"/api/v1/namespaces/{self.namespace}/events")
         return [each for each in found if each["involvedObject"]["name"] == name and each["reason"] == reason]
 
