@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import uuid
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from tests.cluster.native.fixtures import DIRECT, start_ours
 from tests.cluster.native.stage import API, KEY, NativeStage
-from tests.cluster.scheduling import eventually
+from tests.cluster.scheduling import Json, eventually
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.examples import NATIVE_GANGS, documents, observed, simulated
-from volsched.testing.controlplane import ControlPlane, KubectlError
+from volsched.testing.controlplane import ApiError, ControlPlane, KubectlError
 
 pytest_plugins = ["tests.cluster.native.fixtures"]
 
@@ -80,6 +84,237 @@ def test_a_gang_is_promised_nodes_that_the_next_scheduler_holds_until_it_starts(
     finally:
         process.close()
         stage.clear()
+
+
+QUOTAS = """
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: predicates
+  - name: capacity
+"""
+
+
+@pytest.fixture
+def ours(gated_cluster: ControlPlane, tmp_path: Path) -> Iterator[Ours]:
+    """volsched for the pods of a stage of its own."""
+    name = f"native-{uuid.uuid4().hex[:8]}"
+    made = Ours(gated_cluster, NativeStage(gated_cluster, gated_cluster.create_namespace(name), name), tmp_path)
+    yield made
+    made.stop()
+    made.stage.clear()
+
+
+class Ours:
+    """volsched, with quotas, and the stage on which it plays."""
+
+    def __init__(self, cluster: ControlPlane, stage: NativeStage, folder: Path) -> None:
+        self.stage = stage
+        self._start = partial(start_ours, cluster, folder, stage.scheduler, QUOTAS, *DIRECT, "--leader-elect=false")
+        self._process = self._start()
+
+    def restart(self) -> None:
+        """Kill it, and start another one."""
+        self._process.kill()
+        self._process = self._start()
+
+    def stop(self) -> None:
+        self._process.close()
+
+
+def test_a_gang_that_waited_starts_after_a_restart(ours: Ours) -> None:
+    stage = ours.stage
+    stage.node("n", 3)
+    stage.pod("filler-0", cpu="2")
+    stage.expect(filler=1)
+    stage.gang("a", 2)
+    stage.pods("a", 2, group="a")
+    stage.expect_waiting({"a-0", "a-1"})
+    ours.restart()
+    stage.delete("filler-0")
+    stage.expect(a=2)
+    stage.expect_condition("a", "True", "Scheduled")
+    before = stage.group("a")
+    ours.restart()
+    stage.pods("a", 2, group="a", start=2)
+    stage.expect(a=3)
+    assert before is not None
+    assert stage.group("a") == before
+
+
+def test_groups_of_both_kinds_may_have_one_name(ours: Ours) -> None:
+    """A pod that names both is in Kubernetes' own."""
+    stage = ours.stage
+    stage.node("n", 4)
+    stage.volcano_group("a", 2)
+    of_volcano = {"scheduling.k8s.io/group-name": "a"}
+    stage.gang("a", 2)
+    stage.pods("a", 2, group="a", annotations=of_volcano)
+    stage.expect(a=2)
+    stage.pods("volcano", 1, annotations=of_volcano)
+    stage.expect(a=2, volcano=0)
+    stage.pods("volcano", 1, annotations=of_volcano, start=1)
+    stage.expect(a=2, volcano=2)
+    stage.expect_condition("a", "True", "Scheduled")
+
+
+def test_a_group_that_is_replaced_keeps_the_members_that_run(ours: Ours) -> None:
+    stage = ours.stage
+    stage.node("n", 4)
+    stage.gang("a", 2)
+    stage.pods("a", 2, group="a")
+    stage.expect(a=2)
+    stage.remove_group("a")
+    stage.gang("a", 3)
+    stage.pods("a", 1, group="a", start=2)
+    stage.expect(a=3)
+    stage.expect_condition("a", "True", "Scheduled")
+
+
+def test_a_queue_that_is_full_speaks_on_the_group(ours: Ours) -> None:
+    stage = ours.stage
+    stage.node("n", 8)
+    stage.queue(cpu=2)
+    in_queue = {"scheduling.volcano.sh/queue-name": stage.namespace}
+    stage.gang("a", 3)
+    stage.pods("a", 3, group="a", annotations=in_queue)
+    stage.expect_condition("a", "False", "Unschedulable", f"queue {stage.namespace} ")
+    stage.expect(a=0)
+    stage.queue(cpu=3)
+    stage.expect(a=3)
+    stage.expect_condition("a", "True", "Scheduled")
+
+
+def test_more_members_share_a_claim_than_it_may_have_consumers(ours: Ours) -> None:
+    """A claim has at most 256."""
+    stage = ours.stage
+    for number in range(3):
+        stage.node(f"n{number}", 8)
+    stage.claim("shared", stage.device())
+    entry = [{"name": "cards", "resourceClaimName": "shared"}]
+    stage.gang("a", 260, resourceClaims=entry)
+    stage.pods("a", 260, group="a", cpu="10m", resourceClaims=entry)
+    stage.expect(a=260)
+    stage.expect_reserved("shared", ("podgroups", "a"))
+
+
+def test_groups_as_kubernetes_1_37_has_them(gated_cluster: ControlPlane, tmp_path: Path) -> None:
+    """On a CRD of their fields, as this API server is older; once it is gone, the server's own are followed."""
+    name = f"native-{uuid.uuid4().hex[:8]}"
+    namespace = gated_cluster.create_namespace(name)
+    gated_cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_GROUPS_OF_1_37))
+    definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POD_GROUPS_OF_1_37['metadata']['name']}"
+    gated_cluster.api.wait_for(definition, _is_established)
+    newer = NativeStage(gated_cluster, namespace, name, api="scheduling.k8s.io/v1beta1")
+    eventually(newer.is_served)
+    process = start_ours(gated_cluster, tmp_path, name, QUOTAS, *DIRECT, "--leader-elect=false")
+    try:
+        newer.node("n", 3)
+        newer.gang("a", 2, disruptionMode={"all": {}})
+        newer.pods("a", 2, group="a")
+        newer.expect(a=2)
+        newer.expect_condition("a", "True", "Scheduled", kind="PodGroupInitiallyScheduled")
+        newer.gang("b", 2)
+        newer.pods("b", 2, group="b")
+        newer.expect_condition("b", "False", "Unschedulable", kind="PodGroupInitiallyScheduled")
+        newer.change_minimum("b", 1)
+        newer.expect(a=2, b=1)
+        gated_cluster.api.delete(definition)
+        older = NativeStage(gated_cluster, namespace, name)
+        older.gang("c", 1)
+        newer.delete("a-0", "a-1")
+        newer.pods("c", 1, group="c")
+        newer.expect(c=1)
+        older.expect_condition("c", "True", "Scheduled")
+    finally:
+        process.close()
+        gated_cluster.api.delete(definition)
+        newer.clear()
+
+
+def _is_established(definition: Json) -> bool:
+    conditions = definition.get("status", {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+POD_GROUPS_OF_1_37: Json = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "podgroups.scheduling.k8s.io",
+        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/enhancements/pull/4671"},
+    },
+    "spec": {
+        "group": "scheduling.k8s.io",
+        "scope": "Namespaced",
+        "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup", "listKind": "PodGroupList"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "subresources": {"status": {}},
+                "schema": {
+                    "openAPIV3Schema": {
+                        "type": "object",
+                        "properties": {
+                            part: {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                            for part in ("spec", "status")
+                        },
+                    }
+                },
+            }
+        ],
+    },
+}
+
+
+WORKER = {"name": "worker", "schedulingPolicy": {"gang": {"minCount": 2}}}
+
+
+def test_the_api_server_takes_no_group_without_its_template(gated_cluster: ControlPlane) -> None:
+    """What volsched relies on: ``test/integration/scheduler/podgroup/admission/admission_test.go``."""
+    api = gated_cluster.api
+    namespace = gated_cluster.create_namespace(f"native-{uuid.uuid4().hex[:8]}")
+    groups, workloads = (f"/apis/{API}/namespaces/{namespace}/{kinds}" for kinds in ("podgroups", "workloads"))
+
+    def answer(workload: str, template: str) -> int:
+        reference = {"workload": {"workloadName": workload, "podGroupTemplateName": template}}
+        spec = {"podGroupTemplateRef": reference} if workload else {}
+        policy = {"schedulingPolicy": WORKER["schedulingPolicy"]}
+        body = {"apiVersion": API, "kind": "PodGroup", "metadata": {"generateName": "g-"}, "spec": {**policy, **spec}}
+        try:
+            api.create(groups, body)
+        except ApiError as error:
+            return error.status
+        return 201
+
+    kept = {"metadata": {"name": "w", "finalizers": ["example.com/kept"]}, "spec": {"podGroupTemplates": [WORKER]}}
+    api.create(workloads, {"apiVersion": API, "kind": "Workload", **kept})
+    eventually(lambda: answer("w", "worker") == 201, what="admission knows the Workload")
+    assert answer("", "") == 201
+    assert answer("other", "worker") == 403
+    assert answer("w", "other") == 403
+    api.delete(f"{workloads}/w")
+    eventually(lambda: answer("w", "worker") == 403, what="admission knows that the Workload is leaving")
+    api.patch(f"{workloads}/w", {"metadata": {"finalizers": None}})
+    api.delete(f"/api/v1/namespaces/{namespace}")
+
+
+def test_an_indexed_job_runs_as_a_gang(ours: Ours) -> None:
+    """The Job controller makes its group; the third pod has room when the filler goes."""
+    stage = ours.stage
+    stage.node("n", 3)
+    stage.pod("filler-0")
+    stage.expect(filler=1)
+    stage.job("train", 3)
+    stage.expect_group_of_job("train")
+    stage.expect_waiting_of_job("train", 3)
+    assert stage.bound() == {"filler-0"}
+    stage.delete("filler-0")
+    stage.expect_job_complete("train")
 
 
 def test_a_class_of_a_group_is_for_those_who_have_the_verb_use_on_it(gated_cluster: ControlPlane) -> None:

@@ -30,6 +30,7 @@ QUIET_SECONDS: Final = 1.5
 """For so long nothing happens where nothing may happen."""
 KEY: Final = "rack"
 """The label of nodes that groups with a topology key name."""
+VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
 _DEVICES: Final = "/apis/resource.k8s.io/v1"
 
 
@@ -42,8 +43,11 @@ def make_classes(cluster: ControlPlane) -> None:
 class NativeStage:
     """Nodes and a namespace of one case, and what is seen there; its pods are for one scheduler."""
 
-    def __init__(self, cluster: ControlPlane, namespace: str, scheduler: str = "default-scheduler") -> None:
+    def __init__(
+        self, cluster: ControlPlane, namespace: str, scheduler: str = "default-scheduler", api: str = API
+    ) -> None:
         self._cluster, self.api = cluster, cluster.api
+        self._version = api
         self.namespace = namespace
         self.scheduler = scheduler
         self._stem = uuid.uuid4().hex[:6]
@@ -57,7 +61,7 @@ class NativeStage:
 
     @property
     def _groups(self) -> str:
-        return self._in_namespace(f"/apis/{API}", "podgroups")
+        return self._in_namespace(f"/apis/{self._version}", "podgroups")
 
     @property
     def _claims(self) -> str:
@@ -90,8 +94,42 @@ class NativeStage:
     def _group(self, name: str, policy: Json, key: str, spec: Json) -> None:
         if key:
             spec = spec | {"schedulingConstraints": {"topology": [{"key": key}]}}
-        body = {"apiVersion": API, "kind": "PodGroup", "metadata": {"name": name}}
+        body = {"apiVersion": self._version, "kind": "PodGroup", "metadata": {"name": name}}
         self.api.create(self._groups, body | {"spec": {"schedulingPolicy": policy, **spec}})
+
+    def is_served(self) -> bool:
+        """Tell whether the API server answers for PodGroups of this version."""
+        return self.api.find(self._groups) is not None
+
+    def change_minimum(self, name: str, least: int) -> None:
+        """Change with how many pods a gang starts; Kubernetes 1.37 lets users do that."""
+        self.api.patch(f"{self._groups}/{name}", {"spec": {"schedulingPolicy": {"gang": {"minCount": least}}}})
+
+    def volcano_group(self, name: str, least: int) -> None:
+        """Make a PodGroup of Volcano's."""
+        body = {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": {"name": name}, "spec": {"minMember": least}}
+        self.api.create(self._in_namespace(f"/apis/{VOLCANO}", "podgroups"), body)
+
+    def queue(self, cpu: int) -> None:
+        """Let the queue of the namespace's name have so many cpus; make it when it is not there."""
+        path = f"/apis/{VOLCANO}/queues"
+        spec = {"spec": {"capability": {"cpu": str(cpu)}}}
+        if self.api.find(f"{path}/{self.namespace}") is not None:
+            self.api.patch(f"{path}/{self.namespace}", spec)
+            return
+        self.api.create(path, {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": self.namespace}, **spec})
+
+    def job(self, name: str, size: int) -> None:
+        """Make an Indexed Job all of whose pods, of one cpu, run at once."""
+        template = a_pod("x", scheduler=self.scheduler, spec={"restartPolicy": "Never"}, cpu="1")
+        counts = {"completionMode": "Indexed", "completions": size, "parallelism": size}
+        self.api.create(
+            self._jobs, {"metadata": {"name": name}, "spec": {**counts, "template": {"spec": template["spec"]}}}
+        )
+
+    @property
+    def _jobs(self) -> str:
+        return self._in_namespace("/apis/batch/v1", "jobs")
 
     def device(self, count: int = 1) -> str:
         """Make devices that every node reaches; return the name of their class, which is that of their driver."""
@@ -171,9 +209,10 @@ class NativeStage:
         for name in self._device_classes:
             self.api.delete(f"{_DEVICES}/resourceslices/{name}")
             self.api.delete(f"{_DEVICES}/deviceclasses/{name}")
+        self.api.delete(f"/apis/{VOLCANO}/queues/{self.namespace}")
 
     def _is_empty(self) -> bool:
-        for path in (self._pods, self._groups, self._claims):
+        for path in (self._jobs, self._pods, self._groups, self._claims):
             self.api.delete(path, grace_seconds=0)
         return not self.api.items(self._pods)
 
@@ -281,6 +320,32 @@ class NativeStage:
             return all(phases.get(name) == "Succeeded" for name in names)
 
         self._until(have, f"finished: {names}")
+
+    def expect_group_of_job(self, job: str) -> None:
+        """Wait until the Job controller has made a group for a Job."""
+
+        def names() -> set[str]:
+            groups = self.api.items(self._groups)
+            return {owner["name"] for group in groups for owner in group["metadata"].get("ownerReferences") or ()}
+
+        self._until(lambda: job in names(), f"a PodGroup of Job {job}")
+
+    def expect_waiting_of_job(self, job: str, count: int) -> None:
+        """Wait until so many pods of a Job report that they cannot be placed."""
+
+        def waiting() -> int:
+            return sum(1 for name in self.waiting() if name.startswith(f"{job}-"))
+
+        self._until(lambda: waiting() == count, f"{count} pods of Job {job} wait")
+
+    def expect_job_complete(self, job: str) -> None:
+        """Wait until a Job is complete."""
+
+        def types() -> set[str]:
+            conditions = self.api.get(f"{self._jobs}/{job}")["status"].get("conditions") or ()
+            return {each["type"] for each in conditions if each["status"] == "True"}
+
+        self._until(lambda: "Complete" in types(), f"Job {job} is complete")
 
     def condition(self, group: str, kind: str = "PodGroupScheduled") -> tuple[str, str, str] | None:
         """Return status, reason and message of a group's condition of a type, None while there is none."""
