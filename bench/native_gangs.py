@@ -43,7 +43,7 @@ def race(report: Report, groups: int, nodes: int) -> None:
         for contestant in CONTESTANTS:
             report.add(workload=f"{groups} groups of {SIZE} on {nodes:,}", **_run(cluster, contestant, groups))
     report.note(f"attempts: at a group, until all had started; then {HOPELESS} groups without room wait, and for")
-    report.note(f"{WATCHED_SECONDS:.0f} s it is counted how often they are tried, and what CPU and Events that takes")
+    report.note(f"{WATCHED_SECONDS:.0f} s it is counted how often they are tried, and what CPU that takes")
 
 
 def _run(cluster: ControlPlane, contestant: str, groups: int) -> dict[str, Any]:
@@ -78,17 +78,12 @@ def _wait(cluster: ControlPlane, contestant: str, namespace: str, port: int, usa
     scheduler = live.SCHEDULER_NAMES[contestant]
     live.make_native_gangs(cluster, namespace, scheduler, hopeless, HOPELESS_SIZE, CARDS_OF_NO_NODE)
     time.sleep(SETTLED_SECONDS)
-    cpu, attempts, events = usage.cpu(), _attempts(cluster, contestant, port), _events(cluster)
+    cpu, attempts = usage.cpu(), _attempts(cluster, contestant, port)
     time.sleep(WATCHED_SECONDS)
     return {
         "waiting_attempts_per_s": (_attempts(cluster, contestant, port) - attempts) / WATCHED_SECONDS,
         "waiting_cpu_percent": (usage.cpu() - cpu) / WATCHED_SECONDS * 100,
-        "waiting_events_per_s": (_events(cluster) - events) / WATCHED_SECONDS,
     }
-
-
-def _events(cluster: ControlPlane) -> int:
-    return live.writes(cluster).get("events", 0)
 
 
 def _attempts(cluster: ControlPlane, contestant: str, port: int) -> float:

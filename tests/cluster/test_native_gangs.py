@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.native.fixtures import DIRECT, start_ours
+from tests.cluster.native.ours import DIRECT, QUOTAS, start_ours
 from tests.cluster.native.stage import API, KEY, NativeStage
-from tests.cluster.scheduling import Json, eventually
+from tests.cluster.scheduling import eventually
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.examples import NATIVE_GANGS, documents, observed, simulated
 from volsched.testing.controlplane import ApiError, ControlPlane, KubectlError
@@ -86,17 +86,6 @@ def test_a_gang_is_promised_nodes_that_the_next_scheduler_holds_until_it_starts(
         stage.clear()
 
 
-QUOTAS = """
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: predicates
-  - name: capacity
-"""
-
-
 @pytest.fixture
 def ours(gated_cluster: ControlPlane, tmp_path: Path) -> Iterator[Ours]:
     """volsched for the pods of a stage of its own."""
@@ -131,7 +120,7 @@ def test_a_gang_that_waited_starts_after_a_restart(ours: Ours) -> None:
     stage.expect(filler=1)
     stage.gang("a", 2)
     stage.pods("a", 2, group="a")
-    stage.expect_waiting({"a-0", "a-1"})
+    stage.expect_condition("a", "False", "Unschedulable")
     ours.restart()
     stage.delete("filler-0")
     stage.expect(a=2)
@@ -180,7 +169,8 @@ def test_a_queue_that_is_full_speaks_on_the_group(ours: Ours) -> None:
     in_queue = {"scheduling.volcano.sh/queue-name": stage.namespace}
     stage.gang("a", 3)
     stage.pods("a", 3, group="a", annotations=in_queue)
-    stage.expect_condition("a", "False", "Unschedulable", f"queue {stage.namespace} ")
+    stage.expect_condition("a", "False", "Unschedulable", "queue resource quota insufficient")
+    assert f'queue "{stage.namespace}": cpu: requested 3, used 0, limit 2' in stage.condition_message("a")
     stage.expect(a=0)
     stage.queue(cpu=3)
     stage.expect(a=3)
@@ -198,77 +188,6 @@ def test_more_members_share_a_claim_than_it_may_have_consumers(ours: Ours) -> No
     stage.pods("a", 260, group="a", cpu="10m", resourceClaims=entry)
     stage.expect(a=260)
     stage.expect_reserved("shared", ("podgroups", "a"))
-
-
-def test_groups_as_kubernetes_1_37_has_them(gated_cluster: ControlPlane, tmp_path: Path) -> None:
-    """On a CRD of their fields, as this API server is older; once it is gone, the server's own are followed."""
-    name = f"native-{uuid.uuid4().hex[:8]}"
-    namespace = gated_cluster.create_namespace(name)
-    gated_cluster.kubectl("apply", "-f", "-", stdin=json.dumps(POD_GROUPS_OF_1_37))
-    definition = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POD_GROUPS_OF_1_37['metadata']['name']}"
-    gated_cluster.api.wait_for(definition, _is_established)
-    newer = NativeStage(gated_cluster, namespace, name, api="scheduling.k8s.io/v1beta1")
-    eventually(newer.is_served)
-    process = start_ours(gated_cluster, tmp_path, name, QUOTAS, *DIRECT, "--leader-elect=false")
-    try:
-        newer.node("n", 3)
-        newer.gang("a", 2, disruptionMode={"all": {}})
-        newer.pods("a", 2, group="a")
-        newer.expect(a=2)
-        newer.expect_condition("a", "True", "Scheduled", kind="PodGroupInitiallyScheduled")
-        newer.gang("b", 2)
-        newer.pods("b", 2, group="b")
-        newer.expect_condition("b", "False", "Unschedulable", kind="PodGroupInitiallyScheduled")
-        newer.change_minimum("b", 1)
-        newer.expect(a=2, b=1)
-        gated_cluster.api.delete(definition)
-        older = NativeStage(gated_cluster, namespace, name)
-        older.gang("c", 1)
-        newer.delete("a-0", "a-1")
-        newer.pods("c", 1, group="c")
-        newer.expect(c=1)
-        older.expect_condition("c", "True", "Scheduled")
-    finally:
-        process.close()
-        gated_cluster.api.delete(definition)
-        newer.clear()
-
-
-def _is_established(definition: Json) -> bool:
-    conditions = definition.get("status", {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-
-
-POD_GROUPS_OF_1_37: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {
-        "name": "podgroups.scheduling.k8s.io",
-        "annotations": {"api-approved.kubernetes.io": "https://github.com/kubernetes/enhancements/pull/4671"},
-    },
-    "spec": {
-        "group": "scheduling.k8s.io",
-        "scope": "Namespaced",
-        "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup", "listKind": "PodGroupList"},
-        "versions": [
-            {
-                "name": "v1beta1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "properties": {
-                            part: {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                            for part in ("spec", "status")
-                        },
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 WORKER = {"name": "worker", "schedulingPolicy": {"gang": {"minCount": 2}}}
@@ -310,8 +229,7 @@ def test_an_indexed_job_runs_as_a_gang(ours: Ours) -> None:
     stage.pod("filler-0")
     stage.expect(filler=1)
     stage.job("train", 3)
-    stage.expect_group_of_job("train")
-    stage.expect_waiting_of_job("train", 3)
+    stage.expect_condition(stage.group_of_job("train"), "False", "Unschedulable")
     assert stage.bound() == {"filler-0"}
     stage.delete("filler-0")
     stage.expect_job_complete("train")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tests.cluster.native import claims, differences, groups, preemption, situations, topology
-from tests.cluster.native.fixtures import DIRECT, start_ours
+from tests.cluster.native.ours import DIRECT, start_ours
 from tests.cluster.native.stage import NativeStage
 from volsched.framework.config.loading import IN_KUBE_SCHEDULERS_PLACE
 from volsched.testing.controlplane import ControlPlane

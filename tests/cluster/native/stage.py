@@ -44,10 +44,10 @@ class NativeStage:
     """Nodes and a namespace of one case, and what is seen there; its pods are for one scheduler."""
 
     def __init__(
-        self, cluster: ControlPlane, namespace: str, scheduler: str = "default-scheduler", api: str = API
+        self, cluster: ControlPlane, namespace: str, scheduler: str = "default-scheduler", version: str = API
     ) -> None:
         self._cluster, self.api = cluster, cluster.api
-        self._version = api
+        self._version = version
         self.namespace = namespace
         self.scheduler = scheduler
         self._stem = uuid.uuid4().hex[:6]
@@ -96,10 +96,6 @@ class NativeStage:
             spec = spec | {"schedulingConstraints": {"topology": [{"key": key}]}}
         body = {"apiVersion": self._version, "kind": "PodGroup", "metadata": {"name": name}}
         self.api.create(self._groups, body | {"spec": {"schedulingPolicy": policy, **spec}})
-
-    def is_served(self) -> bool:
-        """Tell whether the API server answers for PodGroups of this version."""
-        return self.api.find(self._groups) is not None
 
     def change_minimum(self, name: str, least: int) -> None:
         """Change with how many pods a gang starts; Kubernetes 1.37 lets users do that."""
@@ -321,22 +317,18 @@ class NativeStage:
 
         self._until(have, f"finished: {names}")
 
-    def expect_group_of_job(self, job: str) -> None:
-        """Wait until the Job controller has made a group for a Job."""
+    def group_of_job(self, job: str) -> str:
+        """Wait until the Job controller has made a group for a Job; return its name."""
 
-        def names() -> set[str]:
-            groups = self.api.items(self._groups)
-            return {owner["name"] for group in groups for owner in group["metadata"].get("ownerReferences") or ()}
+        def names() -> list[str]:
+            owners = {
+                group["metadata"]["name"]: group["metadata"].get("ownerReferences") or ()
+                for group in self.api.items(self._groups)
+            }
+            return [name for name, found in owners.items() if any(owner["name"] == job for owner in found)]
 
-        self._until(lambda: job in names(), f"a PodGroup of Job {job}")
-
-    def expect_waiting_of_job(self, job: str, count: int) -> None:
-        """Wait until so many pods of a Job report that they cannot be placed."""
-
-        def waiting() -> int:
-            return sum(1 for name in self.waiting() if name.startswith(f"{job}-"))
-
-        self._until(lambda: waiting() == count, f"{count} pods of Job {job} wait")
+        self._until(lambda: bool(names()), f"a PodGroup of Job {job}")
+        return names()[0]
 
     def expect_job_complete(self, job: str) -> None:
         """Wait until a Job is complete."""
@@ -349,9 +341,14 @@ class NativeStage:
 
     def condition(self, group: str, kind: str = "PodGroupScheduled") -> tuple[str, str, str] | None:
         """Return status, reason and message of a group's condition of a type, None while there is none."""
-        found = self.api.get(f"{self._groups}/{group}")["status"].get("conditions") or ()
+        found = self.api.get(f"{self._groups}/{group}").get("status", {}).get("conditions") or ()
         known = next((each for each in found if each["type"] == kind), None)
         return (known["status"], known["reason"], known.get("message", "")) if known is not None else None
+
+    def condition_message(self, group: str) -> str:
+        """Return what a group's condition PodGroupScheduled says, empty while there is none."""
+        found = self.condition(group)
+        return found[-1] if found is not None else ""
 
     def expect_condition(
         self, group: str, status: str, reason: str, begins: str = "", kind: str = "PodGroupScheduled"
