@@ -44,9 +44,10 @@ class CycleReport:
     """What one cycle did, for metrics and logs.
 
     Durations are in seconds. ``job_attempts`` counts jobs that allocate tried to place. ``victim_searches`` counts
-    searches for victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room). ``series`` are the plugins' own numbers. ``faults`` are exceptions
-    that ended with the job that they were about, or with the session, each with the plugin that raised it; ``over``
-    states why the session ended before it was through. ``hints`` tell authors of plugins what would be faster.
+    searches for victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room). ``series``
+    are the plugins' own numbers. ``faults`` are exceptions that ended with the job that they were about, or with the
+    session, each with the plugin that raised it; ``over`` states why the session ended before it was through.
+    ``hints`` tell authors of plugins what would be faster.
     """
 
     placed: int = 0
