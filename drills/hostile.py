@@ -30,7 +30,7 @@ from drills.report import Report
 from drills.tables import keeps_what_is_gone
 from drills.world import World, wait_until, world
 from tests.cluster.controlling import JOBS, VOLCANO
-from tests.cluster.native_stage import API_FLAGS, GATES
+from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.cluster.scheduling import GROUPS, LEASE, Json
 from volsched.kube.write.views import GONE_LATELY_SECONDS
 from volsched.model.values import json_text

@@ -203,6 +203,7 @@ class Scheduler:
             steps=outbox.steps,
             waiting_jobs=len(self.mirror.cluster.queue_ledger.waiting),
             waiting=self._backlog.totals(),
+            job_attempts=session.job_attempts,
             victim_searches=dict(session.victim_searches),
             victims=dict(session.victims),
             series=series,

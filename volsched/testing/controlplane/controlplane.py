@@ -82,7 +82,7 @@ class ControlPlane(Startable):
         self._with_controller_manager = controller_manager
         self._with_kwok = kwok
         gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in sorted((feature_gates or {}).items()))
-        self._gates = [f"--feature-gates={gates}"] if gates else []
+        self.gate_flags = [f"--feature-gates={gates}"] if gates else []
         self._api_flags = tuple(api_flags)
         self._in_flight = max_requests_in_flight
         self._node_lease_seconds = node_lease_seconds
@@ -308,7 +308,7 @@ class ControlPlane(Startable):
                 f"--kube-api-burst={int(2 * qps)}",
                 "--leader-elect=false",
                 "--secure-port=0",
-                *self._gates,
+                *self.gate_flags,
                 *flags,
             ],
         )
@@ -397,7 +397,7 @@ class ControlPlane(Startable):
                 "--allow-privileged=true",
                 f"--max-requests-inflight={self._in_flight}",
                 f"--max-mutating-requests-inflight={self._in_flight // 2}",
-                *self._gates,
+                *self.gate_flags,
                 *self._api_flags,
             ],
         )
@@ -419,7 +419,7 @@ class ControlPlane(Startable):
                 "--kube-api-qps=500",
                 "--kube-api-burst=1000",
                 f"--node-monitor-grace-period={self._node_lease_seconds}s",
-                *self._gates,
+                *self.gate_flags,
             ],
         )
 
