@@ -15,7 +15,7 @@ from tests.cluster.native.stage import API, KEY, NativeStage
 from tests.cluster.scheduling import eventually
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.examples import NATIVE_GANGS, documents, observed, simulated
-from volsched.testing.controlplane import ApiError, ControlPlane, KubectlError
+from volsched.testing.controlplane import ApiServerError, ControlPlane, KubectlError
 
 pytest_plugins = ["tests.cluster.native.fixtures"]
 
@@ -206,7 +206,7 @@ def test_the_api_server_takes_no_group_without_its_template(gated_cluster: Contr
         body = {"apiVersion": API, "kind": "PodGroup", "metadata": {"generateName": "g-"}, "spec": {**policy, **spec}}
         try:
             api.create(groups, body)
-        except ApiError as error:
+        except ApiServerError as error:
             return error.status
         return 201
 

@@ -15,7 +15,7 @@ from tests.cluster.native.ours import DIRECT, QUOTAS, start_ours
 from tests.cluster.native.stage import NativeStage
 from tests.cluster.scheduling import Json, eventually
 from tests.cluster.scheduling_fixtures import apply_manifests
-from volsched.testing.controlplane import ApiError, ControlPlane
+from volsched.testing.controlplane import ApiServerError, ControlPlane
 
 GROUP = "scheduling.k8s.io"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -62,7 +62,7 @@ def _is_served(cluster: ControlPlane, path: str) -> bool:
     """Whether a list answers; a CRD that was just made answers 429 for a moment."""
     try:
         return cluster.api.find(path) is not None
-    except ApiError as error:
+    except ApiServerError as error:
         if error.status == 429:
             return False
         raise
