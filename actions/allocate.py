@@ -88,6 +88,7 @@ def _attempts(session: Session) -> dict[str, Attempt]:
         with session.about(job):
             if tasks:
                 attempts[job.key] = Attempt(job, session.rules.in_order(tasks)[::-1], retry)
+    session.job_attempts += len(attempts)
     return attempts
 
 

@@ -22,12 +22,14 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from bench.common import cpu_seconds, memory_mib
-from volsched.testing.controlplane import ApiError, ControlPlane, a_node, a_pod
+from volsched.testing.controlplane import ApiServerError, ControlPlane, a_node, a_pod
 from volsched.testing.controlplane.client import lines_of
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 CARDS = "nvidia.com/gpu"
 CONTESTANTS = ("bare", "kube-scheduler", "volsched")
+NATIVE_API = "scheduling.k8s.io/v1alpha2"
+NATIVE_GATES = ("GenericWorkload", "GangScheduling", "TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
 SCHEDULER_NAMES = {"bare": "bare", "kube-scheduler": "default-scheduler", "volsched": "volsched"}
 _CRDS = Path(__file__).parents[1] / "manifests" / "crds"
 _VERSION = b'"resourceVersion":"'
@@ -98,13 +100,15 @@ class Watch:
 
 
 @contextmanager
-def control_plane() -> Iterator[ControlPlane]:
-    """Run etcd and an API server with volsched's CRDs."""
-    with ControlPlane(controller_manager=False, kwok=False) as cluster:
+def control_plane(*, native_gangs: bool = False) -> Iterator[ControlPlane]:
+    """Run etcd and an API server with volsched's CRDs, and with the gates of Kubernetes' own gangs."""
+    gates = dict.fromkeys(NATIVE_GATES, True) if native_gangs else None
+    flags = [f"--runtime-config={NATIVE_API}=true"] if native_gangs else []
+    with ControlPlane(controller_manager=False, kwok=False, feature_gates=gates, api_flags=flags) as cluster:
         cluster.kubectl("apply", "--server-side", "-k", str(_CRDS))
         cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
         queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
-        with suppress(ApiError):
+        with suppress(ApiServerError):
             cluster.api.create("/apis/scheduling.volcano.sh/v1beta1/queues", queue | {"spec": {"weight": 1}})
         yield cluster
 
@@ -159,14 +163,39 @@ def clear(cluster: ControlPlane, namespace: str) -> None:
     """Delete the pods of a race at once, so that the next contestant finds the nodes empty."""
     path = f"/api/v1/namespaces/{namespace}/pods"
     while cluster.api.get(f"{path}?limit=1")["items"]:
-        with suppress(ApiError, OSError):
+        with suppress(ApiServerError, OSError):
             cluster.api.delete(path, grace_seconds=0)
     cluster.api.delete(f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{namespace}/podgroups")
     cluster.api.delete(f"/api/v1/namespaces/{namespace}/events")
 
 
-def command_of(contestant: str, cluster: ControlPlane, namespace: str, *, follow: bool = False) -> list[str]:
-    """Return the command line of a contestant."""
+def make_native_gangs(
+    cluster: ControlPlane, namespace: str, scheduler: str, gangs: range, size: int, cards: int = 1
+) -> None:
+    """Create Kubernetes' own PodGroups, by number, and their pods with so many cards each."""
+    groups = [
+        {
+            "apiVersion": NATIVE_API,
+            "kind": "PodGroup",
+            "metadata": {"name": f"gang-{number:04}"},
+            "spec": {"schedulingPolicy": {"gang": {"minCount": size}}},
+        }
+        for number in gangs
+    ]
+    cluster.api.create_many(f"/apis/{NATIVE_API}/namespaces/{namespace}/podgroups", groups)
+    amounts: dict[str, Any] = {CARDS: str(cards), "cpu": "1", "memory": "4Gi"}
+    pods = []
+    for number in gangs:
+        spec = {"schedulingGroup": {"podGroupName": f"gang-{number:04}"}, "automountServiceAccountToken": False}
+        names = [f"pod-{number:04}-{index:04}" for index in range(size)]
+        pods += [a_pod(name, scheduler=scheduler, spec=spec, **amounts) for name in names]
+    cluster.api.create_many(f"/api/v1/namespaces/{namespace}/pods", pods)
+
+
+def command_of(
+    contestant: str, cluster: ControlPlane, namespace: str, *, follow: bool = False, metrics_port: int = 0
+) -> list[str]:
+    """Return the command line of a contestant; it serves metrics on a port of loopback, if one is given."""
     kubeconfig = str(cluster.kubeconfig)
     if contestant == "bare":
         return [sys.executable, "-m", "bench.bare", namespace, *(["--follow"] if follow else [])]
@@ -177,7 +206,9 @@ def command_of(contestant: str, cluster: ControlPlane, namespace: str, *, follow
             "--kube-api-qps=5000",
             "--kube-api-burst=10000",
             "--leader-elect=false",
-            "--secure-port=0",
+            f"--secure-port={metrics_port}",
+            *(["--bind-address=127.0.0.1", f"--cert-dir={cluster.folder}"] if metrics_port else []),
+            *cluster.gate_flags,
         ]
     return [
         *(sys.executable, "-c", "from volsched.cli import main; main()", "run"),
@@ -185,7 +216,7 @@ def command_of(contestant: str, cluster: ControlPlane, namespace: str, *, follow
         *("--scheduler-name", SCHEDULER_NAMES["volsched"]),
         *("--plain-pods", "direct"),
         *("--leader-elect", "false"),
-        *("--listen-address", ""),
+        *("--listen-address", f"127.0.0.1:{metrics_port}" if metrics_port else ""),
         *("--healthz-address", ""),
     ]
 

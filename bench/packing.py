@@ -32,10 +32,10 @@ from bench.packing_rules import FGD, BestFit, Place
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Gone
-from volsched.model.plan import Bind
+from volsched.model.plan import Bind, StepRecorder
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import Recorder, SteadyClock, a_node, a_pod, put, puts
+from volsched.testing.builders import SteadyClock, a_node, a_pod, put, puts
 
 CORE: Final = "vke.volcengine.com/mgpu-core"
 MEMORY: Final = "vke.volcengine.com/mgpu-memory"
@@ -90,7 +90,7 @@ class ByVolsched:
     """The scheduler of ``volsched run`` on a mirror: a session for all pods that come at once."""
 
     def __init__(self, configuration: str, listed: Sequence[Machine]) -> None:
-        self._mirror, self._recorder = Mirror(MirrorSettings(plain_pods=True)), Recorder()
+        self._mirror, self._recorder = Mirror(MirrorSettings(plain_pods=True)), StepRecorder()
         self._scheduler = Scheduler(self._mirror, load_profile(configuration)[0], self._recorder, SteadyClock())
         self._mirror.apply(puts(*[a_machine(machine) for machine in listed]))
         self._came = 0

@@ -21,10 +21,9 @@ from bench import worlds
 from bench.common import Report, Stopwatch, parser
 from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Bound, Change, Gone
-from volsched.model.plan import Bind, Evict
+from volsched.model.plan import Bind, Evict, StepRecorder
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import Recorder
 
 QUEUES = 20
 CONFIGURATION = """
@@ -115,7 +114,7 @@ def run(nodes: int, count: int, variant: str, *, profiled: bool = False) -> dict
     }
 
 
-def _came_of(recorder: Recorder) -> list[Change]:
+def _came_of(recorder: StepRecorder) -> list[Change]:
     """What the API server would show next: victims are gone, bindings are made."""
     found: list[Change] = []
     for step in recorder.steps:

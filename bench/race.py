@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import live
+from bench import live, native_gangs
 from bench.common import Report, parser
 from volsched.testing.controlplane import ControlPlane
 
@@ -87,13 +87,20 @@ def race(report: Report, cluster: ControlPlane, workload: Workload, contestants:
 
 
 def main() -> None:
-    options = parser(__doc__)
+    options = parser(f"{__doc__}\n--native-gangs\n\n{native_gangs.__doc__}")
     options.add_argument("--small", action="store_true", help="1,000 pods on 200 nodes, for a quick look")
     options.add_argument("--large", action="store_true", help="20,000 pods in gangs on 5,000 nodes, too")
     options.add_argument("--contestants", nargs="+", choices=live.CONTESTANTS, default=list(live.CONTESTANTS))
     options.add_argument("--rounds", type=int, default=1, help="turns of each contestant; the fastest counts")
     options.add_argument("--workloads", type=int, nargs="+", help="only these, counted from 1")
+    options.add_argument("--native-gangs", action="store_true", help="PodGroups of scheduling.k8s.io, see below")
     given = options.parse_args()
+    if given.native_gangs:
+        report = Report("race-native-gangs", "Kubernetes' own gangs on one real control plane, and what waiting costs")
+        size = native_gangs.SMALL if given.small else native_gangs.LARGE
+        native_gangs.race(report, *size)
+        report.finish()
+        return
     workloads = SMALL if given.small else WORKLOADS + (LARGE if given.large else [])
     if given.workloads:
         workloads = [workloads[number - 1] for number in given.workloads]

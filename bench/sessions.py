@@ -34,11 +34,11 @@ from volsched.framework.engine.engine import FastEngine
 from volsched.mirror.mirror import Mirror
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
-from volsched.model.plan import Bind
+from volsched.model.plan import Bind, StepRecorder
 from volsched.registry import load_profile
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import Recorder, SteadyClock
+from volsched.testing.builders import SteadyClock
 
 CHUNK = 200
 QUEUES = 20
@@ -54,7 +54,7 @@ class Restart:
 
     def __init__(self, variant: str) -> None:
         self.mirror = Mirror()
-        self.recorder = Recorder()
+        self.recorder = StepRecorder()
         self.decode_seconds = self.apply_seconds = 0.0
         self.bytes = 0
         profile = load_profile(CONFIGURATIONS[variant])[0]

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 
 from bench.common import Report, Stopwatch, parser, quantile
 from plugins.mgpu import placement
-from plugins.mgpu.devices import Card, State
-from plugins.mgpu.placement import Ask, Search, alike
+from plugins.mgpu.devices import FreeCard, NodeCardState
+from plugins.mgpu.placement import ContainerRequest, PlacementSearch, alike
 from plugins.mgpu.scoring import Strategy
 
 MEMORY = 16384
@@ -25,20 +25,22 @@ SIZES = ((8, 1, 1), (8, 2, 1), (16, 5, 1), (16, 8, 1), (16, 6, 2), (16, 4, 4), (
 """Cards of the node, containers of the pod, cards of each container."""
 
 
-def a_card(rng: random.Random, kind: str) -> Card:
+def a_card(rng: random.Random, kind: str) -> FreeCard:
     """Draw a card."""
     if kind == "empty":
-        return Card(100, MEMORY)
+        return FreeCard(100, MEMORY)
     if kind == "tight":
-        return Card(rng.randint(10, 60), rng.randint(1000, 9000), rng.randint(1, 5))
-    return Card(rng.randint(20, 100), rng.randint(4000, MEMORY), rng.randint(0, 3))
+        return FreeCard(rng.randint(10, 60), rng.randint(1000, 9000), rng.randint(1, 5))
+    return FreeCard(rng.randint(20, 100), rng.randint(4000, MEMORY), rng.randint(0, 3))
 
 
-def a_problem(rng: random.Random, kind: str, cards: int, containers: int, each: int) -> tuple[State, tuple[Ask, ...]]:
+def a_problem(
+    rng: random.Random, kind: str, cards: int, containers: int, each: int
+) -> tuple[NodeCardState, tuple[ContainerRequest, ...]]:
     """Draw a node and a pod."""
     most = rng.choice((12, 25, 60))
-    state = State(MEMORY, tuple(a_card(rng, kind) for _ in range(cards)))
-    return state, tuple(Ask(each, rng.randint(1, most), rng.randint(256, 4000)) for _ in range(containers))
+    state = NodeCardState(MEMORY, tuple(a_card(rng, kind) for _ in range(cards)))
+    return state, tuple(ContainerRequest(each, rng.randint(1, most), rng.randint(256, 4000)) for _ in range(containers))
 
 
 def searched(kind: str, size: tuple[int, int, int], draws: int) -> Iterator[tuple[float, float, bool]]:
@@ -46,7 +48,7 @@ def searched(kind: str, size: tuple[int, int, int], draws: int) -> Iterator[tupl
     for seed in range(draws):
         rng = random.Random(seed)  # noqa: S311 - a bench
         state, asks = a_problem(rng, kind, *size)
-        search = Search(Strategy(packs=bool(seed % 2)))
+        search = PlacementSearch(Strategy(packs=bool(seed % 2)))
         placement.forget()
         watch = Stopwatch()
         search.best(alike(state), tuple(sorted(asks)))

@@ -29,7 +29,7 @@ import yaml
 from bench.common import Report, Stopwatch, parser
 from volsched import registry
 from volsched.replay.jobs import ReplayJob
-from volsched.replay.runner import Progress, Replay, Settings
+from volsched.replay.runner import Replay, ReplayProgress, ReplaySettings
 from volsched.replay.summary import CARDS, Json, summary_of
 from volsched.replay.trace import parse_trace
 from volsched.simulation.documents import documents_in
@@ -135,7 +135,7 @@ def _queues(text: str) -> list[str]:
 def replayed(policy: str, inventory: Inventory, jobs: Sequence[ReplayJob]) -> tuple[Json, int]:
     """Return the summary of one policy, and how many sessions it took."""
     profile, _ = registry.load_profile(POLICIES[policy])
-    replay = Replay(inventory, profile, jobs, Settings((SCHEDULER,)), _Progress(policy))
+    replay = Replay(inventory, profile, jobs, ReplaySettings((SCHEDULER,)), _Progress(policy))
     records = replay.run()
     return summary_of(records, replay.cluster), replay.sessions
 
@@ -147,7 +147,7 @@ class _Progress:
         self._policy = policy
         self._day = 0
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: ReplayProgress) -> None:
         day = int(progress.seconds // DAY)
         if day > self._day:
             self._day = day

@@ -15,8 +15,9 @@ from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster
+from volsched.model.plan import StepRecorder
 from volsched.scheduler import Profile, Scheduler
-from volsched.testing.builders import GROUP_NAME, HOSTNAME, Recorder, SteadyClock
+from volsched.testing.builders import GROUP_NAME, HOSTNAME, SteadyClock
 
 Json = dict[str, Any]
 
@@ -159,11 +160,11 @@ def a_scheduler(
     objects: Iterable[Json],
     profile: Profile,
     engine: Callable[[Cluster], Engine] = FastEngine,
-) -> tuple[Scheduler, Recorder]:
+) -> tuple[Scheduler, StepRecorder]:
     """Return a scheduler on a mirror that has these objects, and what takes its steps; garbage is settled first."""
     mirror = Mirror(MirrorSettings())
     mirror.apply(puts(objects))
-    recorder = Recorder()
+    recorder = StepRecorder()
     scheduler = Scheduler(mirror, profile, recorder, SteadyClock(), engine)
     gc.collect()
     gc.freeze()  # as volsched run does once it has listed everything

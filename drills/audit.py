@@ -39,7 +39,7 @@ from drills.reading import (
     shares_of,
 )
 from drills.report import Report
-from volsched.testing.controlplane import ApiClient, ApiError
+from volsched.testing.controlplane import ApiClient, ApiServerError
 
 GROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1"
 PATHS: Final = {
@@ -70,7 +70,7 @@ class RelistError(Exception):
     """The API server cannot go on with a watch."""
 
 
-_EXPECTED: Final = (OSError, http.client.HTTPException, ApiError, RelistError, json.JSONDecodeError)
+_EXPECTED: Final = (OSError, http.client.HTTPException, ApiServerError, RelistError, json.JSONDecodeError)
 """What a watch may break with. Anything else is a fault of the auditor, and no drill is met that had one."""
 
 

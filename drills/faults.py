@@ -37,16 +37,16 @@ from drills.world import Replica, World, world
 from tests.cluster.controlling import JOBS
 from tests.cluster.scheduling import GROUPS
 from volsched.testing.controlplane import a_pod
-from volsched.testing.controlplane.fault_rules import Fault, status
+from volsched.testing.controlplane.fault_rules import InjectedFault, status
 from volsched.testing.controlplane.faults import (
     BlackHole,
     EndWatch,
     FailWatch,
+    FaultRule,
     Latency,
     Reset,
     ResetWatch,
     Respond,
-    Rule,
     StallWatch,
     Truncate,
     bad_gateway_page,
@@ -192,7 +192,7 @@ class Kind:
     """One kind of fault, and the requests that it may meet."""
 
     name: str
-    make: Callable[[random.Random], Fault]
+    make: Callable[[random.Random], InjectedFault]
     writes: bool | None = None
     """Only writes, only what is read, or both."""
     watch: bool | None = False
@@ -200,7 +200,7 @@ class Kind:
     weight: int = 10
 
 
-def _forbidden(_: random.Random) -> Fault:
+def _forbidden(_: random.Random) -> InjectedFault:
     return Respond(403, json.dumps(status(403, "Forbidden", "the authorizer has not caught up yet")))
 
 
@@ -236,7 +236,7 @@ class Chaos:
         self.met: Counter[str] = Counter()
         self._replicas = replicas
         self._rng = rng
-        self._rules: list[tuple[Kind, Rule]] = []
+        self._rules: list[tuple[Kind, FaultRule]] = []
         self._is_over = threading.Event()
         self._thread: threading.Thread | None = None
 

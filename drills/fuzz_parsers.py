@@ -40,10 +40,9 @@ from volsched import registry
 from volsched.asking import snapshot
 from volsched.asking.records import API_VERSION
 from volsched.controllers import commands, grouping, job_plugins, policies
-from volsched.controllers.job_controller import Surroundings as JobSurroundings
-from volsched.controllers.job_controller import reconcile
+from volsched.controllers.job_controller import JobSurroundings, reconcile
 from volsched.controllers.job_plugins import PLAYED
-from volsched.controllers.lifecycle import Member
+from volsched.controllers.lifecycle import JobPod
 from volsched.controllers.objects import Command, RawJob
 from volsched.controllers.roster import Roster
 from volsched.controllers.store import Store
@@ -51,7 +50,7 @@ from volsched.framework.config import arguments, loading
 from volsched.framework.dra import reads, selectors
 from volsched.framework.validation import Surroundings
 from volsched.kube.errors import ApiError
-from volsched.kube.watch.decoding import Reader, Unread
+from volsched.kube.watch.decoding import KindReader, Unread
 from volsched.kube.watch.resources import VOLCANO, Resource, watched
 from volsched.mirror import reading
 from volsched.mirror.mirror import Mirror
@@ -78,7 +77,7 @@ from volsched.replay import trace
 from volsched.simulation import at_max
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import Inventory, completed, take_stock
-from volsched.validation.admission import CREATE, DELETE, UPDATE, Request, World, judge
+from volsched.validation.admission import CREATE, DELETE, UPDATE, AdmissionContext, AdmissionRequest, judge
 
 Json = dict[str, Any]
 
@@ -226,8 +225,8 @@ _WATCHED: Final = {resource.kind: resource for resource in watched(need_groups=T
 
 
 @cache
-def _reader(kind: str) -> Reader:
-    return Reader(_WATCHED[kind])
+def _reader(kind: str) -> KindReader:
+    return KindReader(_WATCHED[kind])
 
 
 def _line(maker: Maker) -> tuple[str, bytes]:
@@ -597,7 +596,7 @@ def _read_cron_job(raw: Any) -> None:
 
 
 @cache
-def _world() -> World:
+def _world() -> AdmissionContext:
     queues = [
         {"metadata": {"name": "team"}, "spec": {"parent": "root", "capability": {"cpu": "10"}}},
         {
@@ -610,17 +609,17 @@ def _world() -> World:
         "status": {"allocatable": {"cpu": "8", "nvidia.com/gpu": "8"}},
     }
     beside = Surroundings((*(api.decode_as(api.Queue, raw) for raw in queues), api.decode_as(api.Node, node)))
-    return World(beside, lambda _: 1)
+    return AdmissionContext(beside, lambda _: 1)
 
 
-def _request(maker: Maker) -> Request:
+def _request(maker: Maker) -> AdmissionRequest:
     operation = maker.one_of((CREATE, CREATE, UPDATE, DELETE))
     new, old = _named(maker), _named(maker) if operation != CREATE else None
     new, old = (found if isinstance(found, dict) else {} for found in (new, old))
-    return Request(operation, new, old if operation != CREATE else None)
+    return AdmissionRequest(operation, new, old if operation != CREATE else None)
 
 
-def _judge(request: Request) -> None:
+def _judge(request: AdmissionRequest) -> None:
     judged = judge(request, _world())
     if len(judged.message) > 60_000:
         raise AssertionError(f"an answer of {len(judged.message)} letters")
@@ -678,7 +677,7 @@ def _read_job(raw: Json) -> None:
         msgspec.json.encode([getattr(write, "body", None) for write in outcome.writes])
 
 
-_MEMBER: Final = Member(
+_MEMBER: Final = JobPod(
     uid="m-0", namespace="ns", name="train-worker-0", task="worker", number=0, version=0, phase="Running",
     terminating=False, killed=False, exit_code=0, restarts=0, created=1e9, since=1e9,
 )  # fmt: skip

@@ -30,11 +30,11 @@ from drills.report import Report
 from drills.tables import keeps_what_is_gone
 from drills.world import World, wait_until, world
 from tests.cluster.controlling import JOBS, VOLCANO
-from tests.cluster.native_stage import API_FLAGS, GATES
+from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.cluster.scheduling import GROUPS, LEASE, Json
 from volsched.kube.write.views import GONE_LATELY_SECONDS
 from volsched.model.values import json_text
-from volsched.testing.controlplane.errors import ApiError
+from volsched.testing.controlplane.errors import ApiServerError
 
 HONEST_SECONDS: Final = 5.0
 ALONE_SECONDS: Final = 2.0
@@ -275,7 +275,7 @@ def send(there: World, attack: Attack, objects: Iterable[Hostile]) -> None:
     def one(found: Hostile) -> None:
         try:
             there.api.request("POST", found.path(attack.namespace), found.body, timeout=300)
-        except ApiError:
+        except ApiServerError:
             attack.refused[found.kind] += 1
         else:
             attack.taken.append(found)
@@ -288,7 +288,7 @@ def spoil_results(there: World, attack: Attack) -> None:
     """Change what the scheduler wrote on running pods, and fail a pod with a forged owner, as its kubelet would."""
     for found in attack.taken:
         path = f"{found.path(attack.namespace)}/{found.name}"
-        with contextlib.suppress(ApiError):  # it may be gone
+        with contextlib.suppress(ApiServerError):  # it may be gone
             if found.kind == "Pod" and MGPU in found.body.decode():
                 there.api.patch(
                     path, {"metadata": {"annotations": {"vke.volcengine.com/gpu-index-container-main": "x"}}}

@@ -35,7 +35,7 @@ from drills.reading import GROUP_NAME, QUEUE_NAME, Json, amounts, is_finished, n
 from drills.report import Report
 from drills.world import Replica, World, world
 from tests.cluster.scheduling import GROUPS, PATIENT_LEASE
-from volsched.testing.controlplane import ApiError
+from volsched.testing.controlplane import ApiServerError
 from volsched.testing.controlplane.stages import RUN_FOR
 from volsched.testing.patience import PATIENCE
 
@@ -81,7 +81,7 @@ EXACT: Final = Decimal("0.0005")
 
 AMOUNTS: Final = ("cpu", "memory", "pods")
 ROUNDS_BETWEEN_COUNTS: Final = 10
-_BROKEN: Final = (OSError, http.client.HTTPException, ApiError)
+_BROKEN: Final = (OSError, http.client.HTTPException, ApiServerError)
 
 T = TypeVar("T")
 
@@ -116,7 +116,7 @@ def patiently(call: Callable[[], T]) -> T | None:
         try:
             return call()
         except _BROKEN as error:
-            if isinstance(error, ApiError) and error.status == 409:
+            if isinstance(error, ApiServerError) and error.status == 409:
                 return None
             if time.monotonic() > deadline:
                 raise

@@ -102,8 +102,9 @@ WAITS = Row(
             unit="s",
         ),
         Panel(
-            "Pods a second",
+            "Attempts, and pods a second",
             (
+                Query(rate("volsched_job_attempts_total"), "attempts at jobs"),
                 Query(rate("volsched_pods_placed_total"), "placed"),
                 Query(rate("volsched_pods_bound_total"), "bound"),
                 Query(rate("volsched_binds_refused_total"), "refused"),

@@ -29,7 +29,7 @@ _created: Final = attrgetter("created")
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class _JobBacklog:
     """What one job adds."""
 
     queue: str
@@ -78,7 +78,7 @@ class Backlog(Observer):
 
     def __init__(self) -> None:
         self.counted = 0
-        self._shares: dict[str, _Share] = {}
+        self._shares: dict[str, _JobBacklog] = {}
         self._pods: Counter[Labels] = Counter()
         self._jobs: Counter[Labels] = Counter()
         self._requests: Counter[Labels] = Counter()
@@ -113,7 +113,7 @@ class Backlog(Observer):
             )
         return self._totals
 
-    def _replace(self, key: str, share: _Share | None) -> None:
+    def _replace(self, key: str, share: _JobBacklog | None) -> None:
         before = self._shares.pop(key, None)
         if before is not None:
             self._add(before, -1)
@@ -125,7 +125,7 @@ class Backlog(Observer):
         if before is not None or share is not None:
             self._totals = None
 
-    def _add(self, share: _Share, by: int) -> None:
+    def _add(self, share: _JobBacklog, by: int) -> None:
         for why, pods in share.pods.items():
             self._pods[why] += by * pods
         self._jobs[share.job] += by
@@ -133,7 +133,7 @@ class Backlog(Observer):
             self._requests[share.queue, resource] += by * amount
 
 
-def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
+def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _JobBacklog:
     whys: dict[Labels, int] = {}
     templates: dict[PodTemplate, int] = {}
     for task in waiting:
@@ -145,7 +145,7 @@ def _share_of(job: JobInfo, waiting: list[TaskInfo]) -> _Share:
     for template, count in templates.items():
         for resource, amount in template.request.items():
             request[resource] = request.get(resource, 0) + count * amount
-    return _Share(job.queue, pods, _origin(pods), request)
+    return _JobBacklog(job.queue, pods, _origin(pods), request)
 
 
 def _why(task: TaskInfo) -> Labels:

@@ -43,10 +43,11 @@ class Waiting:
 class CycleReport:
     """What one cycle did, for metrics and logs.
 
-    Durations are in seconds. ``victim_searches`` counts searches for victims and ``victims`` the pods chosen, by
-    (action, queue of the pod that needs the room). ``series`` are the plugins' own numbers. ``faults`` are exceptions
-    that ended with the job that they were about, or with the session, each with the plugin that raised it; ``over``
-    states why the session ended before it was through. ``hints`` tell authors of plugins what would be faster.
+    Durations are in seconds. ``job_attempts`` counts jobs that allocate tried to place. ``victim_searches`` counts
+    searches for victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room). ``series``
+    are the plugins' own numbers. ``faults`` are exceptions that ended with the job that they were about, or with the
+    session, each with the plugin that raised it; ``over`` states why the session ended before it was through.
+    ``hints`` tell authors of plugins what would be faster.
     """
 
     placed: int = 0
@@ -58,6 +59,7 @@ class CycleReport:
     steps: int = 0
     waiting_jobs: int = 0
     waiting: Waiting = field(default_factory=Waiting)
+    job_attempts: int = 0
     victim_searches: Mapping[Labels, int] = field(default_factory=dict)
     victims: Mapping[Labels, int] = field(default_factory=dict)
     series: Sequence[tuple[Series, Numbers]] = ()

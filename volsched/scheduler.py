@@ -26,7 +26,7 @@ from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.rules import CountedOverTime, ShownHoldings
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
-from volsched.mirror.problems import Problem
+from volsched.mirror.problems import ReadingProblem
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
@@ -203,6 +203,7 @@ class Scheduler:
             steps=outbox.steps,
             waiting_jobs=len(self.mirror.cluster.queue_ledger.waiting),
             waiting=self._backlog.totals(),
+            job_attempts=session.job_attempts,
             victim_searches=dict(session.victim_searches),
             victims=dict(session.victims),
             series=series,
@@ -370,7 +371,7 @@ def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
     return native_gangs.waits_for_members(job) if job.is_native else None
 
 
-def _tell_problem(problem: Problem) -> RecordEvent:
+def _tell_problem(problem: ReadingProblem) -> RecordEvent:
     return RecordEvent(
         problem.kind,
         _API_VERSIONS[problem.kind],

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Final
 from actions.job_order import closed_queue, considered, settle_minimum
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
-from actions.reserve.book import Book, Reservation, Settings
-from actions.reserve.due import SLA_WAITING_TIME, Due
-from actions.reserve.planning import Plan, Planner, in_use, needed
+from actions.reserve.book import Book, DurationSettings, Reservation
+from actions.reserve.due import SLA_WAITING_TIME, DueJobs
+from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
 from actions.reserve.quota import KeptQuota, quota_free_at
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument, ArgumentProblem
@@ -96,7 +96,7 @@ class ReserveAction:
         self._after = seconds_of(arguments[AFTER]) or 0.0
         self._jobs, self._drains = arguments[JOBS], arguments[DRAINS]
         self._min_nodes = arguments[MIN_NODES]
-        self._settings = Settings(
+        self._settings = DurationSettings(
             arguments[OVERESTIMATE], seconds_of(arguments[DEFAULT_DURATION]) or 0.0, arguments[OUTLIVED]
         )
 
@@ -137,11 +137,11 @@ class ReserveAction:
     def _book(self, session: Session) -> Book:
         return session.account("reserve.book", lambda cluster: Book(cluster, self._settings))
 
-    def _due(self, session: Session) -> Due:
+    def _due(self, session: Session) -> DueJobs:
         tiers = session.configuration.tiers
         sla = [option.arguments.get(SLA_WAITING_TIME, "") for tier in tiers for option in tier if option.name == "sla"]
         agreed = min((seconds for text in sla if (seconds := seconds_of(text))), default=0.0)
-        return session.account("reserve.due", lambda cluster: Due(cluster, self._after, agreed))
+        return session.account("reserve.due", lambda cluster: DueJobs(cluster, self._after, agreed))
 
     # -- who has a promise --------------------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class ReserveAction:
                 with session.about(other.job):
                     self._replan(session, book, other)
 
-    def _planned(self, session: Session, book: Book, job: JobInfo, held: tuple[str, ...]) -> Plan | None:
+    def _planned(self, session: Session, book: Book, job: JobInfo, held: tuple[str, ...]) -> ReservationPlan | None:
         """Plan a job: on nodes that are held for less important ones only if it starts earlier there."""
         priority = _priority(job)
         taken = book.taken_from(job)
@@ -242,7 +242,7 @@ class ReserveAction:
         held: tuple[str, ...],
         taken: set[str],
         only: tuple[str, ...] | None = None,
-    ) -> Plan | None:
+    ) -> ReservationPlan | None:
         """Plan a job beside others; on the nodes that it holds unless it starts earlier elsewhere, or on some alone."""
         members = needed(session, job)
         if not members:
@@ -262,7 +262,7 @@ class ReserveAction:
             book.is_trying = False
         if free is None or (best.start is None and free > session.now):
             return None
-        return best if best.start is None else Plan(best.placements, max(best.start, free))
+        return best if best.start is None else ReservationPlan(best.placements, max(best.start, free))
 
     # -- who is promised something ------------------------------------------------------------------------------------
 
@@ -299,7 +299,7 @@ class ReserveAction:
         self._say(session, book, made)
         self._take_over(session, book, made)
 
-    def _in_the_way(self, book: Book, job: JobInfo, plan: Plan) -> list[Reservation] | None:
+    def _in_the_way(self, book: Book, job: JobInfo, plan: ReservationPlan) -> list[Reservation] | None:
         """Return less important promises that have to end so that there are not too many; None: that is not enough."""
         ended: list[Reservation] = []
         while not self._has_place(job, plan, kept := [r for r in book.kept.values() if r not in ended]):
@@ -309,14 +309,14 @@ class ReserveAction:
             ended.append(min(weaker, key=lambda r: (r.priority, -r.at)))
         return ended
 
-    def _has_place(self, job: JobInfo, plan: Plan, kept: list[Reservation]) -> bool:
+    def _has_place(self, job: JobInfo, plan: ReservationPlan, kept: list[Reservation]) -> bool:
         """Whether a job may be promised nodes beside those that have a promise."""
         drains = sum(1 for reservation in kept if reservation.start is None)
         if len(kept) >= self._jobs or (plan.start is None and drains >= self._drains):
             return False
         return not kept or job.queue not in {reservation.job.queue for reservation in kept}
 
-    def _is_large(self, session: Session, due: Due, job: JobInfo) -> bool:
+    def _is_large(self, session: Session, due: DueJobs, job: JobInfo) -> bool:
         """Whether a job needs more nodes than jobs do that find a place by themselves; others are looked at no more."""
         large: bool = _nodes_needed(session, job) > self._min_nodes
         if not large:
@@ -389,7 +389,7 @@ def _lost(session: Session, reservation: Reservation) -> str | None:
     return None
 
 
-def _quota_free_at(session: Session, book: Book, job: JobInfo, plan: Plan) -> float | None:
+def _quota_free_at(session: Session, book: Book, job: JobInfo, plan: ReservationPlan) -> float | None:
     """Return when a queue may hold a job: its share is settled for the start that the job was told, limits are not."""
     free, kept = quota_free_at(session, plan.placements, job.queue, book.end), book.kept.get(job.key)
     if kept is None or free == session.now:
@@ -414,7 +414,7 @@ def _weakest(book: Book, job: JobInfo) -> Reservation | None:
     return min(weaker, key=lambda r: r.priority, default=None)
 
 
-def _starts(plan: Plan) -> float:
+def _starts(plan: ReservationPlan) -> float:
     return math.inf if plan.start is None else plan.start
 
 
@@ -448,5 +448,5 @@ def _sum(amounts: dict[str, int], task: TaskInfo) -> dict[str, int]:
     return amounts
 
 
-def _fullest(session: Session, plan: Plan) -> int:
+def _fullest(session: Session, plan: ReservationPlan) -> int:
     return max((in_use(session, task, node) for task, node in plan.placements), default=0)

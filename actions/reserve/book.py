@@ -75,7 +75,7 @@ class Reservation:
 
 
 @dataclass(slots=True)
-class Settings:
+class DurationSettings:
     """What durations count for: ``overestimate`` multiplies what is declared, ``default`` is for who says nothing.
 
     ``outlived``: after so many pods that ran longer than they declared, a namespace is not believed.
@@ -89,7 +89,7 @@ class Settings:
 class Book(Observer):
     """All reservations."""
 
-    def __init__(self, cluster: Cluster, settings: Settings) -> None:
+    def __init__(self, cluster: Cluster, settings: DurationSettings) -> None:
         self._cluster = cluster
         self._settings = settings
         self.now = 0.0

@@ -18,7 +18,7 @@ SLA_WAITING_TIME = "sla-waiting-time"
 """The argument of the plugin sla, and the annotation: who has waited so long is due whatever ``reserve.after`` says."""
 
 
-class Due(Observer):
+class DueJobs(Observer):
     """Jobs by when they are due; those whose time has come are kept until they are looked at and are too small."""
 
     def __init__(self, cluster: Cluster, after: float, agreed: float) -> None:

@@ -26,7 +26,7 @@ Placements: TypeAlias = tuple[tuple[TaskInfo, NodeInfo], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ReservationPlan:
     """The members that a job needs on nodes, and from when on; None: when these are free is not known."""
 
     placements: Placements
@@ -77,7 +77,7 @@ class Planner:
         self._nodes = [session.cluster.nodes[name] for name in names if name not in taken]
         self._ends = {node.name: self._ends_on(node) for node in self._nodes}
 
-    def plan(self, only: Container[str] | None = None) -> Plan | None:
+    def plan(self, only: Container[str] | None = None) -> ReservationPlan | None:
         """Return the earliest start, on nodes of these names alone if so asked; None when there never will be room.
 
         The members of a group that has a topology key go to nodes of one domain: the domain is chosen first.
@@ -97,20 +97,20 @@ class Planner:
             found.setdefault(node.spec.labels.get(key, ""), []).append(node)
         return [found[value] for value in sorted(found)]
 
-    def _rank(self, plan: Plan) -> tuple[float, int, bool]:
+    def _rank(self, plan: ReservationPlan) -> tuple[float, int, bool]:
         """The earliest start first; of equal ones the emptiest nodes, then those that are held already."""
         first = self._members[0]
         used = sum(in_use(self._session, first, self._session.cluster.nodes[name]) for name in plan.nodes)
         start = math.inf if plan.start is None else plan.start
         return start, used, not all(name in self._held for name in plan.nodes)
 
-    def _plan_on(self, nodes: Sequence[NodeInfo]) -> Plan | None:
+    def _plan_on(self, nodes: Sequence[NodeInfo]) -> ReservationPlan | None:
         times = sorted({self._session.now, *(end for node in nodes for end, _ in self._ends[node.name])} - {math.inf})
         last = bisect_left(times, True, key=lambda time: self._placements(nodes, time) is not None)
         if last < len(times):
-            return Plan(self._placements(nodes, times[last]) or (), times[last])
+            return ReservationPlan(self._placements(nodes, times[last]) or (), times[last])
         placements = self._placements(nodes, math.inf)
-        return Plan(placements, None) if placements is not None else None
+        return ReservationPlan(placements, None) if placements is not None else None
 
     def _placements(self, nodes: Sequence[NodeInfo], time: float) -> Placements | None:
         """Give members nodes as these are at a time; None when not all have one."""

@@ -26,7 +26,7 @@ with the highest scores (kube-scheduler's `minCandidateNodesAbsolute` and `minCa
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class VictimPlan:
     """Room on one node: who could go there, whom of them the plugins let go, and whom of these to try, in order.
 
     ``needed`` are those of the tried that have to go as far as amounts tell; None when all of them are too few.
@@ -39,10 +39,10 @@ class Plan:
     needed: Sequence[TaskInfo] | None
 
 
-def least_cost_first(plans: Iterator[Plan], most: int) -> Iterator[Plan]:
+def least_cost_first(plans: Iterator[VictimPlan], most: int) -> Iterator[VictimPlan]:
     """Put plans in order of their cost, so many of those that can do compared, and all others behind them."""
-    compared: list[tuple[VictimCost, Plan]] = []
-    others: list[Plan] = []
+    compared: list[tuple[VictimCost, VictimPlan]] = []
+    others: list[VictimPlan] = []
     for plan in plans:
         if plan.needed is None:
             others.append(plan)

@@ -18,7 +18,7 @@ from actions.promises import promised, weaker
 from actions.retry import was_searched
 from actions.victims.budgets import broken_by, by_budget, departures
 from actions.victims.candidate_nodes import CandidateNodes
-from actions.victims.cost import FEWEST_COMPARED, SHARE_COMPARED, Plan, least_cost_first, needed
+from actions.victims.cost import FEWEST_COMPARED, SHARE_COMPARED, VictimPlan, least_cost_first, needed
 from volsched.framework.accounts.gangs import departing, unit_of
 from volsched.framework.config.arguments import Argument
 from volsched.framework.leaving import all_left
@@ -147,14 +147,14 @@ class VictimSearch:
             return False
         return node.terminating_pods > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
 
-    def _in_order(self, plans: Iterator[Plan]) -> Iterator[Plan]:
+    def _in_order(self, plans: Iterator[VictimPlan]) -> Iterator[VictimPlan]:
         return least_cost_first(plans, self._most_compared) if self.least_cost else plans
 
     @property
     def _most_compared(self) -> int:
         return max(FEWEST_COMPARED, len(self.session.cluster.rows) // SHARE_COMPARED)
 
-    def _plan(self, node: NodeInfo) -> Plan:
+    def _plan(self, node: NodeInfo) -> VictimPlan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
         victims = self._victims(candidates)
         orderly, broken = by_budget(self.session, self.session.rules.in_order_of_victims(self.task, victims))
@@ -163,11 +163,11 @@ class VictimSearch:
             tried.sort(key=lambda victim: len(departing(victim)))
         request = self.session.cluster.columns.request(self.task.template)
         lacking = needed(node, request, weaker(self.session, self.task, node), tried)
-        return Plan(node, candidates, victims, tried, lacking)
+        return VictimPlan(node, candidates, victims, tried, lacking)
 
-    def _make_room_with_fewest(self, plans: Iterator[Plan]) -> bool:
+    def _make_room_with_fewest(self, plans: Iterator[VictimPlan]) -> bool:
         """Make room where the fewest pods have to go for it; of equal ones in the first place."""
-        found: list[tuple[int, Plan]] = []
+        found: list[tuple[int, VictimPlan]] = []
         for plan in plans:
             for tried in (plan, self._most_released_first(plan)):
                 count = self._count_victims(tried)
@@ -178,12 +178,12 @@ class VictimSearch:
                 break
         return bool(found) and self._make_room(min(found, key=lambda one: one[0])[1])
 
-    def _most_released_first(self, plan: Plan) -> Plan:
+    def _most_released_first(self, plan: VictimPlan) -> VictimPlan:
         """Return the plan in which those come first who hold most of what is wanted: fewer of them may do."""
         released = self.session.rules.elastic.released
         return replace(plan, tried=sorted(plan.tried, key=lambda victim: -released(self.task, victim)))
 
-    def _count_victims(self, plan: Plan) -> int | None:
+    def _count_victims(self, plan: VictimPlan) -> int | None:
         """Return how many pods would go for the task by a plan; None when it makes no room."""
         start = self.statement.checkpoint()
         if not self._make_room(plan):
@@ -192,7 +192,7 @@ class VictimSearch:
         self.statement.rollback(start)
         return count
 
-    def _make_room(self, plan: Plan) -> bool:
+    def _make_room(self, plan: VictimPlan) -> bool:
         node = plan.node
         if self.needs_candidates and not plan.candidates:
             return self._fail(NOBODY)
@@ -306,7 +306,7 @@ class VictimSearch:
         departures(self.session).note(victim)
 
 
-def _why_not(plan: Plan, *, enough: bool) -> str:
+def _why_not(plan: VictimPlan, *, enough: bool) -> str:
     """Why a node cannot be made to take the task, in kube-scheduler's words where it has some."""
     if not plan.candidates:
         return NOBODY

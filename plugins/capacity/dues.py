@@ -25,7 +25,7 @@ Queues = Mapping[str, QueueInfo]
 
 
 @dataclass(frozen=True, slots=True)
-class Due:
+class DueAmounts:
     """The amounts of one queue. A resource that ``limit`` does not name is one that nobody has."""
 
     capability: Amounts
@@ -39,20 +39,20 @@ class Due:
         return any(amount for name, amount in self.deserved.items() if name != PODS)
 
 
-def side_by_side(queues: Queues, total: Amounts) -> dict[str, Due]:
+def side_by_side(queues: Queues, total: Amounts) -> dict[str, DueAmounts]:
     """Return the dues of queues that share the cluster without a hierarchy."""
     kept = total_of(of_nodes(queue.guarantee) for queue in queues.values())
-    found: dict[str, Due] = {}
+    found: dict[str, DueAmounts] = {}
     for name, queue in queues.items():
         capability, guarantee = capability_of(queue), of_nodes(queue.guarantee)
         limit = room(total, kept, guarantee, capability)
         wanted = of_nodes(queue.deserved)
         bounded = {resource: min(amount, limit.get(resource, 0)) for resource, amount in wanted.items()}
-        found[name] = Due(capability, limit, larger(bounded, guarantee), guarantee)
+        found[name] = DueAmounts(capability, limit, larger(bounded, guarantee), guarantee)
     return found
 
 
-def in_a_tree(queues: Queues, total: Amounts) -> dict[str, Due]:
+def in_a_tree(queues: Queues, total: Amounts) -> dict[str, DueAmounts]:
     """Return the dues of queues in a hierarchy, the root's among them; queues that hang nowhere have none."""
     below = children(queues)
     found = {ROOT: _root(queues, below.get(ROOT, ()), total)}
@@ -73,20 +73,20 @@ def children(queues: Queues) -> dict[str, tuple[str, ...]]:
     return {name: tuple(listed) for name, listed in found.items()}
 
 
-def _root(queues: Queues, listed: tuple[str, ...], total: Amounts) -> Due:
+def _root(queues: Queues, listed: tuple[str, ...], total: Amounts) -> DueAmounts:
     capability = capability_of(queues[ROOT]) if ROOT in queues else {}
     unlimited = dict.fromkeys((*total, CPU, MEMORY), UNLIMITED)
     deserved = total_of(_wanted(queues[name]) for name in listed)
     guarantee = total_of(of_nodes(queues[name].guarantee) for name in listed)
-    return Due(capability, {**unlimited, **capability}, deserved, guarantee)
+    return DueAmounts(capability, {**unlimited, **capability}, deserved, guarantee)
 
 
-def _below(queues: Queues, listed: tuple[str, ...], above: Due) -> Iterator[tuple[str, Due]]:
+def _below(queues: Queues, listed: tuple[str, ...], above: DueAmounts) -> Iterator[tuple[str, DueAmounts]]:
     kept = total_of(of_nodes(queues[name].guarantee) for name in listed)
     for name in listed:
         queue, guarantee = queues[name], of_nodes(queues[name].guarantee)
         capability = {**above.capability, **capability_of(queue)}
-        yield name, Due(capability, room(above.limit, kept, guarantee, capability), _wanted(queue), guarantee)
+        yield name, DueAmounts(capability, room(above.limit, kept, guarantee, capability), _wanted(queue), guarantee)
 
 
 def _wanted(queue: QueueInfo) -> Amounts:
@@ -120,7 +120,7 @@ def _why_lost(queues: Queues, name: str) -> str:
     return f'it is below "{name}", which is below itself'
 
 
-def doubts(queues: Queues, dues: Mapping[str, Due]) -> dict[str, tuple[str, ...]]:
+def doubts(queues: Queues, dues: Mapping[str, DueAmounts]) -> dict[str, tuple[str, ...]]:
     """Return what cannot be kept of what each queue and its children state; nothing is refused for that."""
     below = children(queues)
     found: dict[str, tuple[str, ...]] = {}

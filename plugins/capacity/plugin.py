@@ -13,10 +13,10 @@ from typing import Any, ClassVar, Final
 
 from plugins.capacity.reclaim import Reclaim
 from plugins.capacity.refusals import NAME, NO_PLACE
-from plugins.capacity.rules import Rules
-from plugins.capacity.standing import Standing
+from plugins.capacity.rules import CapacityRules
+from plugins.capacity.standing import QueueDues
 from volsched.framework.accounts.queue_demand import ACCOUNT, ACCOUNT_ABOVE, QueueDemands
-from volsched.framework.accounts.queue_usage import QueueUsage
+from volsched.framework.accounts.queue_usage import QueueUsageObserver
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_queue
@@ -73,17 +73,17 @@ class CapacityPlugin:
             *rules.shown(),
         )
 
-    def _rules(self, registrar: Registrar) -> tuple[Rules, Standing]:
+    def _rules(self, registrar: Registrar) -> tuple[CapacityRules, QueueDues]:
         """Return the rules, and where queues stand, as the cluster is now; tell what cannot be kept."""
         above = registrar.checks_ancestors
-        held = registrar.account(f"{NAME}.held", lambda cluster: QueueUsage(cluster, above=above))
-        standing = registrar.account(f"{NAME}.standing", lambda cluster: Standing(cluster, held, hierarchical=above))
+        held = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above))
+        standing = registrar.account(f"{NAME}.standing", lambda cluster: QueueDues(cluster, held, hierarchical=above))
         name, make = (ACCOUNT_ABOVE, QueueDemands.with_above) if above else (ACCOUNT, QueueDemands)
         demand = registrar.account(name, make)
         held.catch_up()
         standing.catch_up()
         registrar.account(f"{NAME}.told", lambda _: Told()).tell(registrar.session, standing)
-        return Rules(registrar.cluster, standing, demand), standing
+        return CapacityRules(registrar.cluster, standing, demand), standing
 
 
 class Told:
@@ -92,7 +92,7 @@ class Told:
     def __init__(self) -> None:
         self._told: Mapping[str, tuple[str, ...]] = {}
 
-    def tell(self, session: Session, standing: Standing) -> None:
+    def tell(self, session: Session, standing: QueueDues) -> None:
         """Tell of queues without a place in the hierarchy, and of amounts that contradict each other."""
         lost = {name: (f"{why}; it takes no work",) for name, why in standing.lost.items()}
         doubts = {name: (*lost.get(name, ()), *standing.doubts.get(name, ())) for name in {**lost, **standing.doubts}}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from plugins.capacity.standing import Standing
+from plugins.capacity.standing import QueueDues
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -21,7 +21,7 @@ Amounts = Mapping[str, int]
 class Reclaim:
     """The answers."""
 
-    def __init__(self, standing: Standing, rules: Ruleset, ancestors: int) -> None:
+    def __init__(self, standing: QueueDues, rules: Ruleset, ancestors: int) -> None:
         self._standing = standing
         self._is_elastic = rules.elastic.reclaims_for
         self._in_order = rules.in_order_of_victims
@@ -100,7 +100,7 @@ class Reclaim:
 class _UsageLeft:
     """What queues hold while victims for a queue's task are chosen one after the other."""
 
-    def __init__(self, standing: Standing, own: str) -> None:
+    def __init__(self, standing: QueueDues, own: str) -> None:
         self._standing = standing
         self.own = own
         self._own_levels = frozenset(standing.levels(own))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, not_let_in
-from plugins.capacity.standing import NO_DEMAND, Standing
+from plugins.capacity.standing import NO_DEMAND, QueueDues
 from volsched.framework.accounts.holdings import Holding, asked_of, held_of_quota, queues_below
 from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
@@ -30,10 +30,10 @@ Place = tuple[Fraction, bool]
 """The share of a queue, and whether it deserves nothing: those that do go first among equal shares."""
 
 
-class Rules:
+class CapacityRules:
     """The answers."""
 
-    def __init__(self, cluster: Cluster, standing: Standing, demand: QueueDemands) -> None:
+    def __init__(self, cluster: Cluster, standing: QueueDues, demand: QueueDemands) -> None:
         self._cluster = cluster
         self._standing = standing
         self._demand = demand

@@ -9,9 +9,9 @@ from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity.dues import Due, children, doubts, in_a_tree, lost, side_by_side
+from plugins.capacity.dues import DueAmounts, children, doubts, in_a_tree, lost, side_by_side
 from volsched.framework.accounts.queue_demand import QueueDemand
-from volsched.framework.accounts.queue_usage import QueueUsage
+from volsched.framework.accounts.queue_usage import QueueUsageObserver
 from volsched.framework.accounts.quotas import share, there
 from volsched.model.cluster import Cluster
 from volsched.model.observers import Observer
@@ -20,20 +20,20 @@ from volsched.model.values.quantity import in_base_units
 from volsched.model.values.resources import MAX_AMOUNT, UNLIMITED
 from volsched.model.values.series import Numbers
 
-NO_DUE: Final = Due({}, {}, {}, {})
+NO_DUE: Final = DueAmounts({}, {}, {}, {})
 NO_DEMAND: Final = QueueDemand()
 
 
-class Standing(Observer):
+class QueueDues(Observer):
     """Follows what Queues state; ``catch_up`` when a session opens."""
 
-    def __init__(self, cluster: Cluster, held: QueueUsage, *, hierarchical: bool) -> None:
+    def __init__(self, cluster: Cluster, held: QueueUsageObserver, *, hierarchical: bool) -> None:
         self._cluster = cluster
         self._hierarchical = hierarchical
         self.held = held
         self._says = 0
         self._made_from: Hashable = None
-        self._dues: Mapping[str, Due] = {}
+        self._dues: Mapping[str, DueAmounts] = {}
         self._parents: Mapping[str, object] = {}
         self._shares: dict[str, tuple[int, Fraction]] = {}
         self.lost: Mapping[str, str] = {}
@@ -67,7 +67,7 @@ class Standing(Observer):
             if amount < MAX_AMOUNT
         }
 
-    def due(self, queue: str) -> Due:
+    def due(self, queue: str) -> DueAmounts:
         """Return the dues of a queue; one that hangs nowhere has none."""
         return self._dues.get(queue, NO_DUE)
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.ledger import CardQuotaLedger
 from volsched.framework.dra.amounts import FLAT
 from volsched.model.values.quantity import Unit, unit_of
 from volsched.model.values.resources import CPU
@@ -34,19 +34,20 @@ _ENDS: Final = "-_."
 class AllocatedCards:
     """What the placed pods of queues hold, of the ledger."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CardQuotaLedger) -> None:
         self._ledger = ledger
+        self._accounts = ledger.accounts
 
     def take_changed(self) -> Iterable[str]:
         """Return the names of queues that may hold other cards than when this was last called."""
-        changed, self._ledger.changed_placed = self._ledger.changed_placed, {}
+        changed, self._accounts.changed_placed = self._accounts.changed_placed, {}
         return changed
 
     def of(self, queue: str) -> Mapping[str, int]:
         """Return the milli-cards that a queue's own placed pods hold, under both names."""
         found: Counter[str] = Counter()
         taken = set(self._ledger.catalogue.resources.values())
-        for (card, _), amount in self._ledger.own(queue).placed.items():
+        for (card, _), amount in self._accounts.own(queue).placed.items():
             found[as_resource(card)] += amount
             if card not in taken and not _means_a_resource(card):
                 found[card] += amount

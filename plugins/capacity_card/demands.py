@@ -23,8 +23,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from plugins.capacity_card.ledger import Ledger
-from plugins.capacity_card.requests.minimum import NOTHING, Kind, RequestTotal, cheapest, need_of
+from plugins.capacity_card.ledger import CardQuotaLedger
+from plugins.capacity_card.requests.minimum import NOTHING, RequestTotal, RolePods, cheapest, need_of
 from plugins.capacity_card.requests.requests import JobRequest, Names, job_request_of
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -37,7 +37,7 @@ from volsched.model.values.resources import CPU, MEMORY, Resources
 
 
 @dataclass(slots=True)
-class Sums:
+class QueueSums:
     """What the jobs of one queue want and hold, added up."""
 
     reserved_cpu: int = 0
@@ -47,7 +47,7 @@ class Sums:
     reserved: Counter[Names] = field(default_factory=Counter)
     pending: Counter[Names] = field(default_factory=Counter)
 
-    def include(self, other: Sums) -> None:
+    def include(self, other: QueueSums) -> None:
         """Add all of another queue's."""
         self.reserved_cpu += other.reserved_cpu
         self.reserved_memory += other.reserved_memory
@@ -56,7 +56,7 @@ class Sums:
         self.reserved.update(other.reserved)
         self.pending.update(other.pending)
 
-    def add(self, share: _Share, by: int) -> None:
+    def add(self, share: _JobShare, by: int) -> None:
         """Add one job's share, or take it off."""
         self.reserved_cpu += by * share.reserved.cpu
         self.reserved_memory += by * share.reserved.memory
@@ -78,7 +78,7 @@ class Promised(NamedTuple):
         return any(mine < theirs for mine, theirs in zip(self, other, strict=True))
 
 
-class _Share(NamedTuple):
+class _JobShare(NamedTuple):
     """What one job adds to its queue; ``promised`` is what it keeps from others."""
 
     queue: str
@@ -95,18 +95,18 @@ class _Share(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
+class _WaitingPods:
     """The pods of a job without a node that state what they want, alike ones together: those with gates, the others.
 
     ``started`` are pods by role that have started, or are about to: they count as holding what they want.
     """
 
     started: Counter[str]
-    gated: tuple[Kind, ...]
-    others: tuple[Kind, ...]
+    gated: tuple[RolePods, ...]
+    others: tuple[RolePods, ...]
 
     @property
-    def kinds(self) -> tuple[Kind, ...]:
+    def kinds(self) -> tuple[RolePods, ...]:
         """All of them."""
         return self.gated + self.others
 
@@ -122,24 +122,25 @@ class _Waiting:
         return found
 
 
-_NONE: Final = Sums()
+_NONE: Final = QueueSums()
 
 
-class Demands:
+class CardDemands:
     """The sums of all queues; ``version`` changes with any of them."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, *, spares_cpu: bool) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, *, spares_cpu: bool) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._spares_cpu = spares_cpu
-        self._shares: dict[str, _Share] = {}
-        self._sums: dict[str, Sums] = {}
+        self._shares: dict[str, _JobShare] = {}
+        self._sums: dict[str, QueueSums] = {}
         self._requests: dict[str, tuple[Mapping[str, str], JobRequest]] = {}
         self._faulty: dict[str, JobInfo] = {}
         self._cards = -1
         self.version = 0
 
-    def own(self, queue: str) -> Sums:
+    def own(self, queue: str) -> QueueSums:
         """The sums of the jobs of a queue itself."""
         self.catch_up()
         return self._sums.get(queue, _NONE)
@@ -156,13 +157,13 @@ class Demands:
         share = self._shares.get(job.key)
         return share.pending if share is not None else {}
 
-    def of(self, queue: str) -> Sums:
+    def of(self, queue: str) -> QueueSums:
         """The sums of all jobs that count against a queue's limit: its own; in a hierarchy, those below it too."""
         limits = self._ledger.limits
         if not limits.is_hierarchical:
             return self.own(queue)
         self.catch_up()
-        total = Sums()
+        total = QueueSums()
         for name, sums in self._sums.items():
             if any(limit.queue == queue for limit in limits.chain(name)):
                 total.include(sums)
@@ -189,7 +190,7 @@ class Demands:
         changed.clear()
         self.version += 1
 
-    def _forget(self, key: str) -> _Share | None:
+    def _forget(self, key: str) -> _JobShare | None:
         share = self._shares.pop(key, None)
         if share is not None:
             self._sums[share.queue].add(share, -1)
@@ -201,16 +202,16 @@ class Demands:
             self._shares[job.key] = share
             sums = self._sums.get(job.queue)
             if sums is None:
-                sums = self._sums[job.queue] = Sums()
+                sums = self._sums[job.queue] = QueueSums()
             sums.add(share, 1)
         return share.promised
 
-    def _share(self, job: JobInfo) -> _Share:
-        waiting, held = self._waiting(job), self._ledger.held(job)
+    def _share(self, job: JobInfo) -> _JobShare:
+        waiting, held = self._waiting(job), self._accounts.held(job)
         reserved = self._reserved(job, waiting) if _is_admitted(job) else NOTHING
         minimum = self._least_held(job)
         cards = sum(held.cards.values()) + sum(reserved.cards.values())
-        return _Share(
+        return _JobShare(
             job.queue,
             reserved,
             max(0, held.cpu - minimum.cpu),
@@ -251,14 +252,14 @@ class Demands:
             return cheapest(need, waiting.kinds)
         return self._declared(job)
 
-    def _reserved(self, job: JobInfo, waiting: _Waiting) -> RequestTotal:
+    def _reserved(self, job: JobInfo, waiting: _WaitingPods) -> RequestTotal:
         """The same without its gated pods, which are as good as started."""
         if not need_of(job, waiting.started).can_be_had(_by_role(waiting.kinds)):
             return _without(self._declared(job), waiting.gated)
         need = need_of(job, waiting.started + _by_role(waiting.gated))
         return cheapest(need, waiting.others)
 
-    def _waiting(self, job: JobInfo) -> _Waiting:
+    def _waiting(self, job: JobInfo) -> _WaitingPods:
         started, with_roles = _started(job), job.judges_roles
         alike: Counter[tuple[bool, str, PodTemplate]] = Counter()
         for task in job.waiting.values():
@@ -267,17 +268,17 @@ class Demands:
                 started[role] += 1
             else:
                 alike[bool(task.gated), role, task.template] += 1
-        gated: list[Kind] = []
-        others: list[Kind] = []
+        gated: list[RolePods] = []
+        others: list[RolePods] = []
         for (is_gated, role, template), count in alike.items():
             asked = self._ledger.charges.card_request(template)
             if not isinstance(asked, FieldError):
-                (gated if is_gated else others).append(Kind(role, self._ledger.charges.of(template), asked, count))
-        return _Waiting(started, tuple(gated), tuple(others))
+                (gated if is_gated else others).append(RolePods(role, self._ledger.charges.of(template), asked, count))
+        return _WaitingPods(started, tuple(gated), tuple(others))
 
     def _declared(self, job: JobInfo) -> RequestTotal:
         """What a job's PodGroup states that it wants, less what it holds."""
-        held = self._ledger.held(job)
+        held = self._accounts.held(job)
         cpu, memory = self._declared_minimum(job)
         cards = _less(self.request(job).lists, {(card,): amount for card, amount in held.cards.items()})
         return RequestTotal(max(0, cpu - held.cpu), max(0, memory - held.memory), cards)
@@ -298,12 +299,12 @@ class Demands:
 
     def _least_held(self, job: JobInfo) -> RequestTotal:
         """What the cheapest minimum of those pods holds that have started; all of it when they are no more."""
-        held = self._ledger.held(job)
+        held = self._accounts.held(job)
         if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.min_available:
             return RequestTotal(held.cpu, held.memory)
         alike = Counter((task.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [
-            Kind(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
+            RolePods(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
         ]
         return cheapest(need_of(job, Counter()), kinds)
 
@@ -319,14 +320,14 @@ def _holds(task: TaskInfo) -> bool:
     return IS_CHOSEN[task.status] or (task.ungated and task.status is TaskStatus.PENDING)
 
 
-def _by_role(kinds: tuple[Kind, ...]) -> Counter[str]:
+def _by_role(kinds: tuple[RolePods, ...]) -> Counter[str]:
     found: Counter[str] = Counter()
     for kind in kinds:
         found[kind.role] += kind.count
     return found
 
 
-def _without(wanted: RequestTotal, kinds: tuple[Kind, ...]) -> RequestTotal:
+def _without(wanted: RequestTotal, kinds: tuple[RolePods, ...]) -> RequestTotal:
     """What is left when some pods do not count."""
     cpu, memory, cards = wanted.cpu, wanted.memory, dict(wanted.cards)
     for kind in kinds:

@@ -5,122 +5,48 @@ finishes or is undone. Cards count by what its node offers. All that is charged 
 of nodes' own properties, so accounts that are rebuilt are those that were followed. A task whose gate was lifted
 counts without a node, of its list for the first card that has quota left then.
 
-``Ledger`` is one class: each move changes the sums of cpu, memory and cards together, and is undone together.
+``CardQuotaLedger`` decides what each move is charged for; the sums are ``QueueAccounts``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias, TypeVar
 
-from plugins.capacity_card.cards.catalogue import NO_KIND, Catalogue
-from plugins.capacity_card.quotas.limits import Limit, Limits
+from plugins.capacity_card.accounts import QueueAccounts
+from plugins.capacity_card.cards.catalogue import NO_KIND, CardCatalogue
+from plugins.capacity_card.quotas.limits import QueueLimits
 from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges
 from plugins.capacity_card.requests.requests import CardRequest
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_CHOSEN, TaskStatus
-from volsched.model.values.resources import accumulate
-
-K = TypeVar("K")
-Placed: TypeAlias = tuple[str, str]
-"""A card, and the workload of those who hold it."""
 
 
-@dataclass(slots=True)
-class Account:
-    """Milli-cores, bytes, and milli-cards by name without zeros. ``version`` changes with any of them.
+class CardQuotaLedger(Observer):
+    """Follows the cluster. ``catalogue``, ``limits`` and ``accounts`` are kept up to date by it.
 
-    ``placed`` are those of the cards that tasks hold which stand allocated, by card and workload (online or offline):
-    without promised room and lifted gates.
-    """
-
-    cpu: int = 0
-    memory: int = 0
-    cards: dict[str, int] = field(default_factory=dict)
-    placed: dict[Placed, int] = field(default_factory=dict)
-    version: int = 0
-
-    def charge(self, charge: Charge, charged: ChargedCard | None, by: int, placed: str) -> None:
-        """Add what a task counts for, or take it off; ``placed`` is its workload if it stands allocated, else empty."""
-        self.cpu += by * charge.cpu
-        self.memory += by * charge.memory
-        self.version += 1
-        if charged is not None:
-            _add(self.cards, charged.card, by * charged.amount)
-            if placed:
-                _add(self.placed, (charged.card, placed), by * charged.amount)
-
-    def add(self, other: Account, by: int) -> None:
-        """Add all of another account, or take it off."""
-        self.cpu += by * other.cpu
-        self.memory += by * other.memory
-        self.version += 1
-        accumulate(self.cards, other.cards, by)
-        accumulate(self.placed, other.placed, by)
-
-    @property
-    def is_zero(self) -> bool:
-        """Whether nothing is on it."""
-        return not (self.cpu or self.memory or self.cards)
-
-
-@dataclass(slots=True)
-class Holding:
-    """What one job holds, and the queue that it is charged to."""
-
-    queue: str
-    account: Account = field(default_factory=Account)
-
-
-_NOTHING: Final = Account()
-
-
-class Ledger(Observer):
-    """Follows the cluster. ``catalogue`` and ``limits`` are kept up to date by it.
-
-    ``changed_jobs``, ``changed_nodes`` and ``changed_placed`` (queues whose placed tasks hold other cards) are for
-    whoever reads them to clear.
+    ``changed_jobs`` and ``changed_nodes`` are for whoever reads them to clear.
     """
 
     def __init__(self, cluster: Cluster, *, spares_cpu: bool, is_strict: bool, is_hierarchical: bool) -> None:
         self._cluster = cluster
-        self.catalogue = Catalogue(cluster)
-        self.limits = Limits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
+        self.catalogue = CardCatalogue(cluster)
+        self.limits = QueueLimits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
+        self.accounts = QueueAccounts(self.limits)
         self.charges = Charges(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
         self.changed_jobs: dict[str, JobInfo] = dict(cluster.jobs)
         self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
-        self.changed_placed: dict[str, None] = {}
-        self.version = 0
-        self._own: dict[str, Account] = {}
-        self._below: dict[str, Account] = {}
-        self._holdings: dict[str, Holding] = {}
         self._charged_cards: dict[str, ChargedCard] = {}
         self._lost: dict[str, TaskInfo] = {}
         self._charge_all(cluster.tasks.values())
 
     # -- reading ------------------------------------------------------------------------------------------------------
-
-    def account(self, queue: str) -> Account:
-        """What counts against a queue's limit: what it holds; in a hierarchy, with all queues below it."""
-        accounts = self._below if self.limits.is_hierarchical else self._own
-        return accounts.get(queue, _NOTHING)
-
-    def own(self, queue: str) -> Account:
-        """What the jobs of a queue itself hold."""
-        return self._own.get(queue, _NOTHING)
-
-    def held(self, job: JobInfo) -> Account:
-        """What a job holds."""
-        holding = self._holdings.get(job.key)
-        return holding.account if holding is not None else _NOTHING
 
     def charged(self, task: TaskInfo) -> ChargedCard | None:
         """The card that a task is charged for; None when it is charged for none."""
@@ -133,27 +59,6 @@ class Ledger(Observer):
     def offered_by_kinds(self, template: PodTemplate) -> Iterator[ChargedCard | None]:
         """The same for nodes of every kind, in order of the kinds' numbers."""
         return (self.charges.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
-
-    def blocking(self, chain: Sequence[Limit], card: str, amount: int) -> Limit | None:
-        """Return the first limit that has not that much left of a card (milli-cards); None when all have."""
-        for limit in chain:
-            if self.account(limit.queue).cards.get(card, 0) + amount > limit.card(card):
-                return limit
-        return None
-
-    def left(self, chain: Sequence[Limit], card: str) -> int:
-        """Return how much more of a card all limits allow, in milli-cards; below zero when one is exceeded."""
-        return min(limit.card(card) - self.account(limit.queue).cards.get(card, 0) for limit in chain)
-
-    def levels(self, queue: str) -> tuple[str, ...]:
-        """The queues in which a queue counts: itself, and in a hierarchy those above it."""
-        return tuple(limit.queue for limit in self.limits.chain(queue)) or (queue,)
-
-    def accounts(self) -> Iterator[Account]:
-        """Every account there is: of jobs, of queues, of subtrees."""
-        yield from (holding.account for holding in self._holdings.values())
-        yield from self._own.values()
-        yield from self._below.values()
 
     # -- moves --------------------------------------------------------------------------------------------------------
 
@@ -171,10 +76,11 @@ class Ledger(Observer):
             return
         self.changed_jobs[job.key] = job
         if counted:
-            self._charge(job, charge, self._leave_card(task) if charge.names else None, -1, _placed(task, before))
+            charged = self._leave_card(task) if charge.names else None
+            self.accounts.charge(job, charge, charged, -1, _placed(task, before))
         if counts:
             charged = self._take_card(task, charge) if charge.names else None
-            self._charge(job, charge, charged, 1, _placed(task, status))
+            self.accounts.charge(job, charge, charged, 1, _placed(task, status))
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Charge equal tasks of one job, those on the same card together."""
@@ -193,7 +99,7 @@ class Ledger(Observer):
         for (kind, workload), alike in by_kind.items():
             charged = self.charges.charged(alike[0].template, kind)
             self._note_charged(alike, charged)
-            self._charge(job, charge, charged, len(alike), workload)
+            self.accounts.charge(job, charge, charged, len(alike), workload)
 
     def _note_node(self, node: NodeInfo | None) -> None:
         """Remember a node of which other cards may be idle now."""
@@ -208,9 +114,9 @@ class Ledger(Observer):
         self.changed_jobs[job.key] = job
         charge = self.charges.of(task.template)
         if counts:
-            self._charge(job, charge, self._take_card(task, charge) if charge.names else None, 1, "")
+            self.accounts.charge(job, charge, self._take_card(task, charge) if charge.names else None, 1, "")
         else:
-            self._charge(job, charge, self._leave_card(task) if charge.names else None, -1, "")
+            self.accounts.charge(job, charge, self._leave_card(task) if charge.names else None, -1, "")
 
     def _take_card(self, task: TaskInfo, charge: Charge) -> ChargedCard | None:
         charged = self._open_card(task) if task.status is TaskStatus.PENDING else None
@@ -236,7 +142,7 @@ class Ledger(Observer):
             return None
         chain = self.limits.chain(task.job.queue)
         for name in asked.candidates:
-            if self.blocking(chain, name, asked.amount) is None:
+            if self.accounts.blocking(chain, name, asked.amount) is None:
                 return ChargedCard(name, asked.amount, is_offered=False)
         return None
 
@@ -258,73 +164,27 @@ class Ledger(Observer):
             charged = self.charges.charged(first.template, kind)
             self._note_charged(alike, charged)
             if first.job is not None:
-                self._charge(first.job, self.charges.of(first.template), charged, len(alike), placed)
-
-    def _charge(self, job: JobInfo, charge: Charge, charged: ChargedCard | None, by: int, placed: str) -> None:
-        holding = self._holdings.get(job.key)
-        if holding is None:
-            holding = self._holdings[job.key] = Holding(job.queue)
-        holding.account.charge(charge, charged, by, placed)
-        for account in self._charged(holding.queue):
-            account.charge(charge, charged, by, placed)
-        if charged is not None and placed:
-            self.changed_placed[holding.queue] = None
-        self.version += 1
-
-    def _charged(self, queue: str) -> list[Account]:
-        """The accounts of a queue and of those above it."""
-        own = self._own.get(queue)
-        if own is None:
-            own = self._own[queue] = Account()
-        if not self.limits.is_hierarchical:
-            return [own]
-        return [own, *(_of(self._below, name) for name in self._above(queue))]
-
-    def _above(self, queue: str) -> tuple[str, ...]:
-        return self.levels(queue) if self.limits.is_hierarchical else ()
+                self.accounts.charge(first.job, self.charges.of(first.template), charged, len(alike), placed)
 
     # -- jobs and queues ----------------------------------------------------------------------------------------------
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Let what a job holds count for the queue that it is in now."""
         self.changed_jobs[job.key] = job
-        holding = self._holdings.get(job.key)
-        if holding is None:
-            return
-        if holding.queue != job.queue:
-            self._shift(holding, -1)
-            holding.queue = job.queue
-            self._shift(holding, 1)
-        if gone:
-            del self._holdings[job.key]
-
-    def _shift(self, holding: Holding, by: int) -> None:
-        for account in self._charged(holding.queue):
-            account.add(holding.account, by)
-        if holding.account.placed:
-            self.changed_placed[holding.queue] = None
-        self.version += 1
+        self.accounts.move(job, gone=gone)
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Read a queue's limits; where that has moved queues in the hierarchy, add up again what subtrees hold."""
-        above = self._all_above()
+        before = self.accounts.hierarchy()
         if gone:
             self.limits.remove(queue)
         else:
             self.limits.put(queue)
-        if self._all_above() != above:
-            self._below = {name: Account(version=account.version + 1) for name, account in self._below.items()}
-            for name, held in self._own.items():
-                for subtree in self._above(name):
-                    _of(self._below, subtree).add(held, 1)
-            self.version += 1
-
-    def _all_above(self) -> dict[str, tuple[str, ...]]:
-        return {name: self._above(name) for name in self._own}
+        self.accounts.add_up_again(before)
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Look at a node's cards again; tasks there hold what it offers now."""
         known = self.catalogue.version
         self.changed_nodes[node.name] = node
@@ -351,16 +211,8 @@ class Ledger(Observer):
             job, charge = task.job, self.charges.of(task.template)
             if job is not None and charge.names and _counts(task):
                 placed = _placed(task, task.status)
-                self._charge(job, charge, self._leave_card(task), -1, placed)
-                self._charge(job, charge, self._take_card(task, charge), 1, placed)
-
-
-def _add(cards: dict[K, int], key: K, amount: int) -> None:
-    left = cards.get(key, 0) + amount
-    if left:
-        cards[key] = left
-    else:
-        cards.pop(key, None)
+                self.accounts.charge(job, charge, self._leave_card(task), -1, placed)
+                self.accounts.charge(job, charge, self._take_card(task, charge), 1, placed)
 
 
 def _placed(task: TaskInfo, status: TaskStatus) -> str:
@@ -370,10 +222,3 @@ def _placed(task: TaskInfo, status: TaskStatus) -> str:
 
 def _counts(task: TaskInfo) -> bool:
     return IS_CHOSEN[task.status] or (task.ungated and task.status is TaskStatus.PENDING)
-
-
-def _of(accounts: dict[str, Account], name: str) -> Account:
-    found = accounts.get(name)
-    if found is None:
-        found = accounts[name] = Account()
-    return found

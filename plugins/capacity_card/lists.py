@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.ledger import CardQuotaLedger
 from volsched.framework.accounts.card_lists import CardList
 from volsched.framework.columns.arrays import Mask
 from volsched.model.pods.template import PodTemplate
@@ -13,7 +13,7 @@ from volsched.model.pods.template import PodTemplate
 class NamedCards:
     """Reads the ledger's catalogue: a node will do if it offers a card of the list as a resource that is asked for."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CardQuotaLedger) -> None:
         self._ledger = ledger
 
     def wanted(self, template: PodTemplate) -> CardList | None:

@@ -22,7 +22,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.accounts import QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import ChargedCard
 from volsched.framework.accounts.past_use import PastUse
@@ -44,7 +45,7 @@ Place: TypeAlias = tuple[float, bool]
 class CardScore:
     """Scores nodes for tasks with a list of cards."""
 
-    def __init__(self, ledger: Ledger, weight: float) -> None:
+    def __init__(self, ledger: CardQuotaLedger, weight: float) -> None:
         self._ledger = ledger
         self._weight = weight
 
@@ -68,12 +69,13 @@ class CardScore:
 class QueueShares:
     """Orders queues by priority and share."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, past: PastUse | None = None) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, past: PastUse | None = None) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._past = past
         self._shares: dict[str, tuple[tuple[int, ...], Place]] = {}
-        self._deserved: dict[str, Account] = {}
+        self._deserved: dict[str, QueueAccount] = {}
         self._made_from: tuple[int, ...] = ()
         self._any_deserved = False
 
@@ -81,7 +83,7 @@ class QueueShares:
         """The place of a queue; smaller goes first."""
         if not self._ledger.limits.is_hierarchical:
             return -queue.priority, (self._place(queue.name),)
-        path = [(*self._place(name), *self._age(name)) for name in self._ledger.levels(queue.name)[::-1]]
+        path = [(*self._place(name), *self._age(name)) for name in self._accounts.levels(queue.name)[::-1]]
         return -queue.priority, tuple(path)
 
     def _age(self, name: str) -> tuple[float, str]:
@@ -94,20 +96,20 @@ class QueueShares:
         if self._past is None:
             return place
         weight = self._cluster.queues[name].weight if name in self._cluster.queues else 1
-        return self._past.sum_key(name, self._ledger.account(name).cards, weight), place[1]
+        return self._past.sum_key(name, self._accounts.account(name).cards, weight), place[1]
 
     def _place_now(self, name: str) -> Place:
-        deserved, account = self.deserved(), self._ledger.account(name)
+        deserved, account = self.deserved(), self._accounts.account(name)
         state = (account.version, *self._made_from)
         known = self._shares.get(name)
         if known is not None and known[0] == state:
             return known[1]
-        due = deserved.get(name, Account())
+        due = deserved.get(name, QueueAccount())
         waits = due.is_zero and self._any_deserved
         self._shares[name] = state, (1.0 if waits else share(account, due), waits)
         return self._shares[name][1]
 
-    def deserved(self) -> Mapping[str, Account]:
+    def deserved(self) -> Mapping[str, QueueAccount]:
         """What each queue deserves, made again when limits or the cluster changed."""
         ledger = self._ledger
         made_from = (
@@ -119,9 +121,9 @@ class QueueShares:
             self._deserved, self._made_from = self._share_out(), made_from
         return self._deserved
 
-    def _share_out(self) -> dict[str, Account]:
+    def _share_out(self) -> dict[str, QueueAccount]:
         queues, ledger = self._cluster.queues, self._ledger
-        found = {name: Account() for name in queues}
+        found = {name: QueueAccount() for name in queues}
         for resource, column in ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN)):
             guaranteed = sum(queue.guarantee.get(resource, 0) for queue in queues.values())
             total = sum(self._cluster.node_ledger.totals[column : column + 1])  # no node has reported yet: none
@@ -141,7 +143,7 @@ def _within(quota: Cards, there: Cards) -> Cards:
     return {card: min(most, there.get(card, 0)) for card, most in quota.items()}
 
 
-def share(held: Account, deserved: Account) -> float:
+def share(held: QueueAccount, deserved: QueueAccount) -> float:
     """The largest part of its due that is held of anything; 0 when nothing is due."""
     parts = [held.cards.get(card, 0) / due for card, due in deserved.cards.items() if due > 0]
     parts.extend(have / due for have, due in ((held.cpu, deserved.cpu), (held.memory, deserved.memory)) if due > 0)

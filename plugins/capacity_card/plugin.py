@@ -6,15 +6,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
+from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import AllocatedCards
-from plugins.capacity_card.demands import Demands
-from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.demands import CardDemands
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.remedies import CardRemedies
 from plugins.capacity_card.requests.requests import CARD_NAME
-from plugins.capacity_card.rules import Rules
+from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
 from plugins.capacity_card.usage import usage_of
@@ -120,33 +121,33 @@ class CapacityCardPlugin:
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         ledger.charges.begin(registrar.cluster.clocks.era)
         past = self._past_use(registrar, ledger)
-        runtime = registrar.account(f"{NAME}.runtime", lambda cluster: _Runtime(cluster, ledger, self._arguments, past))
+        runtime = registrar.account(
+            f"{NAME}.runtime", lambda cluster: _CardAccounts(cluster, ledger, self._arguments, past)
+        )
         registrar.account(CARD_LISTS, CardLists.of_cluster).sources[NAME] = runtime.named
         runtime.tell_faults(registrar.session)
         _order_queues(registrar, runtime, past)
-        registrar.register(
-            *runtime.rules.registered(),
-            *runtime.registered(),
-            *runtime.series.registered(runtime.queues, runtime.rules),
-        )
+        registrar.register(*runtime.registered())
 
-    def _past_use(self, registrar: Registrar, ledger: Ledger) -> PastUse | None:
+    def _past_use(self, registrar: Registrar, ledger: CardQuotaLedger) -> PastUse | None:
         """Return an account of the cards that queues hold over time; None when that does not count."""
         half_life = self._arguments.half_life
         if not half_life:
             return None
 
         def cards(queue: QueueInfo) -> Mapping[str, int]:
-            return ledger.account(queue.name).cards
+            return ledger.accounts.account(queue.name).cards
 
-        return registrar.account(f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.levels))
+        return registrar.account(
+            f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.accounts.levels)
+        )
 
-    def _ledger(self, cluster: Cluster, *, above: bool) -> Ledger:
+    def _ledger(self, cluster: Cluster, *, above: bool) -> CardQuotaLedger:
         told = self._arguments
-        return Ledger(cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above)
+        return CardQuotaLedger(cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above)
 
 
-def _order_queues(registrar: Registrar, runtime: _Runtime, past: PastUse | None) -> None:
+def _order_queues(registrar: Registrar, runtime: _CardAccounts, past: PastUse | None) -> None:
     """Order queues by what they hold, or by what they held over time."""
     if past is None:
         registrar.register(QueueOrder(runtime.queues.key))
@@ -154,16 +155,17 @@ def _order_queues(registrar: Registrar, runtime: _Runtime, past: PastUse | None)
         order_over_time(registrar, past, runtime.queues.key)
 
 
-class _Runtime:
+class _CardAccounts:
     """Everything that is kept beside the ledger."""
 
     def __init__(
-        self, cluster: Cluster, ledger: Ledger, arguments: CapacityCardArguments, past: PastUse | None
+        self, cluster: Cluster, ledger: CardQuotaLedger, arguments: CapacityCardArguments, past: PastUse | None
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
-        self._demands = Demands(cluster, ledger, spares_cpu=arguments.spares_cpu)
-        self.rules = Rules(cluster, ledger, self._demands)
+        self._accounts = ledger.accounts
+        self._demands = CardDemands(cluster, ledger, spares_cpu=arguments.spares_cpu)
+        self.rules = CardRules(cluster, ledger, self._demands)
         self.named = NamedCards(ledger)
         self.nodes = CardScore(ledger, arguments.weight)
         self.queues = QueueShares(cluster, ledger, past)
@@ -174,7 +176,8 @@ class _Runtime:
         self.remedies = CardRemedies(cluster, ledger, self._demands)
 
     def registered(self) -> Iterator[Rule]:
-        """Return what the plugin registers of the order, of what queues deserve, and of what is shown."""
+        """Return what the plugin registers, the order of queues aside."""
+        yield from self.rules.registered()
         yield Deserved(self.cards)
         yield Deserved(self.cpu, inside=False)
         score = self.nodes
@@ -184,13 +187,14 @@ class _Runtime:
         yield ShownUsage(self.usage)
         yield Holders(self.holders)
         yield Remedies(self.remedies.of)
+        yield from self.series.registered(self.queues, self.rules)
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""
         sums, quota = self._demands.own(queue.name), self._ledger.limits.quota(queue.name)
         reserved = {CPU: sums.reserved_cpu, MEMORY: sums.reserved_memory, **by_list(sums.reserved)}
         may_hold = {name: queue.capability[name] for name in (CPU, MEMORY) if name in queue.capability}
-        return QueueAmounts(_resources(self._ledger.own(queue.name)), reserved, {**may_hold, **quota})
+        return QueueAmounts(_resources(self._accounts.own(queue.name)), reserved, {**may_hold, **quota})
 
     def usage(self) -> Usage:
         """What all queues may hold and hold, for people."""
@@ -212,5 +216,5 @@ class _Runtime:
             session.tell(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))
 
 
-def _resources(account: Account) -> dict[str, int]:
+def _resources(account: QueueAccount) -> dict[str, int]:
     return {CPU: account.cpu, MEMORY: account.memory, **account.cards}

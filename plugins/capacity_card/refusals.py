@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
-from plugins.capacity_card.quotas.limits import Limit
+from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.requests.requests import Names, NoSuchCardError
 from volsched.model.errors import FieldError
 from volsched.model.values.quantity import UNLIMITED, format_amount
@@ -33,7 +33,7 @@ _MI: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class ExceededLimit:
     """One amount that would be above its limit; in the resource's unit. ``held`` is what counts already."""
 
     resource: str
@@ -71,7 +71,7 @@ def not_a_leaf(queue: str, step: At) -> Verdict:
     return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
 
 
-def empty_capability(limit: Limit, step: At) -> Verdict:
+def empty_capability(limit: QueueLimit, step: At) -> Verdict:
     """A queue does not mention what it may hold."""
     what = "allocate" if step is Step.ALLOCATABLE else "enqueue"
     message = (
@@ -82,21 +82,23 @@ def empty_capability(limit: Limit, step: At) -> Verdict:
     return Verdict(step, NAME, Scope.QUEUE, NO_CAPABILITY, message, queue=limit.queue)
 
 
-def short_of_cpu(limit: Limit, short: Short, step: At) -> Verdict:
+def short_of_cpu(limit: QueueLimit, short: ExceededLimit, step: At) -> Verdict:
     """A queue's cpu does not suffice."""
     text = _sentence(limit.queue, "CPU", str(short.requested), str(short.total), str(short.limit))
     message = f"{text} ({short.human()}{_advice(limit, CPU)})"
     return Verdict(step, NAME, Scope.QUEUE, NO_CPU, message, (short.shortfall(),), queue=limit.queue)
 
 
-def short_of_memory(limit: Limit, short: Short, step: At) -> Verdict:
+def short_of_memory(limit: QueueLimit, short: ExceededLimit, step: At) -> Verdict:
     """A queue's memory does not suffice."""
     text = _sentence(limit.queue, "memory", _mi(short.requested), _mi(short.total), _mi(short.limit))
     message = f"{text} ({short.human()}{_advice(limit, MEMORY)})"
     return Verdict(step, NAME, Scope.QUEUE, NO_MEMORY, message, (short.shortfall(),), queue=limit.queue)
 
 
-def short_of_cards(limit: Limit, names: Names, sentence: Short, details: Sequence[Short], step: At) -> Verdict:
+def short_of_cards(
+    limit: QueueLimit, names: Names, sentence: ExceededLimit, details: Sequence[ExceededLimit], step: At
+) -> Verdict:
     """A queue's quota of a card, or of all cards of a list, does not suffice.
 
     ``sentence`` has the numbers to be told first, ``details`` those of each card.
@@ -108,7 +110,7 @@ def short_of_cards(limit: Limit, names: Names, sentence: Short, details: Sequenc
     return Verdict(step, NAME, Scope.QUEUE, NO_CARDS, f"{text} ({human})", shortfalls, queue=limit.queue)
 
 
-def _kept_for_others(limit: Limit, names: Names) -> Iterator[str]:
+def _kept_for_others(limit: QueueLimit, names: Names) -> Iterator[str]:
     kept = [name for name in names if limit.yields(name)]
     if kept:
         yield f"what other queues are guaranteed of {', '.join(kept)} is kept for them"
@@ -121,7 +123,7 @@ def _sentence(queue: str, what: str, requested: str, total: str, capability: str
     )
 
 
-def _advice(limit: Limit, resource: str) -> str:
+def _advice(limit: QueueLimit, resource: str) -> str:
     if (limit.cpu if resource == CPU else limit.memory) > 0:
         return ""
     return (

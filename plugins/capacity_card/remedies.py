@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from plugins.capacity_card.cards.amounts import joined, whole
-from plugins.capacity_card.demands import Demands
-from plugins.capacity_card.ledger import Ledger
-from plugins.capacity_card.quotas.limits import Limit
+from plugins.capacity_card.demands import CardDemands
+from plugins.capacity_card.ledger import CardQuotaLedger
+from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.quotas.quota import CARD_DESERVED, CARD_QUOTA, amounts_of
 from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST, Names, card_names_of, job_request_of
 from volsched.framework.accounts.holdings import asked_of
@@ -25,7 +25,7 @@ from volsched.model.values.resources import CPU, MEMORY
 class CardRemedies:
     """Reads the accounts that the plugin decides by."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
@@ -43,7 +43,7 @@ class CardRemedies:
         by_group = (name for names in self._demands.request(job).lists for name in names)
         return tuple(dict.fromkeys((*by_pods, *by_group)))
 
-    def _of_queue(self, limit: Limit, job: JobInfo, cards: Names) -> Iterator[Remedy]:
+    def _of_queue(self, limit: QueueLimit, job: JobInfo, cards: Names) -> Iterator[Remedy]:
         queue = self._cluster.queues.get(limit.queue)
         if queue is None:
             return

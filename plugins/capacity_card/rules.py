@@ -9,7 +9,7 @@ For every limit that holds for a queue (its own; in a hierarchy, its ancestors')
 
 Equality passes; an amount of 0 is not looked at.
 
-``Rules`` is one class: all answers compare the same ledger with the same limits.
+``CardRules`` is one class: all answers compare the same ledger with the same limits.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from typing import Final, cast
 import numpy as np
 
 from plugins.capacity_card import refusals
+from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.cards.matching import Unmet, first_unmet
-from plugins.capacity_card.demands import Demands, Sums
-from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.quotas.limits import Limit
-from plugins.capacity_card.refusals import NAME, Short
+from plugins.capacity_card.demands import CardDemands, QueueSums
+from plugins.capacity_card.ledger import CardQuotaLedger
+from plugins.capacity_card.quotas.limits import QueueLimit
+from plugins.capacity_card.refusals import NAME, ExceededLimit
 from plugins.capacity_card.requests.charges import Charge, ChargedCard
 from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.requests.requests import CardRequest, Names
@@ -47,12 +48,13 @@ from volsched.model.verdict import Scope, Step, Verdict
 _MOST_KNOWN: Final = 10_000
 
 
-class Rules:
+class CardRules:
     """Reads ledger and demands; keeps nothing but counts of refusals and verdicts that may be given again."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._demands = demands
         self._tree = QueueTree(cluster)
         self._known: dict[tuple[str, int], tuple[tuple[int, ...], Headroom]] = {}
@@ -96,21 +98,25 @@ class Rules:
                 return Ballot(Vote.REJECT, refusal)
         return PERMIT
 
-    def _not_admitted(self, limit: Limit, wanted: RequestTotal) -> Verdict | None:
+    def _not_admitted(self, limit: QueueLimit, wanted: RequestTotal) -> Verdict | None:
         if limit.is_empty:
             return refusals.empty_capability(limit, Step.ENQUEUE)
-        account, sums = self._ledger.account(limit.queue), self._demands.of(limit.queue)
+        account, sums = self._accounts.account(limit.queue), self._demands.of(limit.queue)
         if wanted.cpu:
             taken = max(0, account.cpu + sums.reserved_cpu - sums.elastic_cpu)
             if taken + wanted.cpu > limit.cpu:
-                return refusals.short_of_cpu(limit, Short(CPU, wanted.cpu, taken, limit.cpu), Step.ENQUEUE)
+                return refusals.short_of_cpu(limit, ExceededLimit(CPU, wanted.cpu, taken, limit.cpu), Step.ENQUEUE)
         if wanted.memory:
             taken = max(0, account.memory + sums.reserved_memory - sums.elastic_memory)
             if taken + wanted.memory > limit.memory:
-                return refusals.short_of_memory(limit, Short(MEMORY, wanted.memory, taken, limit.memory), Step.ENQUEUE)
+                return refusals.short_of_memory(
+                    limit, ExceededLimit(MEMORY, wanted.memory, taken, limit.memory), Step.ENQUEUE
+                )
         return self._short_of_lists(limit, account, sums, wanted)
 
-    def _short_of_lists(self, limit: Limit, account: Account, sums: Sums, wanted: RequestTotal) -> Verdict | None:
+    def _short_of_lists(
+        self, limit: QueueLimit, account: QueueAccount, sums: QueueSums, wanted: RequestTotal
+    ) -> Verdict | None:
         if not wanted.cards:
             return None
         cards = {card for names in (*wanted.cards, *sums.reserved) for card in names}
@@ -131,7 +137,11 @@ class Rules:
             return Headroom(0, refusals.not_a_leaf(name, Step.ALLOCATABLE))
         limits = ledger.limits
         chain = limits.chain(name)
-        state = (limits.version, ledger.catalogue.version, *[ledger.account(limit.queue).version for limit in chain])
+        state = (
+            limits.version,
+            ledger.catalogue.version,
+            *[self._accounts.account(limit.queue).version for limit in chain],
+        )
         known = self._known.get((name, template.id))
         if known is not None and known[0] == state:
             return known[1]
@@ -144,7 +154,7 @@ class Rules:
         self._known[name, template.id] = state, refused
         return refused
 
-    def _room(self, chain: Sequence[Limit], template: PodTemplate) -> tuple[int, int]:
+    def _room(self, chain: Sequence[QueueLimit], template: PodTemplate) -> tuple[int, int]:
         """How many tasks there is room for, and how many whichever card each gets."""
         asked, charge = self._ledger.charges.card_request(template), self._ledger.charges.of(template)
         if isinstance(asked, FieldError):
@@ -152,7 +162,7 @@ class Rules:
         most = self._room_of_cpu_and_memory(chain, charge) if charge.cpu or charge.memory else NO_LIMIT
         if asked is None:
             return most, most
-        left, amount = self._ledger.left, asked.amount
+        left, amount = self._accounts.left, asked.amount
         cards = [count for name in asked.candidates if (count := left(chain, name) // amount) > 0]
         return (min(most, sum(cards)), min(most, *cards)) if cards else (0, 0)
 
@@ -165,17 +175,17 @@ class Rules:
         """Whether in a hierarchy a queue has others below it, and so takes no work itself."""
         return self._ledger.limits.is_hierarchical and self._tree.is_parent(queue)
 
-    def _room_of_cpu_and_memory(self, chain: Sequence[Limit], charge: Charge) -> int:
+    def _room_of_cpu_and_memory(self, chain: Sequence[QueueLimit], charge: Charge) -> int:
         count = NO_LIMIT
         for limit in chain:
-            account = self._ledger.account(limit.queue)
+            account = self._accounts.account(limit.queue)
             if charge.cpu:
                 count = min(count, (limit.cpu - account.cpu) // charge.cpu)
             if charge.memory:
                 count = min(count, (limit.memory - account.memory) // charge.memory)
         return count
 
-    def _say(self, queue: str, chain: Sequence[Limit], template: PodTemplate) -> Verdict:
+    def _say(self, queue: str, chain: Sequence[QueueLimit], template: PodTemplate) -> Verdict:
         charges = self._ledger.charges
         asked, charge = charges.card_request(template), charges.of(template)
         if isinstance(asked, FieldError):
@@ -187,25 +197,27 @@ class Rules:
         # with room for the rest it is cards that are short
         return self._short_of_all(chain, cast("CardRequest", asked))
 
-    def _short_of_cpu_or_memory(self, limit: Limit, charge: Charge) -> Verdict | None:
-        account = self._ledger.account(limit.queue)
+    def _short_of_cpu_or_memory(self, limit: QueueLimit, charge: Charge) -> Verdict | None:
+        account = self._accounts.account(limit.queue)
         if limit.is_empty:
             return refusals.empty_capability(limit, Step.ALLOCATABLE)
         if charge.cpu and account.cpu + charge.cpu > limit.cpu:
-            return refusals.short_of_cpu(limit, Short(CPU, charge.cpu, account.cpu, limit.cpu), Step.ALLOCATABLE)
+            return refusals.short_of_cpu(
+                limit, ExceededLimit(CPU, charge.cpu, account.cpu, limit.cpu), Step.ALLOCATABLE
+            )
         if charge.memory and account.memory + charge.memory > limit.memory:
-            short = Short(MEMORY, charge.memory, account.memory, limit.memory)
+            short = ExceededLimit(MEMORY, charge.memory, account.memory, limit.memory)
             return refusals.short_of_memory(limit, short, Step.ALLOCATABLE)
         return None
 
-    def _short_of_all(self, chain: Sequence[Limit], asked: CardRequest) -> Verdict:
+    def _short_of_all(self, chain: Sequence[QueueLimit], asked: CardRequest) -> Verdict:
         """Every card of a list is short; the last one's numbers stand in the sentence (as in Volcano's design)."""
-        details: list[Short] = []
+        details: list[ExceededLimit] = []
         last = chain[0]
         for name in asked.candidates:
-            last = self._ledger.blocking(chain, name, asked.amount) or last
-            held = self._ledger.account(last.queue).cards.get(name, 0)
-            details.append(Short(name, asked.amount, held, last.card(name)))
+            last = self._accounts.blocking(chain, name, asked.amount) or last
+            held = self._accounts.account(last.queue).cards.get(name, 0)
+            details.append(ExceededLimit(name, asked.amount, held, last.card(name)))
         return refusals.short_of_cards(last, asked.names, details[-1], details, Step.ALLOCATABLE)
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
@@ -222,8 +234,8 @@ class Rules:
         lists = [(asked.names, asked.amount) for asked in all_asked if isinstance(asked, CardRequest)]
         return all(self._takes(limit, cpu, memory, lists) for limit in self._ledger.limits.chain(queue.name)[:1])
 
-    def _takes(self, limit: Limit, cpu: int, memory: int, lists: Sequence[tuple[Names, int]]) -> bool:
-        account = self._ledger.account(limit.queue)
+    def _takes(self, limit: QueueLimit, cpu: int, memory: int, lists: Sequence[tuple[Names, int]]) -> bool:
+        account = self._accounts.account(limit.queue)
         if (cpu and account.cpu + cpu > limit.cpu) or (memory and account.memory + memory > limit.memory):
             return False
         room = {card: limit.card(card) - account.cards.get(card, 0) for names, _ in lists for card in names}
@@ -264,7 +276,7 @@ class Rules:
         Answers about nodes depend on nothing else of the queue, so pods of all queues share them by this.
         """
         ledger = self._ledger
-        state = (template, queue, ledger.version, ledger.limits.version, ledger.catalogue.version)
+        state = (template, queue, self._accounts.version, ledger.limits.version, ledger.catalogue.version)
         if state != self._open_at:  # asked for row after row, for the same pod
             self._open_at, self._open = state, self._look_up_open(template, queue)
         return self._open
@@ -274,7 +286,7 @@ class Rules:
         if not isinstance(asked, CardRequest):
             return ()
         chain = self._ledger.limits.chain(queue)
-        return tuple(name for name in asked.candidates if self._ledger.blocking(chain, name, asked.amount) is None)
+        return tuple(name for name in asked.candidates if self._accounts.blocking(chain, name, asked.amount) is None)
 
     def key(self, template: PodTemplate, queue: QueueInfo) -> Names | None:
         """What answers about a pod's nodes are shared by; None for a pod without a list of cards."""
@@ -319,7 +331,7 @@ class Rules:
         if charged is not None and not charged.is_offered:
             return self._without_card(task.template)
         for limit in self._ledger.limits.chain(queue):
-            refusal = _overcharged(limit, self._ledger.account(limit.queue), charge, charged)
+            refusal = _overcharged(limit, self._accounts.account(limit.queue), charge, charged)
             if refusal is not None:
                 return refusal
         return None
@@ -328,31 +340,33 @@ class Rules:
         """Nothing to do: the ledger follows moves."""
 
 
-def _overcharged(limit: Limit, account: Account, charge: Charge, charged: ChargedCard | None) -> Verdict | None:
+def _overcharged(
+    limit: QueueLimit, account: QueueAccount, charge: Charge, charged: ChargedCard | None
+) -> Verdict | None:
     """Return which amount is above a limit now that a task is charged."""
     if charge.cpu and account.cpu > limit.cpu:
         return refusals.short_of_cpu(
-            limit, Short(CPU, charge.cpu, account.cpu - charge.cpu, limit.cpu), Step.ALLOCATABLE
+            limit, ExceededLimit(CPU, charge.cpu, account.cpu - charge.cpu, limit.cpu), Step.ALLOCATABLE
         )
     if charge.memory and account.memory > limit.memory:
-        short = Short(MEMORY, charge.memory, account.memory - charge.memory, limit.memory)
+        short = ExceededLimit(MEMORY, charge.memory, account.memory - charge.memory, limit.memory)
         return refusals.short_of_memory(limit, short, Step.ALLOCATABLE)
     if charged is None or account.cards.get(charged.card, 0) <= limit.card(charged.card):
         return None
-    short = Short(
+    short = ExceededLimit(
         charged.card, charged.amount, account.cards.get(charged.card, 0) - charged.amount, limit.card(charged.card)
     )
     return refusals.short_of_cards(limit, (charged.card,), short, [short], Step.ALLOCATABLE)
 
 
-def _unmet(limit: Limit, account: Account, unmet: Unmet) -> Verdict:
+def _unmet(limit: QueueLimit, account: QueueAccount, unmet: Unmet) -> Verdict:
     held = sum(account.cards.get(card, 0) for card in unmet.cards) + unmet.asked - unmet.amount
-    total = Short("|".join(unmet.cards), unmet.amount, held, sum(limit.card(card) for card in unmet.cards))
+    total = ExceededLimit("|".join(unmet.cards), unmet.amount, held, sum(limit.card(card) for card in unmet.cards))
     return refusals.short_of_cards(limit, unmet.cards, total, list(_each(limit, account, unmet, total)), Step.ENQUEUE)
 
 
-def _each(limit: Limit, account: Account, unmet: Unmet, total: Short) -> Iterator[Short]:
+def _each(limit: QueueLimit, account: QueueAccount, unmet: Unmet, total: ExceededLimit) -> Iterator[ExceededLimit]:
     yield total
     if len(unmet.cards) > 1:
         for card in unmet.cards:
-            yield Short(card, 0, account.cards.get(card, 0), limit.card(card))
+            yield ExceededLimit(card, 0, account.cards.get(card, 0), limit.card(card))

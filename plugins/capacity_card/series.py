@@ -10,13 +10,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
+from plugins.capacity_card.accounts import Placed
 from plugins.capacity_card.cards.amounts import MILLI, joined
 from plugins.capacity_card.cards.cards import Card
-from plugins.capacity_card.demands import Demands
-from plugins.capacity_card.ledger import Ledger, Placed
+from plugins.capacity_card.demands import CardDemands
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.requests.requests import Names
-from plugins.capacity_card.rules import Rules
+from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.stakes import CardStakes
 from volsched.framework.rules import Metric, Rule
 from volsched.model.cluster import Cluster
@@ -53,15 +54,16 @@ UNKNOWN: Final = "unknown"
 class CardSeries:
     """The numbers of all series."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._demands = demands
         self._kept: dict[str, tuple[Hashable, Numbers]] = {}
         self._idle = IdleCards(ledger)
         self.stakes = CardStakes(cluster, ledger)
 
-    def registered(self, order: QueueShares, rules: Rules) -> Iterator[Rule]:
+    def registered(self, order: QueueShares, rules: CardRules) -> Iterator[Rule]:
         """Return what the plugin registers of them."""
         yield Metric(CAPACITY, self._capacity)
         yield Metric(DESERVED, partial(self._deserved, order))
@@ -93,21 +95,21 @@ class CardSeries:
 
     def _reclaimable(self) -> Numbers:
         ledger = self._ledger
-        state = (ledger.version, ledger.limits.version)
+        state = (self._accounts.version, ledger.limits.version)
         return self._made("reclaimable", state, lambda: _cards(self._each(self.stakes.reclaimable)))
 
     def _allocated(self) -> Numbers:
         ledger = self._ledger
-        state = (ledger.version, ledger.limits.version)
+        state = (self._accounts.version, ledger.limits.version)
         return self._made("allocated", state, lambda: _cards(self._each(self._held)))
 
     def _held(self, queue: str) -> Mapping[str, int]:
         """What a queue holds, and zero for cards that it may hold."""
-        return {**dict.fromkeys(self._ledger.limits.quota(queue), 0), **self._ledger.account(queue).cards}
+        return {**dict.fromkeys(self._ledger.limits.quota(queue), 0), **self._accounts.account(queue).cards}
 
     def _request(self) -> Numbers:
         self._demands.catch_up()
-        state = (self._ledger.version, self._demands.version, self._ledger.limits.version)
+        state = (self._accounts.version, self._demands.version, self._ledger.limits.version)
         return self._made("request", state, lambda: _cards(self._each(self._asked)))
 
     def _asked(self, queue: str) -> Mapping[str, int]:
@@ -143,11 +145,11 @@ class CardSeries:
         def made() -> Numbers:
             total: dict[Placed, int] = {(card, w): 0 for card in ledger.catalogue.totals for w in WORKLOADS}
             for name in self._cluster.queues:
-                for key, amount in ledger.own(name).placed.items():
+                for key, amount in self._accounts.own(name).placed.items():
                     total[key] = total.get(key, 0) + amount
             return {held: amount / MILLI for held, amount in total.items()}
 
-        return self._made("workload", (ledger.version, ledger.limits.version, ledger.catalogue.stock), made)
+        return self._made("workload", (self._accounts.version, ledger.limits.version, ledger.catalogue.stock), made)
 
     def _by_queue_and_workload(self) -> Numbers:
         """What each queue holds, and zero of cards that it may hold."""
@@ -155,15 +157,15 @@ class CardSeries:
 
         def made() -> Numbers:
             return {
-                (name, card, workload): ledger.account(name).placed.get((card, workload), 0) / MILLI
+                (name, card, workload): self._accounts.account(name).placed.get((card, workload), 0) / MILLI
                 for name in self._cluster.queues
                 for card in self._held(name)
                 for workload in WORKLOADS
             }
 
-        return self._made("queue workload", (ledger.version, ledger.limits.version), made)
+        return self._made("queue workload", (self._accounts.version, ledger.limits.version), made)
 
-    def _refusals(self, rules: Rules) -> Numbers:
+    def _refusals(self, rules: CardRules) -> Numbers:
         """Refusals of the queues that are there; what was counted of one that is gone is not shown."""
 
         def living() -> Numbers:
@@ -184,7 +186,7 @@ class CardSeries:
 class IdleCards:
     """How many cards of each model no pod takes, by whomever they are taken; follows the nodes that changed."""
 
-    def __init__(self, ledger: Ledger) -> None:
+    def __init__(self, ledger: CardQuotaLedger) -> None:
         self._ledger = ledger
         self._of: dict[str, Mapping[str, int]] = {}
         self._sums: dict[str, int] = {}

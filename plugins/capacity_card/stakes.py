@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from plugins.capacity_card.ledger import Account, Ledger
+from plugins.capacity_card.accounts import QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.requests.charges import Charge
 from plugins.capacity_card.requests.requests import CardRequest
 from volsched.framework.accounts.elastic import reclaimable_of
@@ -24,9 +25,10 @@ NOTHING: Amounts = {}
 class CardStakes:
     """Cards, in milli-cards."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._deserved_cards: dict[str, None] = {}
         self._read_at = -1
 
@@ -42,11 +44,11 @@ class CardStakes:
 
     def levels(self, queue: str) -> Sequence[str]:
         """Return a queue, and in a hierarchy those above it."""
-        return self._ledger.levels(queue)
+        return self._accounts.levels(queue)
 
     def held(self, queue: str, key: str) -> int:
         """Return how much of a card a queue holds, promised room included."""
-        return self._ledger.account(queue).cards.get(key, 0)
+        return self._accounts.account(queue).cards.get(key, 0)
 
     def due(self, queue: str, key: str) -> int | None:
         """Return how much of a card a queue deserves."""
@@ -75,18 +77,19 @@ class CardStakes:
 class CpuStakes:
     """Cpu and memory, in milli-cores and bytes, for pods without cards; cards of victims are counted beside."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._cards = CardStakes(cluster, ledger)
 
     def levels(self, queue: str) -> Sequence[str]:
         """Return a queue, and in a hierarchy those above it."""
-        return self._ledger.levels(queue)
+        return self._accounts.levels(queue)
 
     def held(self, queue: str, key: str) -> int:
         """Return how much a queue holds."""
-        account = self._ledger.account(queue)
+        account = self._accounts.account(queue)
         return dict(_parts(account)).get(key, account.cards.get(key, 0))
 
     def due(self, queue: str, key: str) -> int | None:
@@ -115,6 +118,6 @@ class CpuStakes:
         return found
 
 
-def _parts(of: Account | Charge) -> Iterator[tuple[str, int]]:
+def _parts(of: QueueAccount | Charge) -> Iterator[tuple[str, int]]:
     yield CPU, of.cpu
     yield MEMORY, of.memory

@@ -19,11 +19,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from plugins.capacity_card.cards.catalogue import Catalogue
+from plugins.capacity_card.accounts import QueueAccount
+from plugins.capacity_card.cards.catalogue import CardCatalogue
 from plugins.capacity_card.cards.matching import Matching
-from plugins.capacity_card.demands import Demands
-from plugins.capacity_card.ledger import Account, Ledger
-from plugins.capacity_card.quotas.limits import Limit
+from plugins.capacity_card.demands import CardDemands
+from plugins.capacity_card.ledger import CardQuotaLedger
+from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.series import by_list, idle_of
 from plugins.capacity_card.stakes import CardStakes
@@ -49,9 +50,9 @@ from volsched.model.values.quantity import UNLIMITED
 from volsched.model.values.resources import CPU, MEMORY
 
 
-def usage_of(cluster: Cluster, ledger: Ledger, demands: Demands, stakes: CardStakes) -> Usage:
+def usage_of(cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, stakes: CardStakes) -> Usage:
     """Return what all queues may hold and hold, by these accounts."""
-    reader = _Reader(cluster, ledger, demands, stakes)
+    reader = _UsageReader(cluster, ledger, demands, stakes)
     queues = {name: reader.queue(cluster.queues[name]) for name in sorted(cluster.queues)}
     return Usage(queues, dict(reader.cards(queues.values())), by_card=True)
 
@@ -61,7 +62,7 @@ def cards_of_cluster(cluster: Cluster) -> dict[str, CardUse]:
 
     For clusters in which this plugin counts nothing.
     """
-    catalogue, idle, used = Catalogue(cluster), Counter[str](), Counter[str]()
+    catalogue, idle, used = CardCatalogue(cluster), Counter[str](), Counter[str]()
     for node in cluster.rows:
         for card in catalogue.of(node).cards:
             idle[card.name] += idle_of(node, card)
@@ -73,10 +74,11 @@ def _of_queues(cluster: Cluster, node: NodeInfo) -> Iterator[TaskInfo]:
     return (task for task in node.tasks.values() if task.queue in cluster.queues and IS_CHOSEN[task.status])
 
 
-class _Reader:
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands, stakes: CardStakes) -> None:
+class _UsageReader:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, stakes: CardStakes) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._accounts = ledger.accounts
         self._demands = demands
         self._stakes = stakes
         self._jobs = jobs_by_queue(cluster)
@@ -85,7 +87,7 @@ class _Reader:
 
     def queue(self, queue: QueueInfo) -> QueueUse:
         chain = self._ledger.limits.chain(queue.name)
-        own, held, sums = chain[0], self._ledger.account(queue.name), self._demands.of(queue.name)
+        own, held, sums = chain[0], self._accounts.account(queue.name), self._demands.of(queue.name)
         quota, reclaimable = self._ledger.limits.card_quota(queue.name), self._stakes.reclaimable(queue.name)
         deserved = quota.deserved or {}
         single = {names[0]: amount for names, amount in sums.reserved.items() if len(names) == 1}
@@ -110,19 +112,19 @@ class _Reader:
             JobUses(lambda: map(self._job, sorted(jobs, key=lambda job: job.key))),
         )
 
-    def _cpu_headroom(self, limit: Limit) -> int:
+    def _cpu_headroom(self, limit: QueueLimit) -> int:
         sums = self._demands.of(limit.queue)
-        held = self._ledger.account(limit.queue).cpu
+        held = self._accounts.account(limit.queue).cpu
         return _left(limit.cpu, held + sums.reserved_cpu - sums.elastic_cpu)
 
-    def _memory_headroom(self, limit: Limit) -> int:
+    def _memory_headroom(self, limit: QueueLimit) -> int:
         sums = self._demands.of(limit.queue)
-        held = self._ledger.account(limit.queue).memory
+        held = self._accounts.account(limit.queue).memory
         return _left(limit.memory, held + sums.reserved_memory - sums.elastic_memory)
 
-    def _card_headroom(self, limit: Limit, card: str) -> int:
+    def _card_headroom(self, limit: QueueLimit, card: str) -> int:
         """How much of a card could still be had beside everything that is reserved, lists moved around if need be."""
-        held, reserved = self._ledger.account(limit.queue).cards, self._demands.of(limit.queue).reserved
+        held, reserved = self._accounts.account(limit.queue).cards, self._demands.of(limit.queue).reserved
         if limit.card(card) == UNLIMITED:
             return UNLIMITED
         asked = {card, *(name for names in reserved for name in names)}
@@ -138,7 +140,7 @@ class _Reader:
         return JobUse(
             job.key,
             job.phase,
-            _of_account(self._ledger.held(job)),
+            _of_account(self._accounts.held(job)),
             _of_total(self._demands.reserved(job)),
             by_list(self._demands.pending(job)),
             pods_of(job, self._pod),
@@ -156,7 +158,7 @@ class _Reader:
         quotas, used, idle = Counter[str](), Counter[str](), Counter[str]()
         for use in queues:
             quotas.update(self._ledger.limits.quota(use.queue.name))
-            used.update(self._ledger.own(use.queue.name).cards)
+            used.update(self._accounts.own(use.queue.name).cards)
         catalogue = self._ledger.catalogue
         for node in self._cluster.rows:
             idle.update({card.name: idle_of(node, card) for card in catalogue.of(node).cards})
@@ -169,7 +171,7 @@ def _left(limit: int, taken: int) -> int:
     return UNLIMITED if limit == UNLIMITED else max(0, limit - taken)
 
 
-def _of_account(account: Account) -> dict[str, int]:
+def _of_account(account: QueueAccount) -> dict[str, int]:
     return _without_zeros({CPU: account.cpu, MEMORY: account.memory, **account.cards})
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from plugins.capacity_dra.demands import Demands
-from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.limits import Limits
+from plugins.capacity_dra.demands import DeviceDemands
+from plugins.capacity_dra.ledger import ClaimLedger
+from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import as_named, total
 from plugins.capacity_dra.remedies import raised
 from volsched.framework.accounts.device_holdings import device_holdings
@@ -18,10 +18,10 @@ from volsched.model.job import JobInfo
 from volsched.model.verdict import Verdict
 
 
-class Asked:
+class DeviceExplainer:
     """Reads the accounts that the plugin decides by."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands, limits: Limits) -> None:
+    def __init__(self, cluster: Cluster, ledger: ClaimLedger, demands: DeviceDemands, limits: ClaimLimits) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
-from plugins.capacity_dra.ledger import Ledger
+from plugins.capacity_dra.ledger import ClaimLedger
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import of_spec
 from volsched.framework.dra.extended import from_devices
@@ -22,7 +22,7 @@ ClaimAmounts = dict[str, Amounts]
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
+class MinimumSources:
     """What a job's minimum is made from beside the job: keys of claims and of templates, and extended resources."""
 
     claims: frozenset[str]
@@ -31,7 +31,7 @@ class Sources:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _RoleMinimum:
     """Pods of one role, of which the job needs ``least``.
 
     ``missing`` of them do not exist yet and are announced: each will use the claims ``named``, and have others made for
@@ -45,10 +45,10 @@ class _Part:
     made: Amounts
 
 
-class Demands:
+class DeviceDemands:
     """Lower bounds of what jobs will hold."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, *, with_admin: bool) -> None:
+    def __init__(self, cluster: Cluster, ledger: ClaimLedger, *, with_admin: bool) -> None:
         self._devices = cluster.devices
         self._ledger = ledger
         self._with_admin = with_admin
@@ -86,7 +86,9 @@ class Demands:
         _add(total, {Amount(name): amount for name, amount in self._ledger.promised_extended(job).items()})
         return total
 
-    def _part(self, job: JobInfo, roles: Iterable[str], members: list[str], least: int, gone: Collection[str]) -> _Part:
+    def _part(
+        self, job: JobInfo, roles: Iterable[str], members: list[str], least: int, gone: Collection[str]
+    ) -> _RoleMinimum:
         """Return some pods, and the claims that each has of those which are missing, if their PodGroup tells them.
 
         Of missing pods that may be of several roles counts what these have in common.
@@ -95,12 +97,14 @@ class Demands:
         uses = [told.of_role(role) for role in roles]
         missing = max(0, least - len(members)) if any(uses) else 0
         if not missing:
-            return _Part(members, least, 0, {}, {})
+            return _RoleMinimum(members, least, 0, {}, {})
         named = set.intersection(*({f"{job.namespace}/{use.claim}" for use in found if use.claim} for found in uses))
         made = _smallest([self._made(job, found) for found in uses])
-        return _Part(members, least, missing, {key: self._ledger.charge(key) for key in named if key not in gone}, made)
+        return _RoleMinimum(
+            members, least, missing, {key: self._ledger.charge(key) for key in named if key not in gone}, made
+        )
 
-    def sources(self, job: JobInfo) -> Sources:
+    def sources(self, job: JobInfo) -> MinimumSources:
         """Return what a job's minimum is made from: while none of it changes, nor the job, the minimum does not."""
         announced = [use for uses in announced_by(job.annotations).roles.values() for use in uses]
         claims = {f"{job.namespace}/{use.claim}" for use in announced if use.claim}
@@ -111,7 +115,7 @@ class Demands:
                 uses.update(task.resource_claims)
                 resources.update(resource for resource, _ in from_devices(task.template, self._devices))
         templates = frozenset(f"{job.namespace}/{use.template}" for use in uses if use.template)
-        return Sources(frozenset(claims), templates, frozenset(filter(self._devices.class_for, resources)))
+        return MinimumSources(frozenset(claims), templates, frozenset(filter(self._devices.class_for, resources)))
 
     def _made(self, job: JobInfo, uses: Uses) -> Amounts:
         """Return what the claims count for that a pod will have made from templates."""
@@ -133,7 +137,7 @@ def _groups(job: JobInfo) -> Iterator[tuple[tuple[str, ...], list[str], int]]:
         yield (role,), [uid for uid, task in job.tasks.items() if task.role == role], job.min_roles[role]
 
 
-def _own(part: _Part, wanted: Mapping[str, ClaimAmounts], users: Counter[str]) -> list[dict[Amount, Fraction]]:
+def _own(part: _RoleMinimum, wanted: Mapping[str, ClaimAmounts], users: Counter[str]) -> list[dict[Amount, Fraction]]:
     """Return what each pod of a role uses alone; those that are missing come last, all together."""
     own = [_sum(v for k, v in wanted.get(uid, {}).items() if users[k] == 1) for uid in part.members]
     if not part.missing:
@@ -143,7 +147,7 @@ def _own(part: _Part, wanted: Mapping[str, ClaimAmounts], users: Counter[str]) -
 
 
 def _shared(
-    job: JobInfo, wanted: Mapping[str, ClaimAmounts], parts: Iterable[_Part], users: Counter[str]
+    job: JobInfo, wanted: Mapping[str, ClaimAmounts], parts: Iterable[_RoleMinimum], users: Counter[str]
 ) -> dict[Amount, Fraction]:
     """Return what those shared claims count for without which the job cannot start: too few of its pods do without."""
     members = len(job.tasks) + sum(part.missing for part in parts)

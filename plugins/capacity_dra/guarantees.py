@@ -17,7 +17,7 @@ LimitFn = Callable[[Amount, str], Fraction | None]
 """The most that a queue may hold of something, what is left by guarantees beside it included; None without limit."""
 
 
-class Guarantees:
+class DeviceGuarantees:
     """The guarantees of one session."""
 
     def __init__(

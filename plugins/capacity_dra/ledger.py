@@ -20,7 +20,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, TaskStatus
 
 
-class Ledger(DeviceAccounts):
+class ClaimLedger(DeviceAccounts):
     """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:

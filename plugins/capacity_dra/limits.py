@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Final
 
 from plugins.capacity_dra.arguments import CapacityDRAArguments
-from plugins.capacity_dra.guarantees import Guarantees
+from plugins.capacity_dra.guarantees import DeviceGuarantees
 from plugins.capacity_dra.quota import DROPPED, Quota, read_quota
 from volsched.framework.accounts.queue_tree import QueueTree
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts
@@ -17,7 +17,7 @@ from volsched.model.queues.queue import ROOT, QueueInfo, levels
 DRA: Final = "spec.dra"
 
 
-class Limits:
+class ClaimLimits:
     """Read once for each version of a queue; ``checks_ancestors``: the queues above a queue limit it, too.
 
     ``due_amounts`` names all that any queue deserves.
@@ -48,8 +48,8 @@ class Limits:
                 self._reported[queue.name] = faults
                 yield from ((queue, fault) for fault in faults)
 
-    def _make_guarantees(self) -> Guarantees:
-        return Guarantees(self.tree, self.of, self.levels, self.limit)
+    def _make_guarantees(self) -> DeviceGuarantees:
+        return DeviceGuarantees(self.tree, self.of, self.levels, self.limit)
 
     def _about_all_queues(self) -> dict[str, tuple[str, ...]]:
         """Report on one queue what is wrong with all: a field that the cluster drops leaves no trace where it was."""

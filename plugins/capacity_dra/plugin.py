@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from plugins.capacity_dra.arguments import SCHEMA, CapacityDRAArguments
-from plugins.capacity_dra.asked import Asked
-from plugins.capacity_dra.demands import Demands
-from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.limits import Limits
+from plugins.capacity_dra.asked import DeviceExplainer
+from plugins.capacity_dra.demands import DeviceDemands
+from plugins.capacity_dra.ledger import ClaimLedger
+from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.refusals import NAME
 from plugins.capacity_dra.reserved import Reservations
-from plugins.capacity_dra.rules import Rules
-from plugins.capacity_dra.shown import Shown
+from plugins.capacity_dra.rules import DeviceQuotaRules
+from plugins.capacity_dra.shown import QueueFigures
 from plugins.capacity_dra.stakes import DeviceStakes
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
@@ -55,14 +55,14 @@ class Quotas:
     """All that is kept from one session to the next."""
 
     def __init__(self, cluster: Cluster, arguments: CapacityDRAArguments) -> None:
-        self.ledger = Ledger(cluster, with_admin=arguments.with_admin)
-        demands = Demands(cluster, self.ledger, with_admin=arguments.with_admin)
-        self.limits = Limits(cluster, arguments)
+        self.ledger = ClaimLedger(cluster, with_admin=arguments.with_admin)
+        demands = DeviceDemands(cluster, self.ledger, with_admin=arguments.with_admin)
+        self.limits = ClaimLimits(cluster, arguments)
         self.reservations = Reservations(cluster, self.ledger, demands)
         stakes = DeviceStakes(self.ledger, demands, self.limits)
-        self.rules = Rules(cluster, self.ledger, demands, self.reservations, self.limits, stakes)
-        self.shown = Shown(cluster, self.ledger, self.reservations, self.limits, stakes)
-        self.asked = Asked(cluster, self.ledger, demands, self.limits)
+        self.rules = DeviceQuotaRules(cluster, self.ledger, demands, self.reservations, self.limits, stakes)
+        self.shown = QueueFigures(cluster, self.ledger, self.reservations, self.limits, stakes)
+        self.asked = DeviceExplainer(cluster, self.ledger, demands, self.limits)
 
     def open(self, session: Session, *, above: bool) -> None:
         """Begin a session: whether queues above count, and what is wrong with queues."""

@@ -1,8 +1,8 @@
 """What admitted jobs may still take to start, added up queue by queue; kept job by job, as things change.
 
 In a queue, and in each queue above it, a job reserves what its smallest number of pods takes beside the claims that
-are used there already (``Demands.minimum``). It is counted again when the figures are next read, if it changed itself
-or anything did that its minimum is made from: a claim, whether a queue uses it, a template, what nodes offer.
+are used there already (``DeviceDemands.minimum``). It is counted again when the figures are next read, if it changed
+itself or anything did that its minimum is made from: a claim, whether a queue uses it, a template, what nodes offer.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from plugins.capacity_dra.demands import Demands, Sources
-from plugins.capacity_dra.ledger import Ledger
+from plugins.capacity_dra.demands import DeviceDemands, MinimumSources
+from plugins.capacity_dra.ledger import ClaimLedger
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.extended import made_for
 from volsched.model.cluster import Cluster
@@ -40,24 +40,24 @@ class Reserved:
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class _ReservedShare:
     """What one job adds to its queue and to those above it, by name, its own first."""
 
     levels: Mapping[str, Amounts]
     queue: str
     shown: Amounts
-    sources: Sources
+    sources: MinimumSources
 
 
 class Reservations(Observer):
     """The account; ``version`` changes when any figure may have."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, demands: Demands) -> None:
+    def __init__(self, cluster: Cluster, ledger: ClaimLedger, demands: DeviceDemands) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
         self._queues: dict[str, Reserved] = {}
-        self._shares: dict[str, _Share] = {}
+        self._shares: dict[str, _ReservedShare] = {}
         self._changed: dict[str, None] = {}
         self._by_claim: dict[str, dict[str, None]] = {}
         self._by_template: dict[str, dict[str, None]] = {}
@@ -147,7 +147,7 @@ class Reservations(Observer):
         for resource in sources.resources:
             self._offered[resource] = self._ledger.is_offered(resource)
 
-    def _share(self, job: JobInfo, sources: Sources) -> _Share:
+    def _share(self, job: JobInfo, sources: MinimumSources) -> _ReservedShare:
         """Ask for the job's minimum once for all queues in which the same of its claims are used."""
         known: dict[frozenset[str], Amounts] = {}
 
@@ -160,7 +160,7 @@ class Reservations(Observer):
         names = dict.fromkeys((job.queue, *self._ledger.levels(job.queue)))
         used = {name: self._ledger.account(name).users for name in names}
         levels = {name: beside(key for key in sources.claims if key in used[name]) for name in names}
-        return _Share(levels, job.queue, beside(self._ledger.held_by(job)), sources)
+        return _ReservedShare(levels, job.queue, beside(self._ledger.held_by(job)), sources)
 
     def _forget(self, key: str) -> None:
         share = self._shares.pop(key, None)
@@ -170,7 +170,7 @@ class Reservations(Observer):
         _strike(self._by_claim, share.sources.claims, key)
         _strike(self._by_template, share.sources.templates, key)
 
-    def _add(self, share: _Share, by: int) -> None:
+    def _add(self, share: _ReservedShare, by: int) -> None:
         self.version += 1
         for name, amounts in share.levels.items():
             sums = self._queues.setdefault(name, Reserved())

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity_dra.demands import Demands
-from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.limits import Limits
+from plugins.capacity_dra.demands import DeviceDemands
+from plugins.capacity_dra.ledger import ClaimLedger
+from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import as_named, total
 from plugins.capacity_dra.refusals import At, insufficient, not_a_leaf
 from plugins.capacity_dra.reserved import Reservations
@@ -33,16 +33,16 @@ BAD_REQUEST: Final = "InvalidDRARequest"
 PLACED_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
-class Rules:
+class DeviceQuotaRules:
     """What is checked against the limits of queues. Events go to the session that is open."""
 
     def __init__(
         self,
         cluster: Cluster,
-        ledger: Ledger,
-        demands: Demands,
+        ledger: ClaimLedger,
+        demands: DeviceDemands,
         reservations: Reservations,
-        limits: Limits,
+        limits: ClaimLimits,
         stakes: DeviceStakes,
     ) -> None:
         self._cluster = cluster

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.limits import Limits
+from plugins.capacity_dra.ledger import ClaimLedger
+from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import Quota, as_named, total
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.stakes import DeviceStakes
@@ -31,11 +31,16 @@ ALLOCATED: Final = Series("volcano_queue_dra_allocated", "What pods of the queue
 INQUEUE: Final = Series("volcano_queue_dra_inqueue", "What is reserved for jobs that were admitted", _LABELS)
 
 
-class Shown:
+class QueueFigures:
     """The figures, worked out when somebody looks."""
 
     def __init__(
-        self, cluster: Cluster, ledger: Ledger, reservations: Reservations, limits: Limits, stakes: DeviceStakes
+        self,
+        cluster: Cluster,
+        ledger: ClaimLedger,
+        reservations: Reservations,
+        limits: ClaimLimits,
+        stakes: DeviceStakes,
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger

@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from plugins.capacity_dra.demands import Demands
-from plugins.capacity_dra.ledger import Ledger
-from plugins.capacity_dra.limits import Limits
+from plugins.capacity_dra.demands import DeviceDemands
+from plugins.capacity_dra.ledger import ClaimLedger
+from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import as_named, total
 from volsched.framework.accounts.gangs import departing
 from volsched.framework.dra.amounts import Amount, Amounts
@@ -24,9 +24,9 @@ class DeviceStakes:
 
     def __init__(
         self,
-        ledger: Ledger,
-        demands: Demands,
-        limits: Limits,
+        ledger: ClaimLedger,
+        demands: DeviceDemands,
+        limits: ClaimLimits,
     ) -> None:
         self._ledger = ledger
         self._demands = demands

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from plugins.crossquota.devices import DeviceNames
-from plugins.crossquota.quota import HUGE_PAGES, PERCENTAGE, QUOTA, Limits, doubt_about
+from plugins.crossquota.quota import HUGE_PAGES, PERCENTAGE, QUOTA, NodeQuotas, doubt_about
 from volsched.framework.config.arguments import Argument, ArgumentProblem, describe, hint
 from volsched.model.selectors import EVERYTHING, LabelSelector
 from volsched.model.values.quantity import amount_of
@@ -53,7 +53,7 @@ class CrossQuotaArguments:
     """The arguments, read. ``weights`` are in the order of ``limits.resources``."""
 
     devices: DeviceNames
-    limits: Limits
+    limits: NodeQuotas
     scale: float
     weights: tuple[float, ...]
     selector: LabelSelector = EVERYTHING
@@ -68,7 +68,7 @@ def parse(values: Mapping[str, Any]) -> CrossQuotaArguments:
     weights = {**DEFAULT_WEIGHTS, **_family(values, WEIGHT)}
     return CrossQuotaArguments(
         devices=DeviceNames(values[DEVICES]),
-        limits=Limits(resources, amounts, _family(values, PERCENTAGE)),
+        limits=NodeQuotas(resources, amounts, _family(values, PERCENTAGE)),
         scale=float(values[SCALE]),
         weights=tuple(weights.get(name, OTHER_WEIGHT) for name in resources),
         selector=values[SELECTOR],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from plugins.crossquota.budget import Account, NodeBudgets
+from plugins.crossquota.budget import NodeAccount, NodeBudgets
 from plugins.crossquota.pods import Amounts
 from plugins.crossquota.quota import ANNOTATION, has_annotations
 from volsched.framework.accounts.holdings import Holding
@@ -27,11 +27,11 @@ class _Full(NamedTuple):
     """A GPU node that refuses a pod, and by how much each resource is beyond its quota with it; 0: not at all."""
 
     node: NodeInfo
-    account: Account
+    account: NodeAccount
     beyond: Amounts
 
 
-class Asked:
+class QuotaExplainer:
     """Reads the accounts that the plugin decides by, of the first CPU pod of a job that has no node."""
 
     def __init__(self, cluster: Cluster, budgets: NodeBudgets) -> None:
@@ -81,7 +81,7 @@ class Asked:
                 yield _Full(node, account, beyond)
 
 
-def _beyond(request: Amounts, account: Account) -> Amounts:
+def _beyond(request: Amounts, account: NodeAccount) -> Amounts:
     """Return by how much each resource would be beyond its quota; 0 where it would not be."""
     amounts = zip(request, account.used, account.amounts, strict=True)
     return tuple(max(0, asked + used - quota) for asked, used, quota in amounts)

@@ -22,7 +22,7 @@ from plugins.crossquota.quota import NodeQuota, quota_of
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.views import NodeTable
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -37,7 +37,7 @@ Table = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.intp]
 
 
-class Account:
+class NodeAccount:
     """One node: what CPU pods hold there of each resource, and its quotas; None for what is no GPU node."""
 
     __slots__ = ("amounts", "quota", "used")
@@ -58,7 +58,7 @@ class NodeBudgets(Observer):
     def __init__(self, cluster: Cluster, arguments: CrossQuotaArguments) -> None:
         self.pods = CpuPods(arguments)
         self.resources = arguments.limits.resources
-        self.accounts: dict[str, Account] = {}
+        self.accounts: dict[str, NodeAccount] = {}
         self.refusals = dict.fromkeys(self.resources, 0)
         self._cluster = cluster
         self._arguments = arguments
@@ -97,7 +97,7 @@ class NodeBudgets(Observer):
             used[place] += by * amount
         self._note(node)
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Look at a node's quotas again; its annotations are told of when they say something else that is wrong."""
         is_gpu = is_gpu_node(node, self._arguments.devices, self._cluster.columns.names)
         if not is_gpu and node.name not in self.accounts:
@@ -114,10 +114,10 @@ class NodeBudgets(Observer):
         self.accounts.pop(node.name, None)
         self._note(node)
 
-    def _account(self, node: NodeInfo) -> Account:
+    def _account(self, node: NodeInfo) -> NodeAccount:
         found = self.accounts.get(node.name)
         if found is None:
-            found = self.accounts[node.name] = Account(len(self.resources))
+            found = self.accounts[node.name] = NodeAccount(len(self.resources))
         return found
 
     def _note(self, node: NodeInfo) -> None:
@@ -138,7 +138,7 @@ class NodeBudgets(Observer):
 
     # -- questions ----------------------------------------------------------------------------------------------------
 
-    def of(self, node: NodeInfo) -> Account | None:
+    def of(self, node: NodeInfo) -> NodeAccount | None:
         """Return the account of a GPU node; None for another node."""
         account = self.accounts.get(node.name)
         return account if account is not None and account.amounts else None
@@ -164,7 +164,7 @@ class NodeBudgets(Observer):
                 return self._refusal(request, account)
         return None
 
-    def _refusal(self, request: Amounts, account: Account) -> Verdict:
+    def _refusal(self, request: Amounts, account: NodeAccount) -> Verdict:
         shortfalls, could_fit = [], True
         for resource, amount, used, quota in zip(self.resources, request, account.used, account.amounts, strict=True):
             if used + amount > quota:

@@ -24,7 +24,7 @@ FAULTS = Series(
 Labels = tuple[str, ...]
 
 
-class Figures:
+class QuotaSeries:
     """The numbers of each series: nodes that did not change are not looked at again, and without changes nothing is."""
 
     def __init__(self, budgets: NodeBudgets, patterns: int) -> None:

@@ -7,9 +7,9 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from plugins.crossquota.arguments import ARGUMENTS, CrossQuotaArguments, check_arguments, parse
-from plugins.crossquota.asked import Asked
+from plugins.crossquota.asked import QuotaExplainer
 from plugins.crossquota.budget import NAME, NodeBudgets
-from plugins.crossquota.numbers import FAULTS, QUOTA, REFUSALS, USED, Figures
+from plugins.crossquota.numbers import FAULTS, QUOTA, REFUSALS, USED, QuotaSeries
 from plugins.crossquota.scoring import STRATEGY, QuotaScore
 from plugins.crossquota.selected import rules_for_pods
 from volsched.framework.registration import Registrar
@@ -47,15 +47,15 @@ class CrossQuotaPlugin:
             Metric(REFUSALS, figures.refusals),
             Metric(FAULTS, figures.faults),
             ShownTable(figures.table),
-            *Asked(registrar.cluster, budgets).rules(),
+            *QuotaExplainer(registrar.cluster, budgets).rules(),
             SessionClose(partial(_tell, registrar.session, budgets)),
         )
 
-    def _accounts(self, registrar: Registrar) -> tuple[NodeBudgets, QuotaScore, Figures]:
+    def _accounts(self, registrar: Registrar) -> tuple[NodeBudgets, QuotaScore, QuotaSeries]:
         arguments = self._arguments
         budgets = registrar.account(NAME, lambda cluster: NodeBudgets(cluster, arguments))
         score = registrar.account(f"{NAME}.score", lambda _: QuotaScore(arguments, budgets))
-        figures = registrar.account(f"{NAME}.figures", lambda _: Figures(budgets, len(arguments.devices.faults)))
+        figures = registrar.account(f"{NAME}.figures", lambda _: QuotaSeries(budgets, len(arguments.devices.faults)))
         return budgets, score, figures
 
 

@@ -39,7 +39,7 @@ Value = TypeVar("Value", int, Fraction)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NodeQuotas:
     """The quotas that the arguments set: amounts in the resource's unit, parts of 100 of what a node offers."""
 
     resources: tuple[str, ...]
@@ -64,7 +64,7 @@ class NodeQuota:
         return self.faults + self.doubts
 
 
-def quota_of(node: NodeInfo, limits: Limits) -> NodeQuota:
+def quota_of(node: NodeInfo, limits: NodeQuotas) -> NodeQuota:
     """Look up the quota of every resource."""
     amounts: list[int] = []
     faults: list[str] = []
@@ -147,7 +147,7 @@ def _read(node: NodeInfo, key: str, read: Callable[[str], Value | None], faults:
         return None
 
 
-def _configured(limits: Limits, resource: str, whole: int) -> tuple[int, str]:
+def _configured(limits: NodeQuotas, resource: str, whole: int) -> tuple[int, str]:
     if resource in limits.amounts:
         return limits.amounts[resource], f"argument {QUOTA}{resource}"
     if resource in limits.percentages:

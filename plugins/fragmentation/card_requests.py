@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from plugins.fragmentation.claims import NOTHING, Claimed, Wanted
 from plugins.fragmentation.meanings import Meanings
-from plugins.fragmentation.means import MOST_CARDS, Sums, size_below, size_of
+from plugins.fragmentation.means import MOST_CARDS, CardSums, size_below, size_of
 from plugins.fragmentation.offers import MILLI, Offer, Offers
 from volsched.framework.accounts.card_lists import CardList, CardLists
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
@@ -29,7 +29,7 @@ class Group(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CardRequest:
+class PodCards:
     """What one pod takes: thousandths of ``cards``, of a core, and bytes; ``parts`` of cards that are told apart.
 
     ``amounts``: for each resource that is cards, how much is requested of it, zeros included. ``devices``: what claims
@@ -47,11 +47,11 @@ class CardRequest:
     devices: tuple[PartRequest, ...] = ()
     served: tuple[PartRequest, ...] = ()
 
-    def sums(self, cpu_per_card: int, memory_per_card: int) -> Sums:
+    def sums(self, cpu_per_card: int, memory_per_card: int) -> CardSums:
         """Return what it adds to the demand: no more CPU and memory per card than the richest node has."""
         cpu = min(self.cpu, self.cards * cpu_per_card // MILLI)
         memory = min(self.memory, self.cards * memory_per_card // MILLI)
-        return Sums(self.cards, cpu, memory, self.blocks, self.sizes)
+        return CardSums(self.cards, cpu, memory, self.blocks, self.sizes)
 
 
 class CardRequests:
@@ -63,15 +63,15 @@ class CardRequests:
         self._parts = parts
         self._lists = lists
         self._seen: object = None
-        self._known: dict[int, tuple[PodTemplate, CardRequest]] = {}
-        self._with_claims: Bounded[tuple[int, Claimed], CardRequest] = Bounded(MOST_KEPT)
+        self._known: dict[int, tuple[PodTemplate, PodCards]] = {}
+        self._with_claims: Bounded[tuple[int, Claimed], PodCards] = Bounded(MOST_KEPT)
 
     @property
     def sources(self) -> int:
         """How many plugins tell of parts and lists of cards: with another one, templates want something else."""
         return len(self._parts.sources) + len(self._lists.sources)
 
-    def of(self, template: PodTemplate, claimed: Claimed = NOTHING) -> CardRequest:
+    def of(self, template: PodTemplate, claimed: Claimed = NOTHING) -> PodCards:
         """Return what a pod of a template takes whose claims ask for this."""
         seen = (self._offers.version, self._meanings.version, self.sources)
         if seen != self._seen:
@@ -85,13 +85,13 @@ class CardRequests:
             found = keep(self._known, template, (template, self._read(template, claimed)))
         return found[1]
 
-    def _of_claims(self, template: PodTemplate, claimed: Claimed) -> CardRequest:
+    def _of_claims(self, template: PodTemplate, claimed: Claimed) -> PodCards:
         found = self._with_claims.recall((template.id, claimed))
         if found is None:
             found = self._with_claims[template.id, claimed] = self._read(template, claimed)
         return found
 
-    def _read(self, template: PodTemplate, claimed: Claimed) -> CardRequest:
+    def _read(self, template: PodTemplate, claimed: Claimed) -> PodCards:
         names, request = self._offers.names, template.request
         amounts = tuple((offer, request.get(names[offer.column], 0)) for offer in self._offers.all)
         parts = self._parts.wanted(template)
@@ -108,7 +108,7 @@ class CardRequests:
         served = (*devices, *(PartRequest(_block_of(amount), WHOLE) for amount in whole))
         meant = tuple(wanted for wanted, _ in claimed if self._meanings.of(wanted).one)
         group = Group(template.required_nodes, template.tolerations, self._lists.wanted(template), meant)
-        return CardRequest(cards, cpu, memory, parts, amounts, group, blocks, sizes, devices, served)
+        return PodCards(cards, cpu, memory, parts, amounts, group, blocks, sizes, devices, served)
 
 
 def _told_apart(parts: tuple[PartRequest, ...], size: Callable[[int], int]) -> tuple[dict[int, int], dict[int, int]]:

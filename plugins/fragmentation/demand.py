@@ -18,7 +18,7 @@ from plugins.fragmentation.card_requests import CardRequests, Group
 from plugins.fragmentation.claims import NOTHING, Claimed, Claims
 from plugins.fragmentation.device_cards import DeviceCards
 from plugins.fragmentation.meanings import Meanings
-from plugins.fragmentation.means import NOBODY, Means, Sums, means_of
+from plugins.fragmentation.means import NOBODY, CardSums, Means, means_of
 from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.scarcity import Scarcity
 from volsched.framework.accounts.card_lists import CardLists
@@ -48,7 +48,7 @@ class Richest:
 class _Counted:
     """All that is counted of the present jobs."""
 
-    sums: Sums = field(default_factory=Sums)
+    sums: CardSums = field(default_factory=CardSums)
     groups: dict[Group, int] = field(default_factory=dict)
     jobs: dict[str, dict[Kind, int]] = field(default_factory=dict)
 

@@ -24,7 +24,7 @@ from volsched.framework.dra.pools import pool_for
 from volsched.framework.dra.search import BLOCKING
 from volsched.model.cluster import Cluster
 from volsched.model.dra.device import Device, PoolId, Slice
-from volsched.model.dra.devices import Ledger
+from volsched.model.dra.devices import DeviceLedger
 from volsched.model.nodes.node import NodeInfo
 
 Ints = npt.NDArray[np.int64]
@@ -46,13 +46,13 @@ class Card(NamedTuple):
     parts: tuple[tuple[Device, Fraction], ...]
     size: Fraction = Fraction(1)
 
-    def percent_free(self, ledger: Ledger) -> int:
+    def percent_free(self, ledger: DeviceLedger) -> int:
         """Return how much of it is free, in percent of a whole card, rounded down."""
         left = Fraction(1) - sum((share * _held(device, ledger) for device, share in self.parts), Fraction(0))
         return int(WHOLE * self.size * max(Fraction(0), left))
 
 
-def _held(device: Device, ledger: Ledger) -> Fraction:
+def _held(device: Device, ledger: DeviceLedger) -> Fraction:
     """Return which part of a device is held; all of one that takes counters, however many share it."""
     if device.id in ledger.taken or (device.counters and device.id in ledger.shares):
         return Fraction(1)
@@ -104,7 +104,7 @@ def shares_of_sets(device: Device, sets: Mapping[str, Mapping[str, Fraction]]) -
     return shares
 
 
-class _Pool(NamedTuple):
+class _ReadPool(NamedTuple):
     """A pool as it was read: at which version, and its cards by the node that has them."""
 
     version: int
@@ -122,7 +122,7 @@ class DeviceCards:
         self._drivers = frozenset(drivers)
         self._position = -1
         self._layout = -1
-        self._pools: dict[PoolId, _Pool] = {}
+        self._pools: dict[PoolId, _ReadPool] = {}
         self._cards: dict[str, dict[PoolId, tuple[Card, ...]]] = {}
         self._numbers: dict[State, int] = {NO_CARDS: 0}
         self._state_of: dict[str, int] = {}
@@ -203,7 +203,7 @@ class DeviceCards:
             return known.cards
         before: Mapping[str, tuple[Card, ...]] = known.cards if known is not None else {}
         now = _cards_by_node(pool, list(self._cluster.devices.slices_of(pool)))
-        self._pools[pool] = _Pool(version, now)
+        self._pools[pool] = _ReadPool(version, now)
         for name in before:
             self._cards[name].pop(pool)
             if not self._cards[name]:

@@ -48,7 +48,7 @@ class Meant(NamedTuple):
         return (PartRequest(count * self.one.cards, self.one.percent),)
 
 
-class _Sort(NamedTuple):
+class _DeviceSort(NamedTuple):
     """All of a device that decides how much of a card a request takes of it.
 
     It is ``percent`` of each of ``cards``; where many may share it, it is as much as of its capacities.
@@ -69,7 +69,7 @@ class _Sort(NamedTuple):
         return PartRequest(self.cards, _percent(scarcest(device, amounts) * self.percent / WHOLE))
 
 
-class _Kinds(NamedTuple):
+class _DeviceKinds(NamedTuple):
     """Devices that agree in something, by number: of each device its number, and of each number a device."""
 
     numbers: Rows
@@ -89,9 +89,9 @@ class Meanings:
         self._seen: object = None
         self._devices: list[Device] = []
         self._rows: Rows = np.zeros(0, dtype=np.intp)
-        self._sorts: list[_Sort] = []
-        self._by_sort = _Kinds(self._rows, [])
-        self._by_reads: Bounded[tuple[Read, ...], _Kinds] = Bounded(_MOST_READS)
+        self._sorts: list[_DeviceSort] = []
+        self._by_sort = _DeviceKinds(self._rows, [])
+        self._by_reads: Bounded[tuple[Read, ...], _DeviceKinds] = Bounded(_MOST_READS)
         self._known: Bounded[Wanted, Meant] = Bounded(MOST_KEPT)
         self._is_postponed = False
         self.version = 0
@@ -144,7 +144,7 @@ class Meanings:
                 rows.append(node.row)
                 sorts.append(number)
         self._rows = np.array(rows, dtype=np.intp)
-        self._by_sort = _Kinds(np.array(sorts, dtype=np.intp), examples)
+        self._by_sort = _DeviceKinds(np.array(sorts, dtype=np.intp), examples)
 
     def _read(self, wanted: Wanted) -> Meant:
         sorts = self._by_sort
@@ -178,20 +178,20 @@ class Meanings:
         found: Mask = np.array(answers, dtype=np.bool_)[kinds.numbers]
         return found
 
-    def _kinds(self, reads: tuple[Read, ...] | None) -> _Kinds:
+    def _kinds(self, reads: tuple[Read, ...] | None) -> _DeviceKinds:
         """Return the devices by what an expression reads; each is one of its own where that is not known."""
         if reads is None:
-            return _Kinds(np.arange(len(self._devices)), self._devices)
+            return _DeviceKinds(np.arange(len(self._devices)), self._devices)
         found = self._by_reads.recall(reads)
         if found is None:
             found = self._by_reads[reads] = _kinds_of(self._devices, reads)
         return found
 
 
-def _sort_of(device: Device, shares: list[Fraction]) -> _Sort:
+def _sort_of(device: Device, shares: list[Fraction]) -> _DeviceSort:
     size = max(shares) if device.counters else part_of_card(device)
     is_shared = device.shareable and not device.counters
-    return _Sort(is_shared, len(shares), _percent(size), tuple(sorted(device.capacity.items(), key=_name)))
+    return _DeviceSort(is_shared, len(shares), _percent(size), tuple(sorted(device.capacity.items(), key=_name)))
 
 
 def _percent(part: Fraction) -> int:
@@ -203,7 +203,7 @@ def _name(item: tuple[str, Capacity]) -> str:
     return item[0]
 
 
-def _kinds_of(devices: Iterable[Device], reads: tuple[Read, ...]) -> _Kinds:
+def _kinds_of(devices: Iterable[Device], reads: tuple[Read, ...]) -> _DeviceKinds:
     numbers: dict[Hashable, int] = {}
     examples: list[Device] = []
     found: list[int] = []
@@ -212,4 +212,4 @@ def _kinds_of(devices: Iterable[Device], reads: tuple[Read, ...]) -> _Kinds:
         if number == len(examples):
             examples.append(device)
         found.append(number)
-    return _Kinds(np.array(found, dtype=np.intp), examples)
+    return _DeviceKinds(np.array(found, dtype=np.intp), examples)

@@ -22,7 +22,7 @@ MOST_CARDS: Final = 1_024
 
 
 @dataclass(slots=True)
-class Sums:
+class CardSums:
     """What pods with cards want in all, in thousandths of cards, thousandths of cores, and bytes.
 
     ``blocks``: cards by how many whole ones a container wants; ``sizes``: by the percent of a card, in steps of five.
@@ -34,7 +34,7 @@ class Sums:
     blocks: dict[int, int] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
 
-    def add(self, other: Sums, count: int) -> None:
+    def add(self, other: CardSums, count: int) -> None:
         """Add so many pods of a kind, or take them off."""
         self.cards += count * other.cards
         self.cpu += count * other.cpu
@@ -92,7 +92,7 @@ class Means:
 NOBODY: Final = Means()
 
 
-def means_of(sums: Sums) -> Means:
+def means_of(sums: CardSums) -> Means:
     """Return what pods want on average."""
     if sums.cards <= 0:
         return NOBODY

@@ -45,14 +45,14 @@ class FragmentationPlugin:
         parts = registrar.account(CARD_PARTS, CardParts.of_cluster)
         lists = registrar.account(CARD_LISTS, CardLists.of_cluster)
         told = self._arguments
-        accounts = registrar.account(f"{NAME}.accounts", lambda cluster: _Accounts.of(cluster, told, parts, lists))
+        accounts = registrar.account(f"{NAME}.accounts", lambda cluster: _Kept.of(cluster, told, parts, lists))
         accounts.meanings.begin(registrar.session.clock)
         registrar.account(NAME, lambda _: accounts.demand).open()
         registrar.register(*accounts.score.registered(), *accounts.stranded.registered())
 
 
 @dataclass(frozen=True, slots=True)
-class _Accounts:
+class _Kept:
     """What is kept from session to session."""
 
     meanings: Meanings
@@ -61,7 +61,7 @@ class _Accounts:
     stranded: Stranded
 
     @classmethod
-    def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts, lists: CardLists) -> _Accounts:
+    def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts, lists: CardLists) -> _Kept:
         offers = Offers(cluster, arguments[RESOURCES])
         cards = DeviceCards(cluster, arguments[DRIVERS])
         devices = KnownDevices(cards, Meanings(cluster, cards), Claims(cluster.devices))

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.fragmentation.arguments import Weights
-from plugins.fragmentation.card_requests import CardRequest, CardRequests
+from plugins.fragmentation.card_requests import CardRequests, PodCards
 from plugins.fragmentation.claims import NOTHING
 from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_cards import State, free_in
@@ -65,7 +65,7 @@ class Saved(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _ScorePlan:
     """What a pod takes, laid out for vectors: by (before or after, column, node).
 
     ``columns`` are those of CPU, memory and cards, ``amounts`` what the pod takes of each, nothing before it is there.
@@ -78,7 +78,7 @@ class _Plan:
     whole: tuple[int, ...]
 
     @classmethod
-    def of(cls, card_request: CardRequest) -> _Plan:
+    def of(cls, card_request: PodCards) -> _ScorePlan:
         cards = [offer.column for offer, _ in card_request.amounts]
         wanted = [card_request.cpu, card_request.memory, *(amount for _, amount in card_request.amounts)]
         return cls(
@@ -141,7 +141,7 @@ class Score:
         self._in_blocks = 0
         self._losses = np.zeros(1, dtype=np.int64)
         self._cpu = self._memory = math.inf
-        self._plans: Bounded[Hashable, _Plan] = Bounded(MOST_KEPT)
+        self._plans: Bounded[Hashable, _ScorePlan] = Bounded(MOST_KEPT)
         self._saved: Bounded[tuple[tuple[PartRequest, ...], tuple[int, ...]], Saved] = Bounded(_MOST_STATES)
         self._by_state: Bounded[tuple[PartRequest, ...], _ByState] = Bounded(_MOST_TABLES)
 
@@ -269,7 +269,7 @@ class Score:
         cards = free / MILLI
         return self._scaled(self._weighed(plan, both, cards) + saved, both, cards)
 
-    def _weighed(self, plan: _Plan, both: Ints, cards: Floats) -> Floats:
+    def _weighed(self, plan: _ScorePlan, both: Ints, cards: Floats) -> Floats:
         """Weigh what a pod saves, by what is free before it and after it: columns of a plan, and cards in all."""
         lost = np.maximum(cards - np.minimum(both[:, 0] / self._cpu, both[:, 1] / self._memory), 0.0)
         score: Floats = self._weights.balance * (lost[0] - lost[1])
@@ -303,7 +303,7 @@ class Score:
         self._keep_up()
         return self._all_of_model(self._request_of(task), nodes)
 
-    def _all_of_model(self, card_request: CardRequest, nodes: NodeTable) -> Floats:
+    def _all_of_model(self, card_request: PodCards, nodes: NodeTable) -> Floats:
         scarce, rows = self._demand.scarce, nodes.rows
         found: Floats = self._of_model(card_request) * (scarce if rows is nodes.columns.all_rows else scarce[rows])
         return found
@@ -312,7 +312,7 @@ class Score:
 
     def _by_amounts(
         self,
-        card_request: CardRequest,
+        card_request: PodCards,
         node: NodeAmounts | NodeInfo,
         parts: float,
         devices: _OnDevices = _NO_DEVICES,
@@ -347,20 +347,20 @@ class Score:
         """Return what of free whole cards (in thousandths) is in no block that pods want, in 1/32 of a card."""
         return self._blocks[min(max(idle // MILLI, 0), len(self._blocks) - 1)]
 
-    def _request_of(self, task: TaskInfo) -> CardRequest:
+    def _request_of(self, task: TaskInfo) -> PodCards:
         """Return what a pod takes of cards, the devices left out that it has already."""
         template = task.template
         claimed = self._devices.claims.still_to_allocate(task) if template.has_resource_claims else NOTHING
         return self._card_requests.of(template, claimed)
 
-    def _plan_of(self, card_request: CardRequest) -> _Plan:
+    def _plan_of(self, card_request: PodCards) -> _ScorePlan:
         key = (card_request.cpu, card_request.memory, card_request.amounts)
         found = self._plans.recall(key)
         if found is None:
-            found = self._plans[key] = _Plan.of(card_request)
+            found = self._plans[key] = _ScorePlan.of(card_request)
         return found
 
-    def _of_model(self, card_request: CardRequest) -> float:
+    def _of_model(self, card_request: PodCards) -> float:
         return -self._weights.scale * self._weights.model * (card_request.cards / MILLI)
 
     def _scarce_on(self, node: NodeFacts) -> float:
@@ -368,7 +368,7 @@ class Score:
 
     # -- cards that are told apart ------------------------------------------------------------------------------------
 
-    def _on_devices(self, card_request: CardRequest, node: NodeInfo) -> _OnDevices:
+    def _on_devices(self, card_request: PodCards, node: NodeInfo) -> _OnDevices:
         """Return what a pod does to those cards of a node that are devices."""
         amounts, state = card_request.amounts, self._devices.cards.state(node)
         left = [(offer.column, amount) for offer, amount in amounts if node.leaves_to_devices(offer.column)]

@@ -21,13 +21,13 @@ from volsched.framework.rules import (
     SessionClose,
 )
 from volsched.framework.session import Session
-from volsched.model.job import Condition, JobInfo
+from volsched.model.job import JobInfo, PodGroupCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
-READY = Condition(SCHEDULED, "True", "tasks in gang are ready to be scheduled", "")
+READY = PodGroupCondition(SCHEDULED, "True", "tasks in gang are ready to be scheduled", "")
 
 
 class GangPlugin:
@@ -130,7 +130,7 @@ def note_conditions(session: Session) -> None:
             )
         elif not _only_waits_for_terminating(job):
             message = gang_message(job)
-            session.refusals.cannot_start(job, Condition(UNSCHEDULABLE, "True", "NotEnoughResources", message))
+            session.refusals.cannot_start(job, PodGroupCondition(UNSCHEDULABLE, "True", "NotEnoughResources", message))
 
 
 def _nobody_looked_at(session: Session, job: JobInfo) -> bool:

@@ -38,7 +38,7 @@ MILLI: Final = 1000
 _ID: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.:]*[A-Za-z0-9])?", re.ASCII)
 
 
-class Card(NamedTuple):
+class FreeCard(NamedTuple):
     """What is free of a card: percent of its core, MiB of its memory; and how many containers use it."""
 
     core: int
@@ -46,11 +46,11 @@ class Card(NamedTuple):
     instances: int = 0
 
 
-class State(NamedTuple):
+class NodeCardState(NamedTuple):
     """All cards of a node in the order of their indexes; ``memory`` is the MiB that each has."""
 
     memory: int
-    cards: tuple[Card, ...]
+    cards: tuple[FreeCard, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class Cards:
     warnings: tuple[str, ...] = ()
 
     @property
-    def idle(self) -> State:
+    def idle(self) -> NodeCardState:
         """All cards with nothing on them."""
-        return State(self.memory, (Card(CORE_OF_CARD, self.memory),) * self.count)
+        return NodeCardState(self.memory, (FreeCard(CORE_OF_CARD, self.memory),) * self.count)
 
 
 def policy_of(labels: Mapping[str, str]) -> str:

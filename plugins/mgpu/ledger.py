@@ -22,28 +22,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Card, Cards, State, cards_of
-from plugins.mgpu.placement import Ask, Lists, alike
+from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Cards, FreeCard, NodeCardState, cards_of
+from plugins.mgpu.placement import ContainerRequest, Lists, alike
 from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
 from plugins.mgpu.results import lists_of, only_results
 from volsched.framework.accounts.templates import keep
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError, shortened
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import ON_NODE, TaskStatus
 
 
-class Holding(NamedTuple):
+class PodHolding(NamedTuple):
     """The cards that the containers of one pod have."""
 
-    asks: tuple[Ask, ...]
+    asks: tuple[ContainerRequest, ...]
     lists: Lists
 
 
-class Allocation(NamedTuple):
+class CardAllocation(NamedTuple):
     """What a pod was given on a node: what it asked for, and the annotations that state the cards of each container."""
 
     node: str
@@ -67,25 +67,25 @@ class CardAccount:
     """
 
     cards: Cards
-    holdings: dict[str, Holding] = field(default_factory=dict)
+    holdings: dict[str, PodHolding] = field(default_factory=dict)
     unclear: dict[str, str] = field(default_factory=dict)
     changed: dict[str, str] = field(default_factory=dict)
-    used: list[Card] = field(init=False)
-    _state: State | None = None
-    _alike: State | None = None
+    used: list[FreeCard] = field(init=False)
+    _state: NodeCardState | None = None
+    _alike: NodeCardState | None = None
 
     def __post_init__(self) -> None:
-        self.used = [Card(0, 0)] * self.cards.count
+        self.used = [FreeCard(0, 0)] * self.cards.count
 
     @property
-    def state(self) -> State:
+    def state(self) -> NodeCardState:
         """What is free of each card."""
         if self._state is None:
             self._state = self._free(self.used)
         return self._state
 
     @property
-    def alike(self) -> State:
+    def alike(self) -> NodeCardState:
         """The same for whoever does not care which card is which."""
         if self._alike is None:
             self._alike = alike(self.state)
@@ -98,7 +98,7 @@ class CardAccount:
             index for index, used in enumerate(self.used) if used.core > CORE_OF_CARD or used.memory > self.cards.memory
         ]
 
-    def state_without(self, uids: Iterable[str]) -> State:
+    def state_without(self, uids: Iterable[str]) -> NodeCardState:
         """What will be free of each card once these pods have gone."""
         used = self.used
         for uid in uids:
@@ -106,7 +106,7 @@ class CardAccount:
                 used = self._plus(used, self.holdings[uid], -1)
         return self._free(used)
 
-    def hold(self, uid: str, holding: Holding) -> None:
+    def hold(self, uid: str, holding: PodHolding) -> None:
         """Note what a pod holds."""
         self.release(uid)
         self.holdings[uid] = holding
@@ -121,24 +121,24 @@ class CardAccount:
             self._use(holding, -1)
         return was_unclear or holding is not None
 
-    def _use(self, holding: Holding, by: int) -> None:
+    def _use(self, holding: PodHolding, by: int) -> None:
         self.used = self._plus(self.used, holding, by)
         self._state = self._alike = None
 
-    def _plus(self, used: list[Card], holding: Holding, by: int) -> list[Card]:
+    def _plus(self, used: list[FreeCard], holding: PodHolding, by: int) -> list[FreeCard]:
         after = list(used)
         for ask, cards in zip(holding.asks, holding.lists, strict=True):
             memory = self.cards.memory if ask.is_whole else ask.memory
             for index in cards:
                 core, taken, instances = after[index]
-                after[index] = Card(core + by * ask.core, taken + by * memory, instances + by)
+                after[index] = FreeCard(core + by * ask.core, taken + by * memory, instances + by)
         return after
 
-    def _free(self, used: list[Card]) -> State:
+    def _free(self, used: list[FreeCard]) -> NodeCardState:
         memory = self.cards.memory
-        return State(
+        return NodeCardState(
             memory,
-            tuple(Card(max(0, CORE_OF_CARD - u.core), max(0, memory - u.memory), u.instances) for u in used),
+            tuple(FreeCard(max(0, CORE_OF_CARD - u.core), max(0, memory - u.memory), u.instances) for u in used),
         )
 
 
@@ -147,17 +147,17 @@ class Requests:
 
     def __init__(self, min_memory: int = MIN_MEMORY) -> None:
         self._min_memory = min_memory
-        self._known: dict[int, tuple[PodTemplate, PodRequest, tuple[Ask, ...]]] = {}
+        self._known: dict[int, tuple[PodTemplate, PodRequest, tuple[ContainerRequest, ...]]] = {}
 
     def of(self, template: PodTemplate) -> PodRequest:
         """Return what the pods of a template want."""
         return self._read(template)[1]
 
-    def sorted(self, template: PodTemplate) -> tuple[Ask, ...]:
+    def sorted(self, template: PodTemplate) -> tuple[ContainerRequest, ...]:
         """Return what their containers want, in an order that is the same for all who want the same."""
         return self._read(template)[2]
 
-    def _read(self, template: PodTemplate) -> tuple[PodTemplate, PodRequest, tuple[Ask, ...]]:
+    def _read(self, template: PodTemplate) -> tuple[PodTemplate, PodRequest, tuple[ContainerRequest, ...]]:
         found = self._known.get(template.id)
         if found is None or found[0] is not template:
             request = read(template.container_amounts, template.annotations, self._min_memory)
@@ -176,7 +176,7 @@ class CardLedger(Observer):
         self.requests = requests
         self.nodes: dict[str, CardAccount] = {}
         self.changed: dict[str, None] = {}
-        self._allocations: dict[str, Allocation] = {}
+        self._allocations: dict[str, CardAllocation] = {}
         self._left: set[str] = set()
         for node in cluster.rows:
             self._open(node)
@@ -203,7 +203,7 @@ class CardLedger(Observer):
         if task.node is not None and ON_NODE[task.status]:
             self._take(task, task.node)
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Begin a node's account again when it offers other cards, from the pods that are there."""
         known = self.nodes.get(node.name)
         if (known.cards if known is not None else Cards()) != _cards_of(node):
@@ -228,7 +228,7 @@ class CardLedger(Observer):
 
     def hold(self, task: TaskInfo, node: NodeInfo, lists: Lists) -> None:
         """Note the cards that were chosen for a task."""
-        self.nodes[node.name].hold(task.uid, Holding(self.requests.of(task.template).shapes, lists))
+        self.nodes[node.name].hold(task.uid, PodHolding(self.requests.of(task.template).shapes, lists))
         self._note(node)
 
     def _open(self, node: NodeInfo) -> None:
@@ -247,7 +247,9 @@ class CardLedger(Observer):
         account = self.nodes.get(node.name)
         if account is None or not account.cards.count:
             return
-        shown = Allocation(node.name, self.requests.of(task.template), task.containers, only_results(results_of(task)))
+        shown = CardAllocation(
+            node.name, self.requests.of(task.template), task.containers, only_results(results_of(task))
+        )
         account.release(task.uid)
         given = self._allocations.get(task.uid)
         if given is not None and given.node == node.name and self._hold(task, account, given):
@@ -256,7 +258,7 @@ class CardLedger(Observer):
             self._believe(task, account, shown)
         self._note(node)
 
-    def _believe(self, task: TaskInfo, account: CardAccount, shown: Allocation) -> None:
+    def _believe(self, task: TaskInfo, account: CardAccount, shown: CardAllocation) -> None:
         """Take what a pod shows for what it was given, and keep to that once it is the API server that shows it."""
         try:
             if not shown.request.is_clear:
@@ -266,23 +268,23 @@ class CardLedger(Observer):
         except FieldError as error:
             account.unclear[task.uid] = f'pod "{task.key}": {error}'
         else:
-            account.hold(task.uid, Holding(shown.request.shapes, lists))
+            account.hold(task.uid, PodHolding(shown.request.shapes, lists))
             if not task.bind_annotations:
                 self._allocations[task.uid] = shown
 
-    def _hold(self, task: TaskInfo, account: CardAccount, given: Allocation) -> bool:
+    def _hold(self, task: TaskInfo, account: CardAccount, given: CardAllocation) -> bool:
         """Note what a pod was given; False when the node has other cards now, so that it means nothing."""
         try:
             lists = given.lists(account.cards)
         except FieldError:
             return False
-        account.hold(task.uid, Holding(given.request.shapes, lists))
+        account.hold(task.uid, PodHolding(given.request.shapes, lists))
         return True
 
-    def _compare(self, task: TaskInfo, account: CardAccount, shown: Allocation) -> None:
+    def _compare(self, task: TaskInfo, account: CardAccount, shown: CardAllocation) -> None:
         """Note it when a pod shows something else than it holds by what it was given."""
         try:
-            is_same = Holding(shown.request.shapes, shown.lists(account.cards)) == account.holdings[task.uid]
+            is_same = PodHolding(shown.request.shapes, shown.lists(account.cards)) == account.holdings[task.uid]
         except FieldError:
             is_same = False
         if not is_same:

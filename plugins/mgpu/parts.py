@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from plugins.mgpu.devices import CORE_OF_CARD, State
+from plugins.mgpu.devices import CORE_OF_CARD, NodeCardState
 from plugins.mgpu.ledger import CardLedger
-from plugins.mgpu.placement import Ask
+from plugins.mgpu.placement import ContainerRequest
 from volsched.framework.accounts.card_parts import PartRequest
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
@@ -16,7 +16,7 @@ class FreeParts:
 
     def __init__(self, ledger: CardLedger) -> None:
         self._ledger = ledger
-        self._known: Bounded[State, tuple[int, ...]] = Bounded(10_000)
+        self._known: Bounded[NodeCardState, tuple[int, ...]] = Bounded(10_000)
 
     def wanted(self, template: PodTemplate) -> tuple[PartRequest, ...]:
         """Return what the containers of a template's pods take, by core."""
@@ -36,10 +36,10 @@ class FreeParts:
         return found
 
 
-def _wanted(ask: Ask) -> PartRequest:
+def _wanted(ask: ContainerRequest) -> PartRequest:
     return PartRequest(ask.cards, min(CORE_OF_CARD, max(1, ask.core)))
 
 
-def _free(state: State) -> tuple[int, ...]:
+def _free(state: NodeCardState) -> tuple[int, ...]:
     memory = max(1, state.memory)
     return tuple(sorted(min(card.core, card.memory * CORE_OF_CARD // memory) for card in state.cards))

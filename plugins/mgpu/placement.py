@@ -35,7 +35,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from plugins.mgpu.devices import CORE_OF_CARD, Card, State
+from plugins.mgpu.devices import CORE_OF_CARD, FreeCard, NodeCardState
 from plugins.mgpu.scoring import Strategy
 
 WORK_LIMIT: Final = 12_000_000
@@ -51,7 +51,7 @@ _BITS: Final = 62
 Array: TypeAlias = npt.NDArray[Any]
 
 
-class Ask(NamedTuple):
+class ContainerRequest(NamedTuple):
     """What a container wants: ``core`` percent and ``memory`` MiB on each of ``cards`` different cards.
 
     Whole cards are asked for by all of the core; their memory is not said.
@@ -89,7 +89,7 @@ class Placement(NamedTuple):
 
 
 @dataclass(slots=True)
-class Search:
+class PlacementSearch:
     """Answers about placements. An answer depends on nothing but the question, so it is kept.
 
     Nodes whose cards are in equal states, in whatever order, share one answer. ``searches`` counts what had to be
@@ -100,17 +100,17 @@ class Search:
     limit: int = WORK_LIMIT
     searches: int = 0
     truncations: int = 0
-    _bests: dict[tuple[State, tuple[Ask, ...]], Best] = field(default_factory=dict)
-    _placements: dict[tuple[State, tuple[Ask, ...]], Placement] = field(default_factory=dict)
+    _bests: dict[tuple[NodeCardState, tuple[ContainerRequest, ...]], Best] = field(default_factory=dict)
+    _placements: dict[tuple[NodeCardState, tuple[ContainerRequest, ...]], Placement] = field(default_factory=dict)
 
-    def best(self, state: State, asks: tuple[Ask, ...]) -> Best:
+    def best(self, state: NodeCardState, asks: tuple[ContainerRequest, ...]) -> Best:
         """Return the points of a node under the best placement; ``state`` and ``asks`` are sorted, see ``alike``."""
         found = self._bests.get((state, asks))
         if found is None:
             found = self._remember(self._bests, (state, asks), _best(state, asks, self.strategy, self.limit))
         return found
 
-    def place(self, state: State, asks: tuple[Ask, ...]) -> Placement:
+    def place(self, state: NodeCardState, asks: tuple[ContainerRequest, ...]) -> Placement:
         """Return the best placement, of equal ones the lexicographically smallest; cards and containers in order."""
         found = self._placements.get((state, asks))
         if found is None:
@@ -128,15 +128,15 @@ class Search:
         return answer
 
 
-def alike(state: State) -> State:
+def alike(state: NodeCardState) -> NodeCardState:
     """Return the state in which all nodes agree whose cards differ in their order only."""
-    return State(state.memory, tuple(sorted(state.cards)))
+    return NodeCardState(state.memory, tuple(sorted(state.cards)))
 
 
 # -- problems --------------------------------------------------------------------------------------------------------
 
 
-class _Kind(NamedTuple):
+class _EqualContainers(NamedTuple):
     """Containers that ask for the same: ``units`` in all, at most ``most`` on one card."""
 
     core: int
@@ -145,30 +145,30 @@ class _Kind(NamedTuple):
     most: int
 
 
-_Kinds: TypeAlias = tuple[_Kind, ...]
+_Kinds: TypeAlias = tuple[_EqualContainers, ...]
 
 
-def _kinds(asks: Sequence[Ask], memory: int, first: Ask | None = None) -> _Kinds:
+def _kinds(asks: Sequence[ContainerRequest], memory: int, first: ContainerRequest | None = None) -> _Kinds:
     """Group containers into kinds; ``first`` becomes one by itself, in the first place.
 
     Whole cards are one kind however many each container wants: no card has two of them anyway.
     """
-    shared: dict[Ask, int] = {}
+    shared: dict[ContainerRequest, int] = {}
     whole = 0
     for ask in asks:
         if ask.is_whole:
             whole += ask.cards
         else:
             shared[ask] = shared.get(ask, 0) + 1
-    found = [_Kind(core, each, many * cards, many) for (cards, core, each), many in sorted(shared.items())]
+    found = [_EqualContainers(core, each, many * cards, many) for (cards, core, each), many in sorted(shared.items())]
     if whole:
-        found.append(_Kind(CORE_OF_CARD, memory, whole, 1))
+        found.append(_EqualContainers(CORE_OF_CARD, memory, whole, 1))
     if first is not None:
-        found.insert(0, _Kind(first.core, memory if first.is_whole else first.memory, first.cards, 1))
+        found.insert(0, _EqualContainers(first.core, memory if first.is_whole else first.memory, first.cards, 1))
     return tuple(found)
 
 
-def _is_hopeless(state: State, kinds: _Kinds, most_instances: int) -> bool:
+def _is_hopeless(state: NodeCardState, kinds: _Kinds, most_instances: int) -> bool:
     """Whether sums alone tell that nothing fits: of core, of memory, of cards that could take each kind."""
     usable = [card for card in state.cards if card.instances < most_instances]
     if sum(kind.core * kind.units for kind in kinds) > sum(max(0, card.core) for card in usable):
@@ -182,7 +182,7 @@ def _is_hopeless(state: State, kinds: _Kinds, most_instances: int) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _steps(asks: tuple[Ask, ...], memory: int, most_instances: int) -> int | None:
+def _steps(asks: tuple[ContainerRequest, ...], memory: int, most_instances: int) -> int | None:
     """Return the steps that one card costs at most, whichever container is looked at; None when beyond counting."""
     largest = 0
     repeated = {ask for ask in asks if ask.is_whole or asks.count(ask) > 1}
@@ -199,7 +199,7 @@ def _steps(asks: tuple[Ask, ...], memory: int, most_instances: int) -> int | Non
     return largest
 
 
-def _is_tractable(state: State, asks: tuple[Ask, ...], strategy: Strategy, limit: int) -> bool:
+def _is_tractable(state: NodeCardState, asks: tuple[ContainerRequest, ...], strategy: Strategy, limit: int) -> bool:
     steps = _steps(tuple(sorted(asks)), state.memory, strategy.most_instances)
     return steps is not None and steps * len(state.cards) <= limit
 
@@ -222,7 +222,7 @@ def _loads(kinds: _Kinds, memory: int, most_instances: int) -> Iterator[tuple[in
 # -- one pass over the cards -----------------------------------------------------------------------------------------
 
 
-class _Tables(NamedTuple):
+class _StepTables(NamedTuple):
     """Every step from a state by a load, in the order of the states that they lead to.
 
     ``states`` and ``loads`` are where each step comes from; ``starts`` where the steps to each state begin, ``counts``
@@ -240,11 +240,11 @@ class _Tables(NamedTuple):
     marked: Array
 
 
-def _tables(kinds: _Kinds, memory: int, most_instances: int, steps: int) -> _Tables:
+def _tables(kinds: _Kinds, memory: int, most_instances: int, steps: int) -> _StepTables:
     return (_kept_tables if steps <= _KEPT_STEPS else _new_tables)(kinds, memory, most_instances)
 
 
-def _new_tables(kinds: _Kinds, memory: int, most_instances: int) -> _Tables:
+def _new_tables(kinds: _Kinds, memory: int, most_instances: int) -> _StepTables:
     sizes = [kind.units + 1 for kind in kinds]
     digits = np.array(list(_loads(kinds, memory, most_instances)), dtype=np.int64)
     weights = np.array([prod(sizes[place + 1 :]) for place in range(len(sizes))])
@@ -253,7 +253,7 @@ def _new_tables(kinds: _Kinds, memory: int, most_instances: int) -> _Tables:
     order = np.argsort(to, kind="stable")
     counts = np.bincount(to, minlength=prod(sizes))
     loads = np.repeat(np.arange(len(digits)), [len(states) for states in froms])[order].astype(np.int32)
-    return _Tables(
+    return _StepTables(
         states=np.concatenate(froms)[order].astype(np.int32),
         loads=loads,
         starts=np.concatenate(([0], np.cumsum(counts)[:-1])),
@@ -284,12 +284,12 @@ class _Numbers(NamedTuple):
     never: int
 
 
-def _numbers(strategy: Strategy, state: State) -> _Numbers:
+def _numbers(strategy: Strategy, state: NodeCardState) -> _Numbers:
     most = strategy.most(len(state.cards), state.memory)
     return _Numbers(np.int64, -(1 << 61)) if most < 1 << 59 else _Numbers(object, -4 * most)
 
 
-def _gains(state: State, tables: _Tables, strategy: Strategy, numbers: _Numbers) -> Array:
+def _gains(state: NodeCardState, tables: _StepTables, strategy: Strategy, numbers: _Numbers) -> Array:
     """Return for each card and load what it adds to what is maximised; ``never`` where it does not fit."""
     cards = np.array([(max(0, c.core), max(0, c.memory), c.instances) for c in state.cards], dtype=np.int64)
     core, memory, instances = (cards[:, [column]] for column in range(3))
@@ -302,7 +302,7 @@ def _gains(state: State, tables: _Tables, strategy: Strategy, numbers: _Numbers)
     return np.where(fits, gains if strategy.packs else -gains, numbers.never)
 
 
-def _pass(state: State, tables: _Tables, strategy: Strategy) -> int | None:
+def _pass(state: NodeCardState, tables: _StepTables, strategy: Strategy) -> int | None:
     """Return the most that can be gained by placing everything; None when it cannot be placed."""
     numbers = _numbers(strategy, state)
     best = np.full(len(tables.counts), numbers.never, dtype=numbers.dtype)
@@ -313,7 +313,7 @@ def _pass(state: State, tables: _Tables, strategy: Strategy) -> int | None:
     return gained if gained > numbers.never // 2 else None
 
 
-def _first_list(state: State, tables: _Tables, strategy: Strategy) -> tuple[int, ...]:
+def _first_list(state: NodeCardState, tables: _StepTables, strategy: Strategy) -> tuple[int, ...]:
     """Return the smallest list of cards that the first kind has in any best placement; there must be one."""
     numbers, cards = _numbers(strategy, state), len(state.cards)
     dtype = np.int64 if cards <= _BITS else object
@@ -338,7 +338,7 @@ def forget() -> None:
 # -- answers ---------------------------------------------------------------------------------------------------------
 
 
-def _best(state: State, asks: tuple[Ask, ...], strategy: Strategy, limit: int) -> Best:
+def _best(state: NodeCardState, asks: tuple[ContainerRequest, ...], strategy: Strategy, limit: int) -> Best:
     kinds = _kinds(asks, state.memory)
     if _is_hopeless(state, kinds, strategy.most_instances):
         return Best(None)
@@ -353,7 +353,7 @@ def _best(state: State, asks: tuple[Ask, ...], strategy: Strategy, limit: int) -
     return Best(strategy.total(state.cards, state.memory) + (gained if strategy.packs else -gained))
 
 
-def _place(state: State, asks: tuple[Ask, ...], best: Best, strategy: Strategy) -> Placement:
+def _place(state: NodeCardState, asks: tuple[ContainerRequest, ...], best: Best, strategy: Strategy) -> Placement:
     if best.truncated:
         return Placement(_greedy(state, asks, strategy), truncated=True)
     if best.points is None:
@@ -367,18 +367,18 @@ def _place(state: State, asks: tuple[Ask, ...], best: Best, strategy: Strategy) 
     return Placement(tuple(lists))
 
 
-def charged(state: State, asks: Sequence[Ask], lists: Sequence[Sequence[int]]) -> State:
+def charged(state: NodeCardState, asks: Sequence[ContainerRequest], lists: Sequence[Sequence[int]]) -> NodeCardState:
     """Return the state once containers are on their cards."""
     cards = list(state.cards)
     for ask, chosen in zip(asks, lists, strict=True):
         memory = state.memory if ask.is_whole else ask.memory
         for index in chosen:
             core, free, instances = cards[index]
-            cards[index] = Card(core - ask.core, free - memory, instances + 1)
-    return State(state.memory, tuple(cards))
+            cards[index] = FreeCard(core - ask.core, free - memory, instances + 1)
+    return NodeCardState(state.memory, tuple(cards))
 
 
-def _greedy(state: State, asks: Sequence[Ask], strategy: Strategy) -> Lists | None:
+def _greedy(state: NodeCardState, asks: Sequence[ContainerRequest], strategy: Strategy) -> Lists | None:
     """Place the largest containers first, each where it is best by itself; None when that leads nowhere."""
     orders = (
         lambda place: (-asks[place].core, -asks[place].memory, -asks[place].cards, place),
@@ -397,7 +397,9 @@ def _greedy(state: State, asks: Sequence[Ask], strategy: Strategy) -> Lists | No
     return best
 
 
-def _in_turn(state: State, asks: Sequence[Ask], order: Sequence[int], strategy: Strategy) -> Lists | None:
+def _in_turn(
+    state: NodeCardState, asks: Sequence[ContainerRequest], order: Sequence[int], strategy: Strategy
+) -> Lists | None:
     lists: dict[int, tuple[int, ...]] = {}
     for place in order:
         ask = asks[place]
@@ -405,7 +407,7 @@ def _in_turn(state: State, asks: Sequence[Ask], order: Sequence[int], strategy: 
         gains = []
         for index, card in enumerate(state.cards):
             if card.core >= ask.core and card.memory >= memory and card.instances < strategy.most_instances:
-                after = Card(card.core - ask.core, card.memory - memory)
+                after = FreeCard(card.core - ask.core, card.memory - memory)
                 gain = strategy.total((after,), state.memory) - strategy.total((card,), state.memory)
                 gains.append((-gain if strategy.packs else gain, index))
         if len(gains) < ask.cards:

@@ -13,11 +13,11 @@ from plugins.mgpu.devices import POLICY
 from plugins.mgpu.ledger import CardLedger, Requests
 from plugins.mgpu.node_events import NodeEvents
 from plugins.mgpu.parts import FreeParts
-from plugins.mgpu.placement import Search
+from plugins.mgpu.placement import PlacementSearch
 from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
-from plugins.mgpu.rules import NAME, Rules
+from plugins.mgpu.rules import NAME, MgpuRules
 from plugins.mgpu.scoring import Strategy
-from plugins.mgpu.series import CardSeries
+from plugins.mgpu.series import MgpuSeries
 from volsched.framework.accounts.card_parts import ACCOUNT as CARD_PARTS
 from volsched.framework.accounts.card_parts import CardParts
 from volsched.framework.config.arguments import Argument
@@ -76,20 +76,22 @@ class MGPUPlugin:
         registrar.account(CARD_PARTS, CardParts.of_cluster).sources[NAME] = runtime.source
         registrar.register(*runtime.rules.registered(), *runtime.series.registered())
 
-    def _runtime(self, ledger: CardLedger) -> _Runtime:
-        search = Search(self._strategy)
+    def _runtime(self, ledger: CardLedger) -> _MgpuAccounts:
+        search = PlacementSearch(self._strategy)
         by_id = self._arguments[SCHEDULE_MODE] == "id"
-        rules = Rules(ledger, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
-        return _Runtime(ledger, rules, CardSeries(ledger, search), NodeEvents(ledger, by_id=by_id), FreeParts(ledger))
+        rules = MgpuRules(ledger, search, weight=self._arguments[NODE_ORDER_WEIGHT], by_id=by_id)
+        return _MgpuAccounts(
+            ledger, rules, MgpuSeries(ledger, search), NodeEvents(ledger, by_id=by_id), FreeParts(ledger)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Runtime:
+class _MgpuAccounts:
     """What is kept beside the ledger."""
 
     ledger: CardLedger
-    rules: Rules
-    series: CardSeries
+    rules: MgpuRules
+    series: MgpuSeries
     node_events: NodeEvents
     source: FreeParts
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, MILLI, POLICIES, POLICY, policy_of
-from plugins.mgpu.placement import Ask
+from plugins.mgpu.placement import ContainerRequest
 from volsched.model.errors import shortened
 from volsched.model.pods.rules import MAIN, ContainerAmounts
 
@@ -38,7 +38,7 @@ _COUNT: Final = re.compile(r"[0-9]{1,9}", re.ASCII)
 _OF_A_CARD: Final = frozenset({CORE, MEMORY})
 
 
-class Fault(NamedTuple):
+class Violation(NamedTuple):
     """A rule that a pod breaks.
 
     ``field`` is a path in the pod, ``container`` the place among ``spec.containers`` of the one it is about, None when
@@ -60,7 +60,7 @@ class ContainerAsk(NamedTuple):
     """A container that wants cards: its place among ``spec.containers``, and what it wants."""
 
     place: int
-    ask: Ask
+    ask: ContainerRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class PodRequest:
     policy: str
     is_multi: bool
     asks: tuple[ContainerAsk, ...]
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[Violation, ...] = ()
 
     @property
     def is_clear(self) -> bool:
@@ -88,7 +88,7 @@ class PodRequest:
         return max((found.ask.cards for found in self.asks), default=0)
 
     @property
-    def shapes(self) -> tuple[Ask, ...]:
+    def shapes(self) -> tuple[ContainerRequest, ...]:
         """What the containers want, in their order."""
         return tuple(found.ask for found in self.asks)
 
@@ -108,7 +108,7 @@ def read(
     policy = policy_of(annotations)
     if not wants_cards(containers):
         return PodRequest(policy, False, ())
-    faults: list[Fault] = []
+    faults: list[Violation] = []
     main = [container for container in containers if container.kind == MAIN]
     counts = _counts(annotations.get(MULTIPLE), len(main), faults.append)
     asks: list[ContainerAsk] = []
@@ -120,15 +120,15 @@ def read(
     faults.extend(_elsewhere(containers))
     if policy not in POLICIES:
         message = f"{shortened(policy, 40)!r} is none of {', '.join(POLICIES)}"
-        faults.append(Fault("MGPU303", f"metadata.annotations[{POLICY}]", message))
+        faults.append(Violation("MGPU303", f"metadata.annotations[{POLICY}]", message))
     return PodRequest(policy, any(counts or ()), tuple(asks), tuple(faults))
 
 
-def long_names(containers: Sequence[ContainerAmounts], names: Sequence[str]) -> list[Fault]:
+def long_names(containers: Sequence[ContainerAmounts], names: Sequence[str]) -> list[Violation]:
     """Return a fault for each container that wants cards and whose name is too long to tell them."""
     message = f"a name of more than {LONGEST_NAME} letters does not fit into the annotation that tells its cards"
     return [
-        Fault("MGPU302", f"spec.containers[{container.place}].name", message, container.place)
+        Violation("MGPU302", f"spec.containers[{container.place}].name", message, container.place)
         for container in containers
         if container.kind == MAIN and _is_named(container) and len(names[container.place]) > LONGEST_NAME
     ]
@@ -138,10 +138,10 @@ def _is_named(container: ContainerAmounts) -> bool:
     return any(name in _OF_A_CARD for name, _ in container.amounts)
 
 
-def _elsewhere(containers: Sequence[ContainerAmounts]) -> list[Fault]:
+def _elsewhere(containers: Sequence[ContainerAmounts]) -> list[Violation]:
     message = f"{CORE} and {MEMORY} are for spec.containers only"
     return [
-        Fault("MGPU301", f"spec.{container.kind}[{container.place}].resources", message)
+        Violation("MGPU301", f"spec.{container.kind}[{container.place}].resources", message)
         for container in containers
         if container.kind != MAIN and _is_named(container)
     ]
@@ -149,7 +149,7 @@ def _elsewhere(containers: Sequence[ContainerAmounts]) -> list[Fault]:
 
 # -- counts of cards -------------------------------------------------------------------------------------------------
 
-_Note: TypeAlias = Callable[[Fault], None]
+_Note: TypeAlias = Callable[[Violation], None]
 
 
 def _counts(text: str | None, containers: int, note: _Note) -> Sequence[int | None] | None:
@@ -160,10 +160,10 @@ def _counts(text: str | None, containers: int, note: _Note) -> Sequence[int | No
     for number, entry in enumerate(entries, 1):
         if not _COUNT.fullmatch(entry):
             message = f"entry {number} is not a card count: {shortened(entry, 20)!r}"
-            note(Fault("MGPU202", field, message, vague=True))
+            note(Violation("MGPU202", field, message, vague=True))
             return None
     if len(entries) != containers:
-        note(Fault("MGPU201", field, f"{len(entries)} counts for {containers} containers", vague=True))
+        note(Violation("MGPU201", field, f"{len(entries)} counts for {containers} containers", vague=True))
         return None
     return [int(entry) for entry in entries]
 
@@ -187,7 +187,7 @@ class _Judge:
     min_memory: int
     note: _Note
 
-    def ask(self, count: int | None) -> Ask | None:
+    def ask(self, count: int | None) -> ContainerRequest | None:
         """Return what the container wants; ``count`` is that of the annotation, None when the pod has none."""
         try:
             return self._ask(count)
@@ -195,7 +195,7 @@ class _Judge:
             self._fault(broken.code, broken.message, vague=True)
             return None
 
-    def _ask(self, count: int | None) -> Ask | None:
+    def _ask(self, count: int | None) -> ContainerRequest | None:
         if not _is_named(self.container):
             if count:
                 raise _Broken("MGPU207", f"count and request disagree: {count} cards and no {CORE}")
@@ -209,20 +209,20 @@ class _Judge:
         core, memory = (amounts[name] // MILLI if name in amounts else None for name in (CORE, MEMORY))
         return self._normal(core, memory) if count is None else self._multi(count, core, memory)
 
-    def _normal(self, core: int | None, memory: int | None) -> Ask:
+    def _normal(self, core: int | None, memory: int | None) -> ContainerRequest:
         if core is None or core <= 0 or (memory is not None and memory <= 0):
             raise _Broken("MGPU101", _POSITIVE)
         if core < CORE_OF_CARD:
             if (memory or 0) < self.min_memory:
                 self._fault("MGPU102", f"mgpu-memory must be >= {self.min_memory} MiB for a shared card")
-            return Ask(1, core, memory or 0)
+            return ContainerRequest(1, core, memory or 0)
         if core % CORE_OF_CARD:
             raise _Broken("MGPU103", "mgpu-core above 100 must be a multiple of 100")
         if memory is not None:
             self._fault("MGPU104", "mgpu-memory must not be set with whole cards")
-        return Ask(core // CORE_OF_CARD, CORE_OF_CARD)
+        return ContainerRequest(core // CORE_OF_CARD, CORE_OF_CARD)
 
-    def _multi(self, count: int, core: int | None, memory: int | None) -> Ask:
+    def _multi(self, count: int, core: int | None, memory: int | None) -> ContainerRequest:
         if not count and (core or memory):
             raise _Broken("MGPU207", "count and request disagree: no cards, and it asks for some")
         if count and core is None:
@@ -232,10 +232,10 @@ class _Judge:
         if core == CORE_OF_CARD * count:
             if memory is not None:
                 self._fault("MGPU203", "whole cards: memory must not be set")
-            return Ask(count, CORE_OF_CARD)
+            return ContainerRequest(count, CORE_OF_CARD)
         return self._parts(count, core, memory or 0)
 
-    def _parts(self, count: int, core: int, memory: int) -> Ask:
+    def _parts(self, count: int, core: int, memory: int) -> ContainerRequest:
         is_clear = core % count == memory % count == 0 and core <= CORE_OF_CARD * count
         if memory < self.min_memory * count:
             too_little = f"memory per card must be >= {self.min_memory} MiB"
@@ -246,11 +246,11 @@ class _Judge:
             raise _Broken("MGPU205", "not divisible by the card count")
         elif not is_clear:
             raise _Broken("MGPU206", "core per card must be <= 100")
-        return Ask(count, core // count, memory // count)
+        return ContainerRequest(count, core // count, memory // count)
 
     def _fault(self, code: str, message: str, *, vague: bool = False) -> None:
         place = self.container.place
-        self.note(Fault(code, f"spec.containers[{place}].resources", message, place, vague))
+        self.note(Violation(code, f"spec.containers[{place}].resources", message, place, vague))
 
 
 _POSITIVE: Final = "mgpu-core must be > 0 and mgpu-memory, when set, > 0"

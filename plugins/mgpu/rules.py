@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, State, count_of, policy_of
+from plugins.mgpu.devices import CORE, CORE_OF_CARD, MILLI, NATIVE_BURST_SHARE, NodeCardState, count_of, policy_of
 from plugins.mgpu.ledger import CardAccount, CardLedger
-from plugins.mgpu.placement import Best, Search, alike
+from plugins.mgpu.placement import Best, PlacementSearch, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
 from volsched.framework.columns.arrays import Floats
@@ -55,14 +55,14 @@ def too_few_cards(wanted: int, cards: int) -> Verdict:
     return _node_refusal(f"container wants {wanted} cards, node has {cards}", resolvable=False)
 
 
-class Rules:
+class MgpuRules:
     """The callbacks of a session.
 
     ``weight`` is what a node with the best of all placements scores; ``by_id`` has the ids of cards written where a
     node tells them.
     """
 
-    def __init__(self, ledger: CardLedger, search: Search, *, weight: int, by_id: bool) -> None:
+    def __init__(self, ledger: CardLedger, search: PlacementSearch, *, weight: int, by_id: bool) -> None:
         self._ledger = ledger
         self._requests = ledger.requests
         self._search = search
@@ -192,5 +192,5 @@ class Rules:
             task.bind_annotations = without_results(task.bind_annotations) or None
 
 
-def _state_after_leaving(account: CardAccount, node: NodeInfo) -> State:
+def _state_after_leaving(account: CardAccount, node: NodeInfo) -> NodeCardState:
     return account.state_without(uid for uid, task in node.tasks.items() if task.status is TaskStatus.RELEASING)

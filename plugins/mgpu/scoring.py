@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from plugins.mgpu.devices import CORE_OF_CARD, Card
+from plugins.mgpu.devices import CORE_OF_CARD, FreeCard
 
 _PERCENT: Final = 100
 
@@ -37,7 +37,7 @@ class Strategy:
         of_core = self.weight_of_core * memory_of_card * memory_of_card * core * core
         return of_core + (_PERCENT - self.weight_of_core) * CORE_OF_CARD * CORE_OF_CARD * memory * memory
 
-    def total(self, cards: Iterable[Card], memory_of_card: int) -> int:
+    def total(self, cards: Iterable[FreeCard], memory_of_card: int) -> int:
         """Return the points of cards that are used as they are."""
         return sum(
             self.points(max(0, CORE_OF_CARD - card.core), max(0, memory_of_card - card.memory), memory_of_card or 1)

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from plugins.mgpu.devices import CORE_OF_CARD
 from plugins.mgpu.ledger import CardAccount, CardLedger
-from plugins.mgpu.placement import Search
+from plugins.mgpu.placement import PlacementSearch
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.rules import Metric, Rule, ShownTable
 from volsched.model.values.quantity import format_amount
@@ -37,7 +37,7 @@ SEARCHES: Final = Series("volsched_mgpu_searches", "Placements that had to be se
 TRUNCATED: Final = Series("volsched_mgpu_search_truncated", "Searches given up at their limit", counts=True)
 
 
-class _Shown(NamedTuple):
+class _NodeSample(NamedTuple):
     """What is shown of one node."""
 
     core: tuple[float, ...]
@@ -53,7 +53,9 @@ class _Laid(Mapping[tuple[str, ...], float]):
     """Numbers of many nodes, laid out when they are read."""
 
     def __init__(
-        self, nodes: Mapping[str, _Shown], lay: Callable[[str, _Shown], Iterable[tuple[tuple[str, ...], float]]]
+        self,
+        nodes: Mapping[str, _NodeSample],
+        lay: Callable[[str, _NodeSample], Iterable[tuple[tuple[str, ...], float]]],
     ) -> None:
         self._nodes = nodes
         self._lay = lay
@@ -74,13 +76,13 @@ class _Laid(Mapping[tuple[str, ...], float]):
         return len(self._read())
 
 
-class CardSeries:
+class MgpuSeries:
     """The numbers of all series."""
 
-    def __init__(self, ledger: CardLedger, search: Search) -> None:
+    def __init__(self, ledger: CardLedger, search: PlacementSearch) -> None:
         self._ledger = ledger
         self._search = search
-        self._nodes: dict[str, _Shown] = {}
+        self._nodes: dict[str, _NodeSample] = {}
         self._changed: dict[str, None] = {}
         self._laid: tuple[Numbers, ...] = self._lay()
 
@@ -150,13 +152,13 @@ def _rows(name: str, account: CardAccount) -> Iterator[QuotaRow]:
         yield QuotaRow((name, index), figures)
 
 
-def _shown(account: CardAccount | None) -> _Shown | None:
+def _shown(account: CardAccount | None) -> _NodeSample | None:
     if account is None:
         return None
     cards = account.used
     free = [max(0, CORE_OF_CARD - card.core) for card in cards]
     on_cards_in_use = sum(left for left, card in zip(free, cards, strict=True) if card.instances)
-    return _Shown(
+    return _NodeSample(
         core=tuple(card.core / CORE_OF_CARD for card in cards),
         memory=tuple(float(card.memory * _MIB) for card in cards),
         size=float(account.cards.memory * _MIB),

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from plugins.nodeorder.arguments import NodeOrderWeights
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
-from volsched.framework.engine.domain_counts import Table
+from volsched.framework.engine.domain_counts import DomainTable
 from volsched.framework.engine.domains import Domains, domains_of, has_label
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, Rule
@@ -86,7 +86,7 @@ class SpreadingScore:
         return result
 
 
-def _by_node(table: Table, cluster: Cluster, rows: Rows) -> npt.NDArray[np.int64]:
+def _by_node(table: DomainTable, cluster: Cluster, rows: Rows) -> npt.NDArray[np.int64]:
     nodes = cluster.nodes
     counts = np.zeros(len(cluster.rows), dtype=np.int64)
     for name, count in table.counts.items():

@@ -19,7 +19,7 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, Rule
 from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.rules import Toleration
 from volsched.model.pods.task import TaskInfo
@@ -40,7 +40,7 @@ class SoftTaints(Observer):
 
     # -- following the cluster ------------------------------------------------------------------------------------
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Follow a node's taints."""
         if before is not None:
             self._count(soft(before.taints), -1)

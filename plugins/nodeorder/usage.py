@@ -42,7 +42,7 @@ _NONZERO_CPU_AND_MEMORY = slice(NONZERO_CPU, NONZERO_MEMORY + 1)
 
 
 @dataclass(slots=True)
-class _Asked:
+class _TemplateRequest:
     """What the scores need of a template."""
 
     cpu: int
@@ -66,14 +66,14 @@ class UsageScore:
         self._balance = weights.balancedresource
         self._columns = columns
         self._columns_version = columns.version
-        self._known: Bounded[tuple[Resources, int, int], _Asked] = Bounded(MOST_KEPT)
+        self._known: Bounded[tuple[Resources, int, int], _TemplateRequest] = Bounded(MOST_KEPT)
 
     @property
     def counts(self) -> bool:
         """Whether any of the three has a weight."""
         return bool(self._least or self._most or self._balance)
 
-    def _of(self, template: PodTemplate) -> _Asked:
+    def _of(self, template: PodTemplate) -> _TemplateRequest:
         if self._columns_version != self._columns.version:
             self._columns_version = self._columns.version
             self._known.clear()
@@ -86,7 +86,7 @@ class UsageScore:
                 balanced.append((self._columns.place(GPU), request.amount(GPU)))
             if not self._balance or not any(amount for _, amount in balanced):
                 balanced = []
-            found = self._known[key] = _Asked(
+            found = self._known[key] = _TemplateRequest(
                 template.nonzero_cpu,
                 template.nonzero_memory,
                 tuple(balanced),

@@ -47,10 +47,10 @@ class OvercommitPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the vote."""
         demand = registrar.account(ACCOUNT, QueueDemands)
-        registrar.register(JobEnqueueable(_Ledger(registrar.cluster, demand, self.factor).vote))
+        registrar.register(JobEnqueueable(_OvercommitVote(registrar.cluster, demand, self.factor).vote))
 
 
-class _Ledger:
+class _OvercommitVote:
     """The vote of one session."""
 
     def __init__(self, cluster: Cluster, demand: QueueDemands, factor: Fraction) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from tests.actions.rigs import conf, gone
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
-from volsched.testing.builders import ClusterBuilder, Decision, Rig
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig
 
 LEVELS = {"low": 10, "mid": 50, "high": 100, "top": 1000}
 PREEMPT = conf("allocate, preempt, backfill", "priority gang conformance", "predicates nodeorder")
@@ -77,7 +77,7 @@ def protected(text: str) -> str:
     return "\n".join([text, "configurations:", *(line for line in told if line.split()[2].rstrip(",") in text)])
 
 
-def nominations(decision: Decision) -> dict[str, str]:
+def nominations(decision: CycleDecision) -> dict[str, str]:
     """Nodes where room is being made, by pod."""
     return nominations_in(decision.cluster)
 
@@ -87,6 +87,6 @@ def nominations_in(cluster: Cluster) -> dict[str, str]:
     return {task.name: task.nominated for task in cluster.tasks.values() if task.nominated}
 
 
-def all_gone(on: Rig, decision: Decision) -> list[Change]:
+def all_gone(on: Rig, decision: CycleDecision) -> list[Change]:
     """The victims of a decision have left."""
     return [gone(on, name) for name in decision.evictions]

@@ -16,7 +16,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Scope, Step, Verdict
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_rig, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_rig, put
 from volsched.testing.recount import faults, leftovers
 
 GANG = "priority gang"
@@ -59,7 +59,7 @@ def rig(
     return made
 
 
-def cycle(on: Rig, *changes: Change) -> Decision:
+def cycle(on: Rig, *changes: Change) -> CycleDecision:
     """Run a cycle; whatever it did, the accounts are right and nothing of the session is left."""
     decision = on.cycle(*changes)
     assert faults(on.cluster) == []
@@ -67,21 +67,21 @@ def cycle(on: Rig, *changes: Change) -> Decision:
     return decision
 
 
-def decide(cluster: ClusterBuilder, configuration: str, *registers: Callable[[Registrar], object]) -> Decision:
+def decide(cluster: ClusterBuilder, configuration: str, *registers: Callable[[Registrar], object]) -> CycleDecision:
     return cycle(rig(cluster, configuration, *registers))
 
 
-def order_of(decision: Decision) -> list[str]:
+def order_of(decision: CycleDecision) -> list[str]:
     """Names of the pods that were bound, in order."""
     return [step.name for step in decision.steps if isinstance(step, Bind)]
 
 
-def phases(decision: Decision) -> dict[str, str]:
+def phases(decision: CycleDecision) -> dict[str, str]:
     """Phase of every PodGroup."""
     return {job.name: job.phase for job in decision.cluster.jobs.values() if job.has_group}
 
 
-def events(decision: Decision) -> list[tuple[str, str, str]]:
+def events(decision: CycleDecision) -> list[tuple[str, str, str]]:
     """Object, reason and message of every Event."""
     return [(f"{s.kind}/{s.name}", s.reason, s.message) for s in decision.steps if isinstance(s, RecordEvent)]
 
@@ -123,7 +123,7 @@ class Tries:
 # -- what the API server would say next -------------------------------------------------------------------------------
 
 
-def echo(on: Rig, given: ClusterBuilder, decision: Decision) -> list[Change]:
+def echo(on: Rig, given: ClusterBuilder, decision: CycleDecision) -> list[Change]:
     """What the watch shows of a decision's writes: bound pods run, statuses and conditions are as written."""
     objects = {(o["kind"], o["metadata"]["name"]): o for o in given.objects}
     changed: list[dict[str, Any]] = []

@@ -9,7 +9,7 @@ import pytest
 from tests.actions.rigs import conf, cycle, quota, rig
 from tests.mirror import objects
 from volsched.model.plan import Bind, LiftGate, RecordEvent, WritePodCondition
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster
 
 GATE = "scheduling.volcano.sh/queue-allocation-gate"
 CONFIGURATION = conf("enqueue, allocate, backfill")
@@ -23,7 +23,7 @@ def gated(cpu: int, *gates: str) -> objects.Put:
     return objects.pod("p", "g", gates=gates, cpu=cpu)
 
 
-def kinds(decision: Decision) -> set[type]:
+def kinds(decision: CycleDecision) -> set[type]:
     """What is done about the pod."""
     about = (Bind, LiftGate, WritePodCondition, RecordEvent)
     return {type(step) for step in decision.steps if isinstance(step, about) and step.name == "p"}

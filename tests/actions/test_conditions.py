@@ -16,23 +16,23 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import Allocatable
 from volsched.model.changes import BindFailed, Gone
 from volsched.model.plan import RecordEvent, WriteGroupStatus, WritePodCondition
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster
 
 DEFAULT = conf("enqueue, allocate, backfill", "priority gang conformance", "overcommit predicates nodeorder binpack")
 NO_ENQUEUE = conf("allocate, backfill", "priority gang", "predicates")
 CLOSED = {"state": "Closed"}
 
 
-def conditions(decision: Decision) -> dict[str, tuple[str, str]]:
+def conditions(decision: CycleDecision) -> dict[str, tuple[str, str]]:
     """Reason and message of each pod's condition."""
     return {s.name: (s.reason, s.message) for s in decision.steps if isinstance(s, WritePodCondition)}
 
 
-def reasons(decision: Decision) -> dict[str, str]:
+def reasons(decision: CycleDecision) -> dict[str, str]:
     return {name: reason for name, (reason, _) in conditions(decision).items()}
 
 
-def told(decision: Decision, kind: str = "Pod") -> list[tuple[str, str, str]]:
+def told(decision: CycleDecision, kind: str = "Pod") -> list[tuple[str, str, str]]:
     return [(s.name, s.reason, s.message) for s in decision.steps if isinstance(s, RecordEvent) and s.kind == kind]
 
 

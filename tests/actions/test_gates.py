@@ -11,7 +11,7 @@ from tests.plugins.predicates.test_devices import using
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import LiftGate
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_node, a_rig, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_node, a_rig, put
 from volsched.testing.recount import faults
 
 GATED = {"schedulingGates": [{"name": ADMISSION_GATE}]}
@@ -39,7 +39,7 @@ class World:
         self.rig: Rig = a_rig(cluster, configuration(plugin, **more))
         self.lifted: list[str] = []
 
-    def cycle(self, *changes: Change) -> Decision:
+    def cycle(self, *changes: Change) -> CycleDecision:
         """Decide; what was lifted is noted."""
         decision = self.rig.cycle(*changes)
         self.lifted = sorted(step.name for step in decision.steps if isinstance(step, LiftGate))

@@ -15,7 +15,7 @@ from volsched.model import api
 from volsched.model.changes import EvictFailed, Gone
 from volsched.model.plan import Evict, WritePodCondition
 from volsched.model.status import TaskStatus
-from volsched.testing.builders import Decision, a_cluster, put, puts
+from volsched.testing.builders import CycleDecision, a_cluster, put, puts
 
 BARE = conf("preempt", "priority gang conformance", "predicates")
 
@@ -329,7 +329,7 @@ def promised(*, room: int = 2, **more: Any) -> Any:
     return on, decision
 
 
-def written(decision: Decision, name: str) -> list[str]:
+def written(decision: CycleDecision, name: str) -> list[str]:
     return [s.nominated for s in decision.steps if isinstance(s, WritePodCondition) and s.name == name]
 
 

@@ -23,8 +23,8 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.reservation import RESERVED, condition_of, promise_in
 from volsched.registry import load_profile
 from volsched.replay.jobs import ReplayJob, Role
-from volsched.replay.records import Record
-from volsched.replay.runner import Replay, Settings
+from volsched.replay.records import JobRecord
+from volsched.replay.runner import Replay, ReplaySettings
 from volsched.simulation.manifests import Inventory, decode
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_node, a_queue, put
 
@@ -51,12 +51,12 @@ def a_job(name: str, submit: float, duration: float, cards: int, pods: int = 1, 
     )
 
 
-def played(configuration: str, jobs: Sequence[ReplayJob], nodes: int = 2, **queue: Any) -> dict[str, Record]:
+def played(configuration: str, jobs: Sequence[ReplayJob], nodes: int = 2, **queue: Any) -> dict[str, JobRecord]:
     inventory = Inventory()
     inventory.objects += [decode(a_node(f"n{number}", **{CARD: 8})) for number in range(nodes)]
     inventory.objects += [decode(a_queue(name, **queue)) for name in sorted({"default", *(job.queue for job in jobs)})]
     profile, _ = load_profile(configuration)
-    return {record.job.name: record for record in Replay(inventory, profile, jobs, Settings(("volsched",))).run()}
+    return {record.job.name: record for record in Replay(inventory, profile, jobs, ReplaySettings(("volsched",))).run()}
 
 
 def a_stream(declared: bool, hours: int = 60) -> list[ReplayJob]:
@@ -66,7 +66,7 @@ def a_stream(declared: bool, hours: int = 60) -> list[ReplayJob]:
     return [*small, a_job("gang", 2, 1, 8, pods=2, **({"declared": HOUR} if declared else {}))]
 
 
-def wait_of(record: Record) -> float:
+def wait_of(record: JobRecord) -> float:
     assert record.start is not None
     return (record.start - record.job.submit) / HOUR
 
@@ -181,7 +181,7 @@ def test_no_job_starts_later_than_first_promised_where_durations_are_exact(
         assert start is None or record.start <= start
 
 
-def shadow_time(gang: ReplayJob, at: float, records: Sequence[Record], nodes: int) -> float:
+def shadow_time(gang: ReplayJob, at: float, records: Sequence[JobRecord], nodes: int) -> float:
     """Return when EASY backfilling says that the head of the queue starts: as running jobs end, by their durations.
 
     Each pod of these worlds has more than half a node, or its job has one pod: no node has two pods of a job.

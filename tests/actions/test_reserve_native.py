@@ -13,7 +13,7 @@ from volsched.model.plan import WriteNativeStatus
 from volsched.model.reservation import RESERVED, Promise, promise_of
 from volsched.testing.builders import (
     ClusterBuilder,
-    Decision,
+    CycleDecision,
     Rig,
     a_cluster,
     a_member,
@@ -61,7 +61,7 @@ def promised(on: Rig) -> Promise | None:
     return promise_of(on.cluster.jobs["default/group/gang"])
 
 
-def written(decision: Decision) -> dict[str, tuple[str, str]]:
+def written(decision: CycleDecision) -> dict[str, tuple[str, str]]:
     """What is written of the gang: status and reason, by the type of the condition."""
     found = [step for step in decision.steps if isinstance(step, WriteNativeStatus)]
     return {one.type: (one.status, one.reason) for step in found for one in step.conditions}

@@ -40,10 +40,11 @@ def test_a_hopeless_job_is_not_tried_again() -> None:
     on, tries = started()
     assert tries.take() == ["big-0", "big-1", "small-0"]
 
-    cycle(on)
-    cycle(on)
+    reports = [cycle(on).report, cycle(on).report]
 
     assert tries.take() == []
+    assert [report.job_attempts for report in reports] == [0, 0]
+    assert cycle(on, *a_cluster().node("n2", cpu=1).changes()).report.job_attempts == 1
 
 
 HELPED_BY: dict[str, Callable[[Rig], list[Change]]] = {

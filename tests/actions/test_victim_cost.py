@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actions.victims.cost import NONE, Plan, cost_of, least_cost_first, needed
+from actions.victims.cost import NONE, VictimPlan, cost_of, least_cost_first, needed
 from tests.actions.evictions import PREEMPT, World, nominations
 from tests.actions.rigs import decide, rig
 from volsched.model.pods.task import TaskInfo
@@ -124,11 +124,11 @@ def test_so_many_are_compared_and_the_others_come_behind_in_their_order() -> Non
     node = rig(two_nodes("low", "low"), PREEMPT).cluster.nodes["n1"]
     looked_at: list[str] = []
 
-    def plans() -> Iterator[Plan]:
+    def plans() -> Iterator[VictimPlan]:
         for name, priority in (("a", 3), ("hopeless", None), ("b", 1), ("c", 0), ("d", 2)):
             looked_at.append(name)
             victims = None if priority is None else [a_task(name, priority)]
-            yield Plan(node, victims or [], victims or [], victims or [], victims)
+            yield VictimPlan(node, victims or [], victims or [], victims or [], victims)
 
     ordered = least_cost_first(plans(), most=2)
     first = next(ordered)

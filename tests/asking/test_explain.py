@@ -9,7 +9,7 @@ from volsched.asking.advice import advise
 from volsched.asking.diff import diff
 from volsched.asking.discreet import discreet
 from volsched.asking.explain import NotFoundError, explain, find
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.asking.lists import queue_tree, waiting_jobs
 from volsched.asking.records import Advice, Help, Subject
 from volsched.simulation.documents import documents_in
@@ -76,9 +76,9 @@ spec:
   - {{name: main, resources: {{requests: {{cpu: "1", nvidia.com/gpu: "2"}}, limits: {{nvidia.com/gpu: "2"}}}}}}"""
 
 
-def known(text: str) -> Known:
+def known(text: str) -> KnownCluster:
     """Return a cluster of manifests."""
-    return Known(tuple(take_stock(documents_in("test", text)).objects), CONFIGURATION)
+    return KnownCluster(tuple(take_stock(documents_in("test", text)).objects), CONFIGURATION)
 
 
 def test_a_gang_that_waits_for_its_quota_is_explained() -> None:

@@ -11,7 +11,7 @@ from tests.simulation.clusters import Manifest, node, queue, stock
 from volsched.asking import snapshot
 from volsched.asking.advice import advise
 from volsched.asking.explain import explain, find
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.asking.records import Subject
 from volsched.simulation.runner import Simulation
 from volsched.testing.builders import a_member, a_native_group
@@ -20,7 +20,7 @@ GANG: Final = Subject("podgroup", "ring", "default")
 QUEUE: Final = {"scheduling.volcano.sh/queue-name": "team"}
 
 
-def world(cpu: int, quota: int = 64, *, version: str = "v1beta1") -> Known:
+def world(cpu: int, quota: int = 64, *, version: str = "v1beta1") -> KnownCluster:
     """A gang of three that asks for a CPU each, of a queue with a quota."""
     manifests: list[Manifest] = [
         node("n1", cpu=str(cpu), pods=110),
@@ -28,7 +28,7 @@ def world(cpu: int, quota: int = 64, *, version: str = "v1beta1") -> Known:
         a_native_group("ring", 3, annotations=QUEUE, version=version),
         *(a_member(f"ring-{number}", "ring", cpu="1") for number in range(3)),
     ]
-    return Known(tuple(stock(*manifests).objects), configuration("capacity"))
+    return KnownCluster(tuple(stock(*manifests).objects), configuration("capacity"))
 
 
 @pytest.mark.parametrize("version", ["v1alpha2", "v1beta1"])
@@ -69,5 +69,5 @@ def test_a_snapshot_keeps_it() -> None:
     assert explain(_run(again), GANG) == explain(_run(known), GANG)
 
 
-def _run(known: Known) -> Simulation:
+def _run(known: KnownCluster) -> Simulation:
     return known.stage().run()

@@ -13,7 +13,7 @@ from tests.asking.test_explain import CONFIGURATION, cluster, known
 from tests.cli.calls import text_of
 from volsched.asking import snapshot
 from volsched.asking.anonymous import anonymised
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
@@ -22,12 +22,12 @@ from volsched.testing.builders import a_group, a_node, a_pod, a_queue
 EXAMPLES = Path(__file__).resolve().parents[2] / "manifests" / "examples"
 
 
-def example() -> Known:
+def example() -> KnownCluster:
     inventory = take_stock(read_documents([str(EXAMPLES)]))
-    return Known(tuple(inventory.objects), inventory.configuration or "")
+    return KnownCluster(tuple(inventory.objects), inventory.configuration or "")
 
 
-def placements(of: Known) -> dict[str, str]:
+def placements(of: KnownCluster) -> dict[str, str]:
     return {bind["pod"]: bind["node"] for bind in result_of(of.stage().run())["binds"]}
 
 
@@ -88,7 +88,7 @@ def test_other_names_place_any_world_alike(text: str) -> None:
     check_anonymised(known(text))
 
 
-def check_anonymised(before: Known) -> None:
+def check_anonymised(before: KnownCluster) -> None:
     after, renames = anonymised(before)
     found = placements(after)
     assert found == {renames.name(pod): renames.names[node] for pod, node in placements(before).items()}

@@ -12,7 +12,7 @@ from tests.plugins.capacity_card.nodes import GPU, card_node
 from tests.simulation.clusters import Manifest, group, node, pod, queue, stock
 from volsched.asking.advice import advise
 from volsched.asking.explain import explain, find
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.asking.records import Advice, Explanation, Subject
 
 WAITS = Subject("podgroup", "waits", "default")
@@ -27,7 +27,7 @@ def configuration(*plugins: str) -> str:
 
 def asked(config: str, *manifests: Manifest) -> Explanation:
     """Explain the gang that waits, with what would help; the search leaves everything as it was."""
-    stage = Known(tuple(stock(*manifests).objects), config).stage()
+    stage = KnownCluster(tuple(stock(*manifests).objects), config).stage()
     simulation = stage.run()
     before = explain(simulation, WAITS)
     advice = advise(stage, find(simulation, WAITS), lambda: 60.0)

@@ -78,7 +78,7 @@ def test_lists_of_the_chart_and_of_the_seed_are_taken_word_for_word(verb: str) -
 def test_the_seeds_scheduler_is_told_what_the_seed_says() -> None:
     found = options("run", *volcano.SCHEDULER_OF_SEED)
 
-    assert isinstance(found, runner.Options)
+    assert isinstance(found, runner.SchedulerOptions)
     assert found.scheduler_conf == "/volcano.scheduler/volcano-scheduler.conf"
     assert (found.leader_elect, found.schedule_period, found.qps, found.burst) == (True, 3.0, 2000.0, 2000)
 
@@ -171,7 +171,7 @@ def test_what_is_no_label_and_value_is_refused(text: str) -> None:
 def test_controllers_are_switched_by_volcanos_rule(given: tuple[str, ...], on: set[str]) -> None:
     found = options("controllers", *(f"--controllers={text}" for text in given))
 
-    assert isinstance(found, operator.options.Options)
+    assert isinstance(found, operator.options.ControllerOptions)
     assert set(found.controllers) == on
 
 

@@ -23,7 +23,7 @@ from volsched.testing.controlplane import (
     START_AFTER,
     STOP_AFTER,
     ApiClient,
-    ApiError,
+    ApiServerError,
     ControlPlane,
     KubectlError,
     StartError,
@@ -252,7 +252,7 @@ def priority_level(cluster: ControlPlane, token: str) -> str | None:
 def test_strangers_are_turned_away(control_plane: ControlPlane) -> None:
     stranger = ApiClient(control_plane.url, control_plane.credentials.client_context(), "no-such-token")
 
-    with pytest.raises(ApiError) as refusal:
+    with pytest.raises(ApiServerError) as refusal:
         stranger.get("/api/v1/nodes")
 
     assert refusal.value.status == 401

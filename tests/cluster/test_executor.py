@@ -28,8 +28,8 @@ from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, RecordEvent, Vo
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import (
     BlackHole,
-    Fault,
     FaultProxy,
+    InjectedFault,
     Latency,
     Reset,
     Respond,
@@ -128,7 +128,7 @@ async def test_a_binding_carries_its_annotations(harness: Harness, node: str) ->
     assert there["metadata"]["annotations"] == {"kept": "yes", **annotations}
 
 
-FAULTS: dict[str, tuple[Fault, int]] = {
+FAULTS: dict[str, tuple[InjectedFault, int]] = {
     "never answered": (BlackHole(), 1),
     "never answered, yet done": (BlackHole(after=True), 1),
     "reset": (Reset(), 2),
@@ -144,7 +144,7 @@ FAULTS: dict[str, tuple[Fault, int]] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 async def test_a_binding_that_was_not_confirmed_ends_as_bound_once(
-    harness: Harness, node: str, fault_proxy: FaultProxy, fault: tuple[Fault, int]
+    harness: Harness, node: str, fault_proxy: FaultProxy, fault: tuple[InjectedFault, int]
 ) -> None:
     trouble, times = fault
     pod = harness.make("one")

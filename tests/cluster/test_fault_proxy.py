@@ -20,7 +20,7 @@ import aiohttp
 import pytest
 
 from tests.cluster.scheduling import eventually
-from volsched.testing.controlplane import ApiClient, ApiError, ControlPlane, a_node, a_pod
+from volsched.testing.controlplane import ApiClient, ApiServerError, ControlPlane, a_node, a_pod
 from volsched.testing.controlplane.client import lines_of
 from volsched.testing.controlplane.fault_server import FaultServer
 from volsched.testing.controlplane.faults import (
@@ -222,7 +222,7 @@ def test_the_proxy_answers_in_the_servers_place_as_often_as_it_is_told(
     rule = fault_proxy.inject(fault, method="POST", path="/pods$", times=2)
 
     for name in ("a", "b"):
-        with pytest.raises(ApiError) as refusal:
+        with pytest.raises(ApiServerError) as refusal:
             client.create(pods, a_pod(name))
         assert refusal.value.status == status
         assert text in refusal.value.body
@@ -251,7 +251,7 @@ def test_an_answer_can_be_replaced_after_the_server_has_acted(
 ) -> None:
     fault_proxy.inject(server_error(after=True), method="POST", times=1)
 
-    with pytest.raises(ApiError, match="500"):
+    with pytest.raises(ApiServerError, match="500"):
         client.create(pods, a_pod("a"))
 
     assert control_plane.api.find(f"{pods}/a") is not None
@@ -265,7 +265,7 @@ def test_rules_meet_only_their_method_path_and_kind_of_request(
         client.create(pods, a_pod("a"))
         client.create(pods, a_pod("b"))
         client.replace(f"{pods}/b", client.get(f"{pods}/b"))
-        with pytest.raises(ApiError, match="409"):
+        with pytest.raises(ApiServerError, match="409"):
             client.replace(f"{pods}/a", client.get(f"{pods}/a"))
     client.replace(f"{pods}/a", client.get(f"{pods}/a"))
     assert rule.hits == 1
@@ -279,10 +279,10 @@ def test_of_two_rules_the_first_is_applied_and_latency_comes_on_top(
     fault_proxy.inject(Latency(0.2), times=1)
 
     began = time.monotonic()
-    with pytest.raises(ApiError, match="409"):
+    with pytest.raises(ApiServerError, match="409"):
         client.get(pods)
     assert time.monotonic() - began >= 0.2
-    with pytest.raises(ApiError, match="410"):
+    with pytest.raises(ApiServerError, match="410"):
         client.get(pods)
     client.get(pods)
 
@@ -562,7 +562,7 @@ def test_the_journal_has_the_writes_that_were_sent_on_with_their_time(
     before = time.monotonic()
     client.create(pods, a_pod("p"))
     client.get(f"{pods}/p")
-    with fault_proxy.inject(server_error(), method="DELETE"), pytest.raises(ApiError):
+    with fault_proxy.inject(server_error(), method="DELETE"), pytest.raises(ApiServerError):
         client.delete(f"{pods}/p")
     client.delete(f"{pods}/p")
 

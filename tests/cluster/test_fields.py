@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from volsched.testing.controlplane import ApiError, ControlPlane
+from volsched.testing.controlplane import ApiServerError, ControlPlane
 from volsched.testing.schemas import FILE, schemas_of, text_of
 from volsched.validation.fields import field_faults
 
@@ -92,7 +92,7 @@ def asked(server: ControlPlane, path: str, body: Any) -> str:
     """What the API server says to `kubectl apply --dry-run=server --validate=strict`."""
     try:
         server.api.create(f"{path}?dryRun=All&fieldValidation=Strict", body)
-    except ApiError as error:
+    except ApiServerError as error:
         return str(error)
     return ""
 

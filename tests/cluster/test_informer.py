@@ -19,8 +19,8 @@ from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import (
     EndWatch,
     FailWatch,
-    Fault,
     FaultProxy,
+    InjectedFault,
     ResetWatch,
     Respond,
     StallWatch,
@@ -139,7 +139,7 @@ async def test_every_kind_that_the_scheduler_needs_is_listed_by_a_stream(follow:
             assert followed.informer.version.isdigit()
 
 
-FAULTS: dict[str, tuple[Fault, dict[str, Any]]] = {
+FAULTS: dict[str, tuple[InjectedFault, dict[str, Any]]] = {
     "ends": (EndWatch(), {"times": 3}),
     "is reset": (ResetWatch(), {"times": 3}),
     "stalls": (StallWatch(), {"times": 1}),
@@ -158,7 +158,11 @@ FAULTS: dict[str, tuple[Fault, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 async def test_a_watch_that_fails_misses_nothing(
-    namespace: str, maps: Maps, follow: Callable[..., Followed], fault_proxy: FaultProxy, fault: tuple[Fault, Any]
+    namespace: str,
+    maps: Maps,
+    follow: Callable[..., Followed],
+    fault_proxy: FaultProxy,
+    fault: tuple[InjectedFault, Any],
 ) -> None:
     maps.make("stays", "changes", "goes")
     followed = await follow(config_maps(namespace)).listed()

@@ -45,7 +45,7 @@ from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dash
 from volsched.kube.watch.config_source import text_hash
 from volsched.model.reservation import EXPECTED_DURATION
 from volsched.registry import PLUGINS, load_profile
-from volsched.testing.controlplane import ApiError, a_pod
+from volsched.testing.controlplane import ApiServerError, a_pod
 from volsched.testing.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests
 from volsched.testing.controlplane.objects import a_binding
 from volsched.testing.controlplane.stages import RUN_FOR
@@ -364,7 +364,7 @@ def is_valid(run: Run, path: str, body: dict[str, Any]) -> bool:
     """Whether the API server would take an object."""
     try:
         run.installed.api.create(f"{path}?dryRun=All", body)
-    except ApiError:
+    except ApiServerError:
         return False
     return True
 

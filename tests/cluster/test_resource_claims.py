@@ -12,7 +12,15 @@ from tests.cluster.conftest import MakeNodes
 from tests.cluster.scheduling import QUICK_LEASE, Installed, eventually
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.faults import BlackHole, Fault, FaultProxy, Reset, Respond, conflict, server_error
+from volsched.testing.controlplane.faults import (
+    BlackHole,
+    FaultProxy,
+    InjectedFault,
+    Reset,
+    Respond,
+    conflict,
+    server_error,
+)
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -127,7 +135,7 @@ def test_a_gang_shares_one_claim_and_a_second_gang_comes_later(
     assert len(devices_of(found)) == 1
 
 
-FAULTS: dict[str, tuple[Fault, str]] = {
+FAULTS: dict[str, tuple[InjectedFault, str]] = {
     "conflicts on the claim": (conflict(), "resourceclaims/[^/]*$"),
     "conflicts on its status": (conflict(), "resourceclaims/.*/status$"),
     "conflicts, yet done": (conflict(after=True), "resourceclaims/.*/status$"),
@@ -138,7 +146,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_a_write_that_is_not_confirmed_is_made_once(
-    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy, fault: tuple[Fault, str]
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy, fault: tuple[InjectedFault, str]
 ) -> None:
     trouble, path = fault
     fleet.make_claim("c")
@@ -301,7 +309,7 @@ def test_extended_resources_come_from_devices_by_a_claim_that_is_made_for_the_po
 
 @pytest.mark.parametrize("trouble", [server_error(), Reset(after=True)], ids=["500", "reset, yet done"])
 def test_a_claim_for_extended_resources_is_made_once_whatever_the_trouble(
-    installed: Installed, namespace: str, mapped: Mapped, fault_proxy: FaultProxy, trouble: Fault
+    installed: Installed, namespace: str, mapped: Mapped, fault_proxy: FaultProxy, trouble: InjectedFault
 ) -> None:
     fault_proxy.inject(trouble, method="POST", path="/resourceclaims$", times=1)
     fault_proxy.inject(trouble, method="PATCH", path="/pods/p0/status$", times=1)

@@ -16,8 +16,8 @@ from volsched.testing.controlplane.faults import (
     BlackHole,
     EndWatch,
     FailWatch,
-    Fault,
     FaultProxy,
+    InjectedFault,
     Latency,
     Reset,
     ResetWatch,
@@ -122,7 +122,7 @@ def test_a_leader_cut_off_from_everything_exits_and_the_other_takes_over(
     fault_proxy.partition(False)
 
 
-FAULTS: dict[str, list[tuple[Fault, dict[str, Any]]]] = {
+FAULTS: dict[str, list[tuple[InjectedFault, dict[str, Any]]]] = {
     "watches end": [(EndWatch(after_events=3), {})],
     "watches are reset": [(ResetWatch(after_events=3), {})],
     "watches stall": [(StallWatch(after_events=3), {"times": 40})],
@@ -150,7 +150,7 @@ def test_whatever_happens_on_the_way_the_same_pods_are_bound_in_the_end(
     namespace: str,
     make_nodes: MakeNodes,
     fault_proxy: FaultProxy,
-    faults: list[tuple[Fault, dict[str, Any]]],
+    faults: list[tuple[InjectedFault, dict[str, Any]]],
 ) -> None:
     """There is room for exactly these pods, so binding all of them without overcommitting is one outcome only."""
     make_nodes(5, cpu="8")
@@ -176,7 +176,7 @@ def test_whatever_happens_on_the_way_the_same_pods_are_bound_in_the_end(
     assert not scheduler.said("unforeseen")
 
 
-LISTING: dict[str, Fault] = {
+LISTING: dict[str, InjectedFault] = {
     "lists end": EndWatch(after_events=15),
     "lists are reset": ResetWatch(after_events=15),
     "lists stall": StallWatch(after_events=15),
@@ -188,7 +188,7 @@ LISTING: dict[str, Fault] = {
 
 @pytest.mark.parametrize("fault", LISTING.values(), ids=LISTING.keys())
 def test_whatever_happens_while_pods_are_listed_for_the_first_time_all_of_them_count(
-    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy, fault: Fault
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy, fault: InjectedFault
 ) -> None:
     """Two nodes and a half are full of pods that a list cut short does not show; the others need all the rest."""
     nodes = make_nodes(5, cpu="8")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.scheduling import GROUPS, Installed, eventually
-from volsched.testing.controlplane import ApiError, ControlPlane
+from volsched.testing.controlplane import ApiServerError, ControlPlane
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -55,7 +55,7 @@ def test_a_queue_applied_on_the_servers_side_is_refused_there_and_others_lose_th
     server = without_dra.api
     path = f"{GROUPS}/queues/loses-it?fieldManager=test"
 
-    with pytest.raises(ApiError, match=r"spec\.dra: field not declared in schema"):
+    with pytest.raises(ApiServerError, match=r"spec\.dra: field not declared in schema"):
         server.patch(path, {**QUEUE, "spec": SPEC}, "application/apply-patch+yaml")
     assert "dra" not in json.dumps(server.get(f"{GROUPS}/queues/loses-it")), "not even in its managedFields"
 

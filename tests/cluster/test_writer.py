@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, Create, Delete, Kind, Patch, Write
+from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, ApiKind, Create, Delete, Patch, Write
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError, ElsewhereError, FenceError
@@ -20,7 +20,7 @@ from volsched.testing.controlplane.faults import FaultProxy, Reset
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
-NO_SUCH_KIND = Kind("Wish", "example.com/v1", "wishes")
+NO_SUCH_KIND = ApiKind("Wish", "example.com/v1", "wishes")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 python -m tests.conformance                    # [sig-scheduling] and those of DRA, some 25 minutes
 python -m tests.conformance --focus Preempt    # those whose names match
+python -m tests.conformance --native-gangs     # those of PodGroups, Workloads and Jobs that become gangs
 
 The suite (``k8s.io/kubernetes/test/e2e``) is built once from Go modules into the cache of the control plane's programs,
 about ten minutes on two cores. Nodes are KWOK's, so containers do not run; specs that need a kubelet are not in focus.
@@ -20,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.cluster.native.stage import API_FLAGS, GATES
 from volsched.testing.controlplane import ControlPlane, a_binding, a_node
 from volsched.testing.controlplane.binaries import (
     KUBERNETES_VERSION,
@@ -32,6 +34,9 @@ from volsched.testing.controlplane.binaries import (
 from volsched.testing.controlplane.stages import COPY_CAPACITY
 
 SPECS = r"\[sig-scheduling\]|\[DRA\] control plane|\[DRA\] ResourceSlice Controller"
+NATIVE_SPECS = r"Workload API availability|PodGroup API availability|create Workload and PodGroup"
+GENERAL_LABELS = "!Feature: containsAny OffByDefault"
+"""Labels of specs that need no gate."""
 NODES, ZONES = 4, 2
 AGENT = "kube-proxy-fluentd-elasticsearch-node-problem-detector"
 """Names that the suite takes for the system pods that it waits for on every node."""
@@ -49,9 +54,10 @@ def build_suite() -> Path:
 
 
 @contextmanager
-def a_cluster() -> Iterator[ControlPlane]:
+def a_cluster(*, native_gangs: bool) -> Iterator[ControlPlane]:
     """A control plane with nodes in two zones, and on each a system pod that the suite expects."""
-    with ControlPlane() as cluster:
+    gates, flags = (GATES, API_FLAGS) if native_gangs else (None, ())
+    with ControlPlane(feature_gates=gates, api_flags=flags) as cluster:
         labels = {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
         region = {"topology.kubernetes.io/region": "region-1"}
         cluster.create_nodes(
@@ -109,8 +115,8 @@ def a_scheduler(cluster: ControlPlane, log: Path) -> Iterator[None]:
             process.wait(30)
 
 
-def run_suite(program: Path, cluster: ControlPlane, focus: str, folder: Path) -> list[dict[str, Any]]:
-    """Run the specs that match and return their reports."""
+def run_suite(program: Path, cluster: ControlPlane, focus: str, labels: str, folder: Path) -> list[dict[str, Any]]:
+    """Run the specs whose names and labels match and return their reports."""
     report = folder / "report.json"
     command = [
         str(program),
@@ -120,7 +126,8 @@ def run_suite(program: Path, cluster: ControlPlane, focus: str, folder: Path) ->
         "--ginkgo.timeout=45m",
         "--ginkgo.no-color",
         f"--ginkgo.json-report={report}",
-        "--ginkgo.label-filter=!Feature: containsAny OffByDefault",
+        f"--ginkgo.label-filter={labels}",
+        *cluster.gate_flags,
         f"--ginkgo.focus={focus}",
         "--dump-logs-on-failure=false",
         "--disable-log-dump",
@@ -150,14 +157,18 @@ def main() -> int:
     """Build, run, print; exit status 1 when a spec failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--focus", default="", help="regular expression on the names of these specs")
+    parser.add_argument(
+        "--native-gangs", action="store_true", help="turn Kubernetes' own gangs on, and try their specs"
+    )
     parser.add_argument("--folder", type=Path, help="where logs and reports go (default: a new temporary folder)")
     chosen = parser.parse_args()
     program = build_suite()
     folder = chosen.folder or Path(tempfile.mkdtemp(prefix="volsched-conformance-"))
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    with a_cluster() as cluster, a_scheduler(cluster, folder / "volsched.log"):
-        specs = run_suite(program, cluster, rf"({SPECS}).*({chosen.focus})", folder)
+    names, labels = (NATIVE_SPECS, "") if chosen.native_gangs else (SPECS, GENERAL_LABELS)
+    with a_cluster(native_gangs=chosen.native_gangs) as cluster, a_scheduler(cluster, folder / "volsched.log"):
+        specs = run_suite(program, cluster, rf"({names}).*({chosen.focus})", labels, folder)
     failed = show(specs)
     sys.stdout.write(f"{time.monotonic() - began:.0f} s; logs in {folder}\n")
     return 1 if failed or not specs else 0

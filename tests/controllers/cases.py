@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from volsched.controllers.lifecycle import Member
-from volsched.controllers.objects import ReplicaSet, Workload
+from volsched.controllers.lifecycle import JobPod
+from volsched.controllers.objects import PodOwner, ReplicaSet
 from volsched.controllers.store import Key, Store
 from volsched.model import api
 from volsched.operator.reading import job_view
@@ -53,7 +53,7 @@ def a_pod(
     return api.decode_as(api.Pod, raw)
 
 
-def a_workload(name: str, replicas: int | None = 1, annotations: Mapping[str, str] | None = None) -> Workload:
+def a_workload(name: str, replicas: int | None = 1, annotations: Mapping[str, str] | None = None) -> PodOwner:
     raw = {"metadata": metadata(name, annotations=dict(annotations or {})), "spec": {"replicas": replicas}}
     return api.decode_as(ReplicaSet, raw)
 
@@ -102,7 +102,7 @@ def a_job(*tasks: Json, phase: str = "", status: Json | None = None, **spec: Any
     return job_view(raw, ("volsched",), "default")
 
 
-def a_member(task: str, number: int, phase: str = "Running", **fields: Any) -> Member:
+def a_member(task: str, number: int, phase: str = "Running", **fields: Any) -> JobPod:
     values: Json = {
         "uid": f"{task}-{number}",
         "namespace": "ns",
@@ -118,4 +118,4 @@ def a_member(task: str, number: int, phase: str = "Running", **fields: Any) -> M
         "created": NOW,
         "since": NOW,
     }
-    return Member(**values | fields)
+    return JobPod(**values | fields)

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.controllers.cases import NOW, Cluster, a_group, a_job, a_member, a_queue, a_task
 from volsched.controllers import commands
-from volsched.controllers.job_controller import PODS_AT_ONCE, JobView, Surroundings, reconcile
+from volsched.controllers.job_controller import PODS_AT_ONCE, JobSurroundings, JobView, reconcile
 from volsched.controllers.job_plugins import PLAYED
-from volsched.controllers.lifecycle import Member, Phase
+from volsched.controllers.lifecycle import JobPod, Phase
 from volsched.controllers.objects import Command, RawJob
 from volsched.controllers.roster import Roster
 from volsched.controllers.writes import Create
@@ -186,9 +186,9 @@ def seen(raw: Json) -> JobView:
     return job_view(found.as_json(), ("volsched",), "default")
 
 
-def check(view: JobView, members: list[Member], phase: str | None) -> None:
+def check(view: JobView, members: list[JobPod], phase: str | None) -> None:
     group = a_group("train-uid-train", phase=phase) if phase is not None else None
-    outcome = reconcile(view, Surroundings(Roster.of("train", members), group, {}, "default"), NOW)
+    outcome = reconcile(view, JobSurroundings(Roster.of("train", members), group, {}, "default"), NOW)
 
     assert len(outcome.writes) <= MOST_WRITES
     for write in outcome.writes[:20]:
@@ -208,7 +208,7 @@ def check(view: JobView, members: list[Member], phase: str | None) -> None:
 @settings(max_examples=250)
 @given(JOBS, MEMBERS, st.sampled_from([None, "", "Pending", "Inqueue", "Running", "Unknown"]))
 def test_whatever_somebody_writes_as_a_job_becomes_writes_or_words(
-    raw: Json, members: list[Member], phase: str | None
+    raw: Json, members: list[JobPod], phase: str | None
 ) -> None:
     check(seen(raw), members, phase)
 

@@ -9,14 +9,14 @@ import pytest
 
 from tests.controllers.cases import NOW, Json, a_group, a_job, a_task
 from volsched.controllers import jobs
-from volsched.controllers.job_controller import JobView, Surroundings, failed_create, reconcile
+from volsched.controllers.job_controller import JobSurroundings, JobView, failed_create, reconcile
 from volsched.controllers.job_plugins.flags import Flag, read
 from volsched.controllers.writes import Create
 
 
 def creations(view: JobView) -> list[Create]:
     """Everything that a Job makes whose PodGroup has been admitted."""
-    around = Surroundings([], a_group("train-uid-train", phase="Inqueue"), {}, "default")
+    around = JobSurroundings([], a_group("train-uid-train", phase="Inqueue"), {}, "default")
     return [write for write in reconcile(view, around, NOW).writes if isinstance(write, Create)]
 
 
@@ -113,7 +113,7 @@ def test_what_cannot_be_read_is_said_and_counts_as_not_given(argument: str, said
 def test_a_job_with_wrong_arguments_is_not_run_and_says_so(plugins: Json, said: str) -> None:
     view = a_job(a_task("master"), a_task("worker", 2), plugins=plugins)
 
-    outcome = reconcile(view, Surroundings([], None, {}, "default"), NOW)
+    outcome = reconcile(view, JobSurroundings([], None, {}, "default"), NOW)
 
     assert outcome.writes == []
     [tell] = outcome.events
@@ -380,7 +380,7 @@ def test_work_grows_with_the_pods_and_not_with_their_square(plugins: Json, monke
 def test_a_job_of_more_pods_than_a_cluster_takes_is_not_looked_through() -> None:
     view = a_job(a_task("worker", 2_000_000_000), a_task("ps", 1), plugins={"svc": []})
 
-    outcome = reconcile(view, Surroundings([], None, {}, "default"), NOW)
+    outcome = reconcile(view, JobSurroundings([], None, {}, "default"), NOW)
 
     assert outcome.writes == []
     assert "2000000001 replicas together are more than 150000" in outcome.events[0].message

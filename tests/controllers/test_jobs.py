@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.controllers.cases import NOW, Cluster, Json, a_group, a_job, a_member, a_pod, a_task, reference
 from volsched.controllers import job_controller, policies
-from volsched.controllers.job_controller import JobView, Outcome, Surroundings, reconcile
-from volsched.controllers.lifecycle import Loss, Member, Phase
+from volsched.controllers.job_controller import JobSurroundings, JobView, ReconcileResult, reconcile
+from volsched.controllers.lifecycle import JobPod, Loss, Phase
 from volsched.controllers.roster import Roster
 from volsched.controllers.writes import Condemn, Create, Delete, Patch
 from volsched.model import api
@@ -24,9 +24,9 @@ from volsched.operator.reading import job_view
 GROUP = "train-uid-train"
 
 
-def look(view: JobView, *pods: Member, group: str | None = "Inqueue", now: float = NOW) -> Outcome:
+def look(view: JobView, *pods: JobPod, group: str | None = "Inqueue", now: float = NOW) -> ReconcileResult:
     found = a_group(GROUP, phase=group, **_MINIMA(view)) if group is not None else None
-    return reconcile(view, Surroundings(pods, found, {}, "default"), now)
+    return reconcile(view, JobSurroundings(pods, found, {}, "default"), now)
 
 
 def _MINIMA(view: JobView) -> Json:  # noqa: N802 - reads as a constant where it is used
@@ -34,20 +34,20 @@ def _MINIMA(view: JobView) -> Json:  # noqa: N802 - reads as a constant where it
     return {key: value for key, value in msgspec.to_builtins(wanted).items() if key != "queue"}
 
 
-def status_of(outcome: Outcome) -> Json:
+def status_of(outcome: ReconcileResult) -> Json:
     found = [w.body["status"] for w in outcome.writes if isinstance(w, Patch) and w.subresource == "status"]
     return dict(found[0]) if found else {}
 
 
-def phase_after(outcome: Outcome, before: str) -> str:
+def phase_after(outcome: ReconcileResult, before: str) -> str:
     return str(status_of(outcome).get("state", {}).get("phase", before))
 
 
-def made(outcome: Outcome, kind: str) -> list[str]:
+def made(outcome: ReconcileResult, kind: str) -> list[str]:
     return [write.name for write in outcome.writes if isinstance(write, Create) and write.kind.name == kind]
 
 
-def deleted(outcome: Outcome, kind: str = "Pod") -> list[str]:
+def deleted(outcome: ReconcileResult, kind: str = "Pod") -> list[str]:
     return [write.name for write in outcome.writes if isinstance(write, Delete) and write.kind.name == kind]
 
 
@@ -57,7 +57,7 @@ def deleted(outcome: Outcome, kind: str = "Pod") -> list[str]:
 def test_a_new_job_is_pending_and_gets_its_podgroup_first() -> None:
     view = a_job(a_task("ps", 1), a_task("worker", 3, minAvailable=2), queue="team")
 
-    outcome = reconcile(view, Surroundings((), None, {}, "team"), NOW)
+    outcome = reconcile(view, JobSurroundings((), None, {}, "team"), NOW)
 
     assert phase_after(outcome, "") == "Pending"
     [create] = [write for write in outcome.writes if isinstance(write, Create)]
@@ -78,12 +78,12 @@ def test_the_podgroup_tells_which_claims_pods_will_have_unless_the_job_says_it_i
     ]
     view = a_job(a_task("ps"), worker)
 
-    [create] = [w for w in reconcile(view, Surroundings((), None, {}, "team"), NOW).writes if isinstance(w, Create)]
+    [create] = [w for w in reconcile(view, JobSurroundings((), None, {}, "team"), NOW).writes if isinstance(w, Create)]
 
     told = json.loads(create.body["metadata"]["annotations"]["volsched.io/resource-claims"])
     assert told == {"worker": [{"name": "gpu", "template": "one"}, {"name": "nic", "claim": "shared"}]}
     view.job.metadata.annotations["volsched.io/resource-claims"] = "{}"
-    [create] = [w for w in reconcile(view, Surroundings((), None, {}, "team"), NOW).writes if isinstance(w, Create)]
+    [create] = [w for w in reconcile(view, JobSurroundings((), None, {}, "team"), NOW).writes if isinstance(w, Create)]
     assert create.body["metadata"]["annotations"] == {"volsched.io/resource-claims": "{}"}
 
 
@@ -149,7 +149,7 @@ def test_scaling_a_job_changes_its_podgroup() -> None:
     view = a_job(a_task("worker", 3), phase="Running")
     group = a_group(GROUP, phase="Running", minMember=2, minTaskMember={"worker": 2}, minResources={"cpu": "2"})
 
-    outcome = reconcile(view, Surroundings((), group, {}, "default"), NOW)
+    outcome = reconcile(view, JobSurroundings((), group, {}, "default"), NOW)
 
     [patch] = [w for w in outcome.writes if isinstance(w, Patch) and w.kind.name == "PodGroup"]
     assert patch.body["spec"] == {"minMember": 3, "minTaskMember": {"worker": 3}, "minResources": {"cpu": "3"}}
@@ -208,14 +208,16 @@ SEED = (
 SAYS = f'PodGroup "ns/{GROUP}" waits: {SEED}'
 
 
-def a_waiting_group(view: JobView, message: str = SEED, phase: str = "Pending", status: str = "True") -> Surroundings:
+def a_waiting_group(
+    view: JobView, message: str = SEED, phase: str = "Pending", status: str = "True"
+) -> JobSurroundings:
     found = a_group(GROUP, phase=phase, **_MINIMA(view))
     condition = api.Condition("Unschedulable", status, "NotAdmitted", message)
     shown = msgspec.structs.replace(found.status, conditions=(condition,) if message else ())
-    return Surroundings((), msgspec.structs.replace(found, status=shown), {}, "default")
+    return JobSurroundings((), msgspec.structs.replace(found, status=shown), {}, "default")
 
 
-def after(view: JobView, outcome: Outcome) -> JobView:
+def after(view: JobView, outcome: ReconcileResult) -> JobView:
     """The Job once the API server has what was written."""
     status = dict(view.status)
     for field, value in status_of(outcome).items():
@@ -226,7 +228,7 @@ def after(view: JobView, outcome: Outcome) -> JobView:
     return dataclasses.replace(view, job=job, status=status)
 
 
-def told_of(outcome: Outcome) -> list[tuple[str, str, str]]:
+def told_of(outcome: ReconcileResult) -> list[tuple[str, str, str]]:
     return [(tell.type, tell.reason, tell.message) for tell in outcome.events]
 
 
@@ -432,7 +434,7 @@ def test_a_phase_that_stops_pods_ends_when_none_is_left(before: str, after: str)
     ],
 )
 def test_a_restarting_job_begins_anew_once_its_pods_are_gone_or_gives_up(
-    retries: int, pods: list[Member], after: str
+    retries: int, pods: list[JobPod], after: str
 ) -> None:
     view = a_job(a_task("worker", 1), phase="Restarting", status={"retryCount": retries})
 
@@ -487,7 +489,7 @@ FAILED = a_member("worker", 1, "Failed", exit_code=137)
         ({"event": "TaskFailed", "action": "AbortJob"}, a_member("worker", 1, restarts=3), ""),
     ],
 )
-def test_a_policy_is_about_its_events(policy: Json, pod: Member, action: str) -> None:
+def test_a_policy_is_about_its_events(policy: Json, pod: JobPod, action: str) -> None:
     view = a_job(a_task("worker", 2), phase="Running", policies=[policy])
 
     decision = policies.decide(view.job, [a_member("worker", 0, "Succeeded"), pod], [], "Running", NOW)
@@ -715,7 +717,7 @@ def test_whatever_a_user_writes_becomes_writes_or_words(spec: Json, status: Any,
     if isinstance(status, dict):
         raw["status"] = status | {"state": {"phase": str(phase)}}
 
-    outcome = reconcile(job_view(raw, ("volsched",), "default"), Surroundings((), None, {}, "default"), NOW)
+    outcome = reconcile(job_view(raw, ("volsched",), "default"), JobSurroundings((), None, {}, "default"), NOW)
 
     assert outcome.writes or outcome.events or phase in Phase
     assert all(isinstance(write.name, str) for write in outcome.writes)

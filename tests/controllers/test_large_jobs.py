@@ -12,11 +12,11 @@ import pytest
 
 from tests.controllers.cases import NOW, Json, a_group, a_job, a_member, a_task
 from volsched.controllers import jobs
-from volsched.controllers.job_controller import PODS_AT_ONCE, JobView, Outcome, Surroundings, reconcile
+from volsched.controllers.job_controller import PODS_AT_ONCE, JobSurroundings, JobView, ReconcileResult, reconcile
 from volsched.controllers.job_plugins import PLAYED
 from volsched.controllers.job_plugins.flags import read
 from volsched.controllers.job_pods import MOST_BYTES, MOST_BYTES_ADDED, PodMaker
-from volsched.controllers.lifecycle import Member
+from volsched.controllers.lifecycle import JobPod
 from volsched.controllers.roster import Roster
 from volsched.controllers.writes import POD, Condemn, Create, Delete, Patch
 
@@ -32,15 +32,15 @@ def with_containers(task: Json, number: int) -> Json:
     return task
 
 
-def pods(number: int, phase: str = "Running", task: str = "worker") -> list[Member]:
+def pods(number: int, phase: str = "Running", task: str = "worker") -> list[JobPod]:
     return [a_member(task, at, phase) for at in range(number)]
 
 
-def look(view: JobView, members: Iterable[Member] = ()) -> Outcome:
-    return reconcile(view, Surroundings(Roster.of("train", members), GROUP, {}, "default"), NOW)
+def look(view: JobView, members: Iterable[JobPod] = ()) -> ReconcileResult:
+    return reconcile(view, JobSurroundings(Roster.of("train", members), GROUP, {}, "default"), NOW)
 
 
-def names(outcome: Outcome, kind: type[Create] | type[Delete]) -> list[str]:
+def names(outcome: ReconcileResult, kind: type[Create] | type[Delete]) -> list[str]:
     return [write.name for write in outcome.writes if isinstance(write, kind) and write.kind is POD]
 
 
@@ -67,7 +67,7 @@ def steps(work: Callable[[], object]) -> int:
 
 def test_no_more_than_a_slice_of_pods_is_made_at_a_look_and_the_rest_at_the_next_ones() -> None:
     view = a_job(a_task("worker", 1_200), phase="Pending")
-    there: list[Member] = []
+    there: list[JobPod] = []
     made: list[int] = []
     while not made or made[-1] == PODS_AT_ONCE:
         outcome = look(view, there)
@@ -84,7 +84,7 @@ def test_bodies_are_made_when_they_are_written_and_not_before(monkeypatch: pytes
     made: list[str] = []
     body = PodMaker.body
 
-    def counted(self: PodMaker, member: jobs.Member, group: str) -> Json:
+    def counted(self: PodMaker, member: jobs.WantedPod, group: str) -> Json:
         made.append(member.name)
         return body(self, member, group)
 
@@ -292,7 +292,7 @@ def test_what_is_made_is_never_larger_than_what_was_foreseen(plugins: Json, cont
     maker = PodMaker(view.job, view.parts)
 
     for task in view.job.spec.tasks:
-        pod = maker.body(jobs.Member(task, task.replicas - 1, jobs.pod_name(view.job, task, task.replicas - 1)), "g")
+        pod = maker.body(jobs.WantedPod(task, task.replicas - 1, jobs.pod_name(view.job, task, task.replicas - 1)), "g")
         foreseen = maker._bytes(task) + sum(maker._outfit.bytes_added(task).values())
         assert len(msgspec.json.encode(pod["spec"])) <= foreseen + 200
     for made in maker.preparations():

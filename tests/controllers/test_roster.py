@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.controllers.cases import a_member
-from volsched.controllers.lifecycle import Member
+from volsched.controllers.lifecycle import JobPod
 from volsched.controllers.roster import Roster, member_of, standing_of
 from volsched.model import api
 
@@ -30,8 +30,8 @@ CHANGES = st.lists(st.tuples(st.sampled_from(["put", "put", "drop", "kill", "ask
 
 
 @given(CHANGES)
-def test_a_roster_equals_what_is_counted_from_scratch(changes: list[tuple[str, Member]]) -> None:
-    roster, there = Roster("train"), dict[str, Member]()
+def test_a_roster_equals_what_is_counted_from_scratch(changes: list[tuple[str, JobPod]]) -> None:
+    roster, there = Roster("train"), dict[str, JobPod]()
     for what, pod in changes:
         if what == "put":
             there = {uid: known for uid, known in there.items() if known.name != pod.name} | {pod.uid: pod}

@@ -12,7 +12,7 @@ import pytest
 from volsched.controllers.store import Key
 from volsched.kube.errors import ApiError, FenceError
 from volsched.operator import work
-from volsched.operator.work import Pace, WorkQueue
+from volsched.operator.work import RateLimit, WorkQueue
 
 A, B, POD = Key("PodGroup", "ns/a"), Key("PodGroup", "ns/b"), Key("Pod", "ns/uid")
 THEIRS = Key("PodGroup", "theirs/c")
@@ -203,7 +203,7 @@ def test_on_uvloop_what_is_due_now_may_be_asked_for_again() -> None:
 
 def test_a_pace_lets_some_go_at_once_and_the_rest_at_a_rate_each_key_for_itself() -> None:
     now = [0.0]
-    pace = Pace(2, 4.0, lambda: now[0])
+    pace = RateLimit(2, 4.0, lambda: now[0])
 
     assert [pace.wait(A), pace.wait(A), pace.wait(A), pace.wait(B)] == [0.0, 0.0, 0.25, 0.0]
     now[0] = 0.25

@@ -17,7 +17,7 @@ from tests.docs.pages import ROOT
 from volsched.model.verdict import ConditionReason
 
 MAKERS = {
-    "Verdict": 3, "RecordEvent": 6, "Condition": 2, "WritePodCondition": 3, "about_queue": 2, "about_node": 2,
+    "Verdict": 3, "RecordEvent": 6, "PodGroupCondition": 2, "WritePodCondition": 3, "about_queue": 2, "about_node": 2,
     "about_group": 2, "about_pod": 2,
 }  # fmt: skip
 """What carries a reason, and the place of the parameter of that name."""

@@ -15,7 +15,7 @@ from volsched.kube.serve.metrics import Metrics
 from volsched.mirror.mirror import Mirror
 from volsched.operator.engine import ControllerEngine
 from volsched.operator.gauges import add_gauges as add_gauges_of_controllers
-from volsched.operator.options import Options
+from volsched.operator.options import ControllerOptions
 from volsched.operator.webhooks.admission import Admission, Neighbourhood
 from volsched.operator.webhooks.webhook_server import Listening
 from volsched.operator.writer import Writer
@@ -39,6 +39,6 @@ def page_of_the_controllers() -> str:
     admission = Admission(Source(), Listening("", "", ""), Neighbourhood({}), lambda _: 0, lambda _: None)
     admission.add_gauges(metrics)
     add_gauges_of_controllers(
-        metrics, ControllerEngine(Options(), Writer(None, Fence()), lambda _: None), lambda: False
+        metrics, ControllerEngine(ControllerOptions(), Writer(None, Fence()), lambda _: None), lambda: False
     )  # type: ignore[arg-type]
     return metrics.render().decode()

@@ -12,7 +12,7 @@ from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
 from volsched.mirror.mirror import Mirror
 from volsched.operator.engine import ControllerEngine
-from volsched.operator.options import Options
+from volsched.operator.options import ControllerOptions
 from volsched.operator.writer import Writer
 from volsched.run.gauges import tables_of
 
@@ -21,7 +21,7 @@ NOBODY = cast("Api", None)
 
 async def test_every_table_is_listed_with_how_it_ends() -> None:
     executor = ClusterExecutor(NOBODY, Fence(), Views(), lambda _: None)
-    engine = ControllerEngine(Options(), Writer(NOBODY, Fence()), lambda _: None)
+    engine = ControllerEngine(ControllerOptions(), Writer(NOBODY, Fence()), lambda _: None)
     parts = [part.tables() for part in (executor, Views(), Inbox(), Mirror(), engine)]
     known = {name for part in (*parts, tables_of([], list)) for name in part} | {"decisions.engine", "accounts.*"}
 

@@ -8,10 +8,10 @@ from volsched.framework.accounts.admissions import PAUSE_SECONDS, Admissions
 from volsched.framework.boundary import Bounds
 from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Gone
-from volsched.model.plan import RecordEvent, WriteGroupStatus
+from volsched.model.plan import RecordEvent, StepRecorder, WriteGroupStatus
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import ClusterBuilder, Decision, Recorder, Rig, SteadyClock, a_cluster
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, SteadyClock, a_cluster
 
 TIMEOUT: Final = 600.0
 CONFIGURATION: Final = """
@@ -38,12 +38,12 @@ def a_world() -> ClusterBuilder:
 def rig_of(cluster: ClusterBuilder, text: str = CONFIGURATION, timeout: float = TIMEOUT) -> Rig:
     mirror = Mirror()
     mirror.apply(cluster.changes())
-    recorder, clock = Recorder(), SteadyClock()
+    recorder, clock = StepRecorder(), SteadyClock()
     bounds = Bounds(admissions=Admissions(timeout))
     return Rig(mirror, Scheduler(mirror, load_profile(text)[0], recorder, clock, bounds=bounds), recorder, clock)
 
 
-def later(rig: Rig, seconds: float) -> Decision:
+def later(rig: Rig, seconds: float) -> CycleDecision:
     rig.clock.time += seconds
     return rig.cycle()
 

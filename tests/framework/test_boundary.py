@@ -37,12 +37,13 @@ from volsched.mirror.mirror import Mirror
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
+from volsched.model.plan import StepRecorder
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.model.values.series import Series
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import ClusterBuilder, Recorder, Rig, SteadyClock, a_cluster
+from volsched.testing.builders import ClusterBuilder, Rig, SteadyClock, a_cluster
 from volsched.testing.recount import faults
 
 CONFIGURATION = """
@@ -152,7 +153,7 @@ def rig_of(cluster: ClusterBuilder, saboteur: Saboteur, bounds: Bounds | None = 
     mirror.apply(cluster.changes())
     profile, _ = load_profile(CONFIGURATION)
     with_him = replace(profile, plugins=(*profile.plugins, ((PluginOption("saboteur"), saboteur),)))
-    recorder, clock = Recorder(), SteadyClock()
+    recorder, clock = StepRecorder(), SteadyClock()
     scheduler = Scheduler(mirror, with_him, recorder, clock, bounds=bounds or Bounds(contains_faults=True))
     return Rig(mirror, scheduler, recorder, clock)
 

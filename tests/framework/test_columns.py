@@ -16,7 +16,7 @@ from volsched.framework.columns.views import NodeFacts
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.api import Taint
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeSpec
+from volsched.model.nodes.node import NodeProperties
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import MAX_AMOUNT
 from volsched.testing.builders import a_cluster, a_rig
@@ -57,7 +57,9 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
     amount = st.integers(0, 4)
     count = data.draw(st.integers(1, 6))
     for number in range(count):
-        cluster.node_ledger.put([(NodeSpec(f"n{number}"), {"cpu": data.draw(amount), "memory": data.draw(amount)})])
+        cluster.node_ledger.put(
+            [(NodeProperties(f"n{number}"), {"cpu": data.draw(amount), "memory": data.draw(amount)})]
+        )
     for node in cluster.rows:
         for amounts in (node.used, node.releasing, node.pipelined):
             amounts[:2] = [data.draw(amount), data.draw(amount)]
@@ -78,7 +80,7 @@ def test_room_is_the_same_by_vector_and_by_node(data: st.DataObject) -> None:
 
 def test_amounts_that_no_vector_holds_are_bounded() -> None:
     cluster = Cluster()
-    cluster.node_ledger.put([(NodeSpec("n"), {"cpu": 1})])
+    cluster.node_ledger.put([(NodeProperties("n"), {"cpu": 1})])
     cluster.rows[0].used[0] = 10**30
     columns = NodeColumns(cluster)
 
@@ -90,7 +92,7 @@ def test_amounts_that_no_vector_holds_are_bounded() -> None:
 # -- facts ------------------------------------------------------------------------------------------------------------
 
 
-def facts_of(*nodes: NodeSpec) -> FactColumns:
+def facts_of(*nodes: NodeProperties) -> FactColumns:
     cluster = Cluster()
     cluster.node_ledger.put([(node, {"cpu": len(node.name)}) for node in nodes])
     facts = FactColumns(cluster)
@@ -109,10 +111,10 @@ def classes(facts: FactColumns, *paths: tuple[str, str]) -> list[list[str]]:
 
 GPU = Taint("gpu", "", "NoSchedule")
 FOUR = (
-    NodeSpec("a", labels={"zone": "1", "disk": "ssd"}, taints=(GPU,)),
-    NodeSpec("b", labels={"zone": "1", "disk": "hdd"}),
-    NodeSpec("cc", labels={"zone": "2", "disk": "ssd"}, unschedulable=True),
-    NodeSpec("dd", labels={"zone": "2"}),
+    NodeProperties("a", labels={"zone": "1", "disk": "ssd"}, taints=(GPU,)),
+    NodeProperties("b", labels={"zone": "1", "disk": "hdd"}),
+    NodeProperties("cc", labels={"zone": "2", "disk": "ssd"}, unschedulable=True),
+    NodeProperties("dd", labels={"zone": "2"}),
 )
 
 
@@ -139,7 +141,7 @@ def test_classes_follow_what_nodes_say_of_themselves() -> None:
     version = facts.version
     assert classes(facts, ("label", "zone")) == [["a", "b"], ["cc", "dd"]]
 
-    facts.cluster.node_ledger.put([(NodeSpec("b", labels={"zone": "2"}), {})])
+    facts.cluster.node_ledger.put([(NodeProperties("b", labels={"zone": "2"}), {})])
     facts.refresh()
     assert (classes(facts, ("label", "zone")), facts.version) == ([["a"], ["b", "cc", "dd"]], version + 1)
 
@@ -147,13 +149,13 @@ def test_classes_follow_what_nodes_say_of_themselves() -> None:
     assert facts.version == version + 1
 
     facts.cluster.node_ledger.remove("a")
-    facts.cluster.node_ledger.put([(NodeSpec("e"), {})])
+    facts.cluster.node_ledger.put([(NodeProperties("e"), {})])
     facts.refresh()
     assert classes(facts, ("label", "zone")) == [["b", "cc", "dd"], ["e"]]
 
 
 def test_facts_that_pods_ask_for_are_not_kept_without_end() -> None:
-    facts = facts_of(NodeSpec("n1", labels={"zone": "a"}), NodeSpec("n2", labels={"zone": "b"}))
+    facts = facts_of(NodeProperties("n1", labels={"zone": "a"}), NodeProperties("n2", labels={"zone": "b"}))
     for number in range(5_000):
         facts.ids(("label", f"odd-{number}"))
         facts.refresh()
@@ -210,7 +212,7 @@ def test_facts_of_a_node_notes_what_was_read_and_tells_what_the_node_tells(
     read: Callable[[Any], object], path: tuple[str, str]
 ) -> None:
     cluster = Cluster()
-    facts = NodeSpec(
+    facts = NodeProperties(
         "n", labels={"zone": "1"}, annotations={"cards": "8"}, taints=(GPU,), capacity={"memory": 7}, images={"i": 1}
     )
     cluster.node_ledger.put([(facts, {"cpu": 4})])
@@ -225,7 +227,7 @@ def test_facts_of_a_node_notes_what_was_read_and_tells_what_the_node_tells(
 @pytest.mark.parametrize("name", ["used", "idle_of", "used_of", "allocatable", "tasks", "row", "spec", "fits_idle"])
 def test_facts_of_a_node_has_nothing_of_how_the_node_is_used(name: str) -> None:
     cluster = Cluster()
-    cluster.node_ledger.put([(NodeSpec("n"), {"cpu": 4})])
+    cluster.node_ledger.put([(NodeProperties("n"), {"cpu": 4})])
     assert hasattr(cluster.nodes["n"], name)
 
     assert not hasattr(NodeFacts().show(cluster.nodes["n"]), name)
@@ -244,7 +246,7 @@ def test_facts_of_a_node_has_everything_else_of_a_node() -> None:
 
 def test_a_label_that_is_missing_is_missing_in_the_view_too() -> None:
     cluster = Cluster()
-    cluster.node_ledger.put([(NodeSpec("n"), {})])
+    cluster.node_ledger.put([(NodeProperties("n"), {})])
 
     with pytest.raises(KeyError):
         NodeFacts().show(cluster.nodes["n"]).labels["zone"]

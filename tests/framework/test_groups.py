@@ -11,18 +11,18 @@ from volsched.model.job import (
     PENDING,
     RUNNING,
     UNKNOWN,
-    Condition,
     GroupStatus,
     JobInfo,
+    PodGroupCondition,
     with_condition,
 )
 from volsched.model.nodes.columns import ResourceColumns
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
 
-NODE = NodeInfo(NodeSpec("n"), ResourceColumns())
+NODE = NodeInfo(NodeProperties("n"), ResourceColumns())
 LETTERS = {
     "p": TaskStatus.PENDING,
     "a": TaskStatus.ALLOCATED,
@@ -116,12 +116,12 @@ def test_the_counts_are_those_of_running_and_finished_tasks() -> None:
     assert (status.running, status.succeeded, status.failed) == (2, 2, 1)
 
 
-READY = Condition("Scheduled", "True", "ready", "")
-NOT_READY = Condition("Unschedulable", "True", "NotEnoughResources", "1/2")
+READY = PodGroupCondition("Scheduled", "True", "ready", "")
+NOT_READY = PodGroupCondition("Unschedulable", "True", "NotEnoughResources", "1/2")
 
 
 def test_a_condition_takes_the_place_of_the_one_of_its_type() -> None:
-    changed = Condition("Unschedulable", "False", "", "")
+    changed = PodGroupCondition("Unschedulable", "False", "", "")
 
     assert with_condition((), READY) == (READY,)
     assert with_condition((NOT_READY,), READY) == (NOT_READY, READY)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.framework.stage import Stage
 from volsched.framework.accounts.queue_demand import QueueDemands
-from volsched.framework.accounts.queue_usage import QueueUsage
+from volsched.framework.accounts.queue_usage import QueueUsageObserver
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_CHOSEN
@@ -40,7 +40,7 @@ def recounted(cluster: Cluster, *, above: bool) -> dict[str, dict[str, int]]:
     return found
 
 
-def shown(held: QueueUsage, cluster: Cluster) -> dict[str, dict[str, int]]:
+def shown(held: QueueUsageObserver, cluster: Cluster) -> dict[str, dict[str, int]]:
     names = [*cluster.queues, "root"]
     return {name: dict(held.by(name)) for name in names if held.by(name)}
 
@@ -48,7 +48,7 @@ def shown(held: QueueUsage, cluster: Cluster) -> dict[str, dict[str, int]]:
 def test_what_a_queue_holds_counts_in_it_alone() -> None:
     stage = Stage(a_tree())
 
-    held = QueueUsage(stage.cluster)
+    held = QueueUsageObserver(stage.cluster)
 
     assert shown(held, stage.cluster) == {"a": {"cpu": 2000, "pods": 2}, "b": {"cpu": 3000, "pods": 1}}
     assert held.levels("a") == ("a",)
@@ -57,7 +57,7 @@ def test_what_a_queue_holds_counts_in_it_alone() -> None:
 def test_or_in_every_queue_above_it() -> None:
     stage = Stage(a_tree())
 
-    held = QueueUsage(stage.cluster, above=True)
+    held = QueueUsageObserver(stage.cluster, above=True)
 
     assert held.by("above") == held.by("root") == {"cpu": 5000, "pods": 3}
     assert held.levels("a") == ("a", "above", "root")
@@ -65,7 +65,7 @@ def test_or_in_every_queue_above_it() -> None:
 
 def test_promised_room_is_held_and_what_is_undone_is_as_if_it_had_never_been() -> None:
     stage = Stage(a_tree())
-    held = stage.session.account("held", lambda cluster: QueueUsage(cluster, above=True))
+    held = stage.session.account("held", lambda cluster: QueueUsageObserver(cluster, above=True))
     before, version = shown(held, stage.cluster), held.version("above")
 
     statement = stage.session.statement()
@@ -83,7 +83,7 @@ def test_promised_room_is_held_and_what_is_undone_is_as_if_it_had_never_been() -
 
 def test_a_queue_in_which_nothing_moves_keeps_its_version() -> None:
     stage = Stage(a_tree())
-    held = stage.session.account("held", QueueUsage)
+    held = stage.session.account("held", QueueUsageObserver)
     version = held.version("b")
 
     assert stage.place("more-0") == "n1"
@@ -93,7 +93,7 @@ def test_a_queue_in_which_nothing_moves_keeps_its_version() -> None:
 
 def test_a_job_in_another_queue_takes_along_what_it_holds() -> None:
     stage = Stage(a_tree())
-    held = stage.session.account("held", lambda cluster: QueueUsage(cluster, above=True))
+    held = stage.session.account("held", lambda cluster: QueueUsageObserver(cluster, above=True))
 
     stage.cluster.queue_ledger.set_job_queue(stage.cluster.jobs["default/run-a"], "b")
 
@@ -106,7 +106,7 @@ def test_a_job_in_another_queue_takes_along_what_it_holds() -> None:
 @given(data=st.data())
 def test_accounts_that_follow_are_those_that_are_made_anew(above: bool, data: Any) -> None:
     stage = Stage(a_cluster().node("n1", cpu=100).queue("a").queue("b").queue("c"))
-    held = stage.session.account("held", lambda cluster: QueueUsage(cluster, above=above))
+    held = stage.session.account("held", lambda cluster: QueueUsageObserver(cluster, above=above))
     demand = stage.session.account("demand", lambda cluster: QueueDemands(cluster, above=above))
     for number in range(data.draw(st.integers(1, 8))):
         what = data.draw(st.sampled_from(["queue", "job", "place", "evict", "move", "drop"]))

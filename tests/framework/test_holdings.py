@@ -21,7 +21,7 @@ from volsched.model.changes import Change, Gone
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED
-from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_rig, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, a_cluster, a_rig, put
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
@@ -34,7 +34,7 @@ GI = 1 << 30
 NOTHING = {"cpu": "0", "memory": "0"}
 
 
-def said(decision: Decision) -> dict[str, dict[str, str]]:
+def said(decision: CycleDecision) -> dict[str, dict[str, str]]:
     """What each queue is to say from now on."""
     return {step.name: dict(step.allocated) for step in decision.steps if isinstance(step, WriteQueueStatus)}
 

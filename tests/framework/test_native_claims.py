@@ -10,7 +10,7 @@ from tests.framework.test_native_groups import members, rig_of
 from volsched.model.changes import Change
 from volsched.model.dra import api as dra
 from volsched.model.plan import Bind, ReleaseClaim
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_native_group, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_native_group, put
 
 ENTRY = {"name": "shared", "resourceClaimName": "c"}
 GROUP = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "podgroup-default-g"}
@@ -40,7 +40,7 @@ def pods(count: int, start: int = 0, entry: Any = None, **more: Any) -> list[Cha
     return members("g", count, start=start, spec={"resourceClaims": [entry or ENTRY]}, **more)
 
 
-def consumers(decision: Decision) -> list[str]:
+def consumers(decision: CycleDecision) -> list[str]:
     """For whom claims are reserved, by bound pod: the group's uid, or nothing for the pod's own."""
     binds = [step for step in decision.steps if isinstance(step, Bind)]
     return [write.reserved_for.uid if write.reserved_for else "" for bind in binds for write in bind.claims]

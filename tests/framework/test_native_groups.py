@@ -16,7 +16,7 @@ from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent, WriteNativeStatus, WritePodCondition
 from volsched.testing.builders import (
     ClusterBuilder,
-    Decision,
+    CycleDecision,
     Rig,
     a_cluster,
     a_group,
@@ -59,18 +59,18 @@ def rig_of(
     return rig
 
 
-def conditions(decision: Decision) -> list[tuple[str, str, str, str]]:
+def conditions(decision: CycleDecision) -> list[tuple[str, str, str, str]]:
     """Of groups: name, status, reason and message of what is written."""
     found = [step for step in decision.steps if isinstance(step, WriteNativeStatus)]
     return [(s.name, c.status, c.reason, c.message) for s in found for c in s.conditions]
 
 
-def said_of_pods(decision: Decision) -> dict[str, tuple[str, str]]:
+def said_of_pods(decision: CycleDecision) -> dict[str, tuple[str, str]]:
     found = [step for step in decision.steps if isinstance(step, WritePodCondition)]
     return {step.name: (step.reason, step.message) for step in found}
 
 
-def about_groups(decision: Decision) -> list[RecordEvent]:
+def about_groups(decision: CycleDecision) -> list[RecordEvent]:
     return [step for step in decision.steps if isinstance(step, RecordEvent) and step.kind == "PodGroup"]
 
 

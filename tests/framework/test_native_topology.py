@@ -11,7 +11,7 @@ import pytest
 
 from tests.framework.test_native_groups import CONFIGURATIONS, conditions, gone, members, rig_of
 from volsched.model.changes import Change
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_native_group, a_pod, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_native_group, a_pod, put
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults
@@ -36,7 +36,7 @@ def gang(name: str, minimum: int | None, count: int, cpu: Any = 1, **spec: Any) 
     return [put(a_native_group(name, minimum, **{**RACK, **spec})), *members(name, count, cpu=cpu)]
 
 
-def placed(decision: Decision, prefix: str = "") -> tuple[set[str], int]:
+def placed(decision: CycleDecision, prefix: str = "") -> tuple[set[str], int]:
     """The racks of those that are bound, and how many these are."""
     found = [node for pod, node in decision.bindings.items() if pod.startswith(prefix)]
     return {node.partition("-")[0] for node in found}, len(found)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
-from volsched.kube.watch.decoding import Reader, Unread
+from volsched.kube.watch.decoding import KindReader, Unread
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import Resource
 from volsched.model import api
@@ -56,7 +56,7 @@ def names(found: Sequence[api.ApiObject]) -> list[tuple[type, str]]:
 def test_one_odd_object_does_not_hide_the_others(odd: Any) -> None:
     objects = [a_pod("a"), a_pod("b") | {"spec": odd}, a_pod("c")]
     expected = [(api.Pod, "a"), (Unread, "b"), (api.Pod, "c")]
-    reader = Reader(PODS)
+    reader = KindReader(PODS)
 
     events = list(reader.events(b"".join(map(a_line, objects))))
     items = reader.page(a_page(objects)).items
@@ -69,7 +69,7 @@ def test_one_odd_object_does_not_hide_the_others(odd: Any) -> None:
 def test_an_object_however_deep_it_is_nested_does_not_hide_the_others() -> None:
     deep = json.dumps(a_pod("b", overhead="?")).replace('"?"', DEEP)
     texts = [json.dumps(a_pod("a")), deep, json.dumps(a_pod("c"))]
-    reader = Reader(PODS)
+    reader = KindReader(PODS)
 
     lines = "".join(f'{{"type": "ADDED", "object": {text}}}\n' for text in texts)
     events = list(reader.events(lines.encode()))
@@ -84,7 +84,7 @@ def test_where_a_pod_runs_that_cannot_be_read_is_known_unless_it_has_ended() -> 
     running = a_pod("a", nodeName="n", containers=5)
     ended = a_pod("b", nodeName="n", containers=5) | {"status": {"phase": "Failed"}}
 
-    items = Reader(PODS).page(a_page([running, ended])).items
+    items = KindReader(PODS).page(a_page([running, ended])).items
 
     assert [(each.metadata.name, each.node, each.field) for each in items or ()] == [
         ("a", "n", "$.spec.containers"),
@@ -96,7 +96,7 @@ def test_where_a_pod_runs_that_cannot_be_read_is_known_unless_it_has_ended() -> 
 def test_whatever_objects_are_none_is_lost_and_nothing_but_our_own_errors_is_raised(
     found: list[Any], kind: str
 ) -> None:
-    reader = Reader(PODS)
+    reader = KindReader(PODS)
     lines = b"".join(a_line(each, kind) for each in found)
 
     assert len(reader.page(a_page(found)).items or ()) == len(found)
@@ -114,7 +114,7 @@ def test_whatever_objects_are_none_is_lost_and_nothing_but_our_own_errors_is_rai
 @example(b'{"items": 5}')
 @example(DEEP.encode())
 def test_whatever_bytes_come_they_are_read_or_the_server_is_said_to_be_broken(text: bytes) -> None:
-    reader = Reader(PODS)
+    reader = KindReader(PODS)
     for read in (reader.page, lambda lines: list(reader.events(lines))):
         try:
             read(text)

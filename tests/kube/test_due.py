@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.kube.write.due import Due
+from volsched.kube.write.due import DelayingQueue
 
 
 def test_keys_come_when_they_are_due_the_first_one_first() -> None:
-    due: Due[str] = Due()
+    due: DelayingQueue[str] = DelayingQueue()
     due.put("b", 2.0)
     due.put("a", 1.0)
     due.put("c", 3.0)
@@ -21,7 +21,7 @@ def test_keys_come_when_they_are_due_the_first_one_first() -> None:
 
 
 def test_what_is_put_later_holds() -> None:
-    due: Due[str] = Due()
+    due: DelayingQueue[str] = DelayingQueue()
     due.put("a", 1.0)
     due.put("a", 5.0)
     assert list(due.take(4.0)) == []
@@ -31,7 +31,7 @@ def test_what_is_put_later_holds() -> None:
 
 
 def test_what_is_dropped_does_not_come() -> None:
-    due: Due[str] = Due()
+    due: DelayingQueue[str] = DelayingQueue()
     due.put("a", 1.0)
     due.drop("a")
     due.drop("never was")
@@ -39,7 +39,7 @@ def test_what_is_dropped_does_not_come() -> None:
 
 
 def test_a_key_that_is_put_off_a_thousand_times_is_kept_a_few_times_at_most() -> None:
-    due: Due[str] = Due()
+    due: DelayingQueue[str] = DelayingQueue()
     for number in range(1_000):
         due.put("a", float(number))
     for number in range(1_000):
@@ -51,7 +51,7 @@ def test_a_key_that_is_put_off_a_thousand_times_is_kept_a_few_times_at_most() ->
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.none() | st.floats(0, 10)), max_size=200), st.floats(0, 10))
 def test_it_says_the_same_as_a_table(steps: list[tuple[str, float | None]], now: float) -> None:
-    due: Due[str] = Due()
+    due: DelayingQueue[str] = DelayingQueue()
     table: dict[str, float] = {}
     for key, at in steps:
         if at is None:

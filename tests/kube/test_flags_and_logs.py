@@ -15,13 +15,13 @@ from click.testing import CliRunner
 
 from volsched import logs
 from volsched.cli.run import Duration, options_from, run
-from volsched.run.runner import Options
+from volsched.run.runner import SchedulerOptions
 
 
-def parsed(*arguments: str) -> Options:
+def parsed(*arguments: str) -> SchedulerOptions:
     context = run.make_context("run", list(arguments))
     found = options_from(context.params)
-    assert isinstance(found, Options)
+    assert isinstance(found, SchedulerOptions)
     return found
 
 

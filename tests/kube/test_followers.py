@@ -24,7 +24,7 @@ from volsched.kube.write.events import Events
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.resource_claims import ResourceClaims
 from volsched.kube.write.statuses import Statuses
-from volsched.kube.write.views import Refusal, Views
+from volsched.kube.write.views import PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import RecordEvent, WriteGroupStatus, WritePodCondition, WriteQueueStatus
@@ -171,7 +171,7 @@ async def test_the_late_answer_to_a_write_brings_nothing_back_that_is_gone() -> 
     views, told = Views(), list[Change]()
     claims = ResourceClaims(NOBODY, Fence(), views, told.append, lambda _: None)
     claim = {"metadata": {"name": "c", "namespace": "ns", "uid": "c", "resourceVersion": "2"}}
-    refused = Refusal("Unschedulable", "x")
+    refused = PodRefusal("Unschedulable", "x")
 
     claims._heard(claim)
     views.wrote_refusal("p", refused, "2")

@@ -45,6 +45,7 @@ def test_sessions_actions_and_what_waits() -> None:
     metrics = SchedulerMetrics()
     metrics.cycle(
         CycleReport(
+            job_attempts=4,
             placed=3,
             evicted=1,
             duration=0.02,
@@ -58,6 +59,7 @@ def test_sessions_actions_and_what_waits() -> None:
     created = time.time() - 60
     metrics.cycle(
         CycleReport(
+            job_attempts=3,
             placed=2,
             waiting=Waiting(
                 pods={("q2", "allocatable", "Quota", "QuotaExceeded"): 2},
@@ -69,6 +71,7 @@ def test_sessions_actions_and_what_waits() -> None:
 
     found = samples(metrics)
 
+    assert found[sample("volsched_job_attempts_total")] == 7
     assert found[sample("volsched_pods_placed_total")] == 5
     assert found[sample("volsched_pods_evicted_total")] == 1
     assert found[sample("volsched_session_duration_seconds_count")] == 2

@@ -26,10 +26,10 @@ from volsched.kube.write.brake import Brake
 from volsched.kube.write.events import _event_name
 from volsched.kube.write.pod_bodies import binding_body, disruption_body, gate_body, ungated_body
 from volsched.kube.write.statuses import condition_body, merged_conditions
-from volsched.kube.write.views import Refusal, Views
+from volsched.kube.write.views import PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Bound, Gone, Put
-from volsched.model.job import Condition
+from volsched.model.job import PodGroupCondition
 from volsched.model.plan import Bind, Evict, LiftGate, WritePodCondition
 
 A_CHANGE = Bound("uid", "node")
@@ -300,14 +300,14 @@ def a_node(uid: str) -> api.Node:
 def test_an_older_event_does_not_hide_what_was_written() -> None:
     views = Views()
     views.observe([Put(a_pod("5", message="old"))])
-    views.wrote_refusal("u", Refusal("Unschedulable", "new"), "7")
+    views.wrote_refusal("u", PodRefusal("Unschedulable", "new"), "7")
 
     views.observe([Put(a_pod("6", message="between"))])
     assert views.refusal("u").message == "new"
     views.observe([Put(a_pod("8", message="somebody else"))])
     assert views.refusal("u").message == "somebody else"
     views.observe([Put(a_pod("9", node="n"))])
-    assert views.refusal("u") == Refusal()
+    assert views.refusal("u") == PodRefusal()
 
 
 def test_a_node_that_came_back_is_another_one() -> None:
@@ -349,7 +349,7 @@ def test_a_binding_says_whose_it_is() -> None:
 def test_patches_name_the_uid_so_that_a_namesake_is_safe() -> None:
     evict = decoded(disruption_body(Evict("u", "ns", "p", "reclaim", "ns/q", "")))
     gate = decoded(gate_body(LiftGate("u", "ns", "p", "g")))
-    condition = decoded(condition_body(WritePodCondition("u", "ns", "p", "R", "m"), Refusal()))
+    condition = decoded(condition_body(WritePodCondition("u", "ns", "p", "R", "m"), PodRefusal()))
 
     ungated = decoded(ungated_body(LiftGate("u", "ns", "p", "g")))
 
@@ -360,7 +360,7 @@ def test_patches_name_the_uid_so_that_a_namesake_is_safe() -> None:
 
 
 def test_a_condition_that_was_false_before_keeps_its_time_and_a_nomination_is_taken_back() -> None:
-    known = Refusal("Unschedulable", "before", "n1")
+    known = PodRefusal("Unschedulable", "before", "n1")
 
     status = decoded(condition_body(WritePodCondition("u", "ns", "p", "Unschedulable", "now"), known))["status"]
 
@@ -372,7 +372,7 @@ def test_conditions_keep_their_times_unless_they_change_and_strangers_stay() -> 
     stranger = api.Condition(type="Custom", status="True", transition_id="t0")
     same = api.Condition(type="Scheduled", status="True", reason="r", transition_id="t1", last_transition_time="2001")
     other = api.Condition(type="Unschedulable", status="True", reason="r", message="old", transition_id="t2")
-    wanted = [Condition("Scheduled", "True", "r", ""), Condition("Unschedulable", "True", "r", "new")]
+    wanted = [PodGroupCondition("Scheduled", "True", "r", ""), PodGroupCondition("Unschedulable", "True", "r", "new")]
 
     merged = merged_conditions([same, other, stranger], wanted)
 

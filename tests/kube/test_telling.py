@@ -18,7 +18,7 @@ from volsched.kube.write.statuses import Statuses
 from volsched.kube.write.views import Views
 from volsched.model import api
 from volsched.model.changes import Put
-from volsched.model.job import Condition
+from volsched.model.job import PodGroupCondition
 from volsched.model.plan import RecordEvent, WriteGroupStatus
 from volsched.testing.patience import PATIENCE
 
@@ -73,7 +73,7 @@ async def test_what_is_told_again_while_it_is_being_told_is_counted_however_that
 
 
 def a_refusal(message: str, running: int = 0) -> WriteGroupStatus:
-    condition = Condition("Unschedulable", "True", "NotEnoughResources", message)
+    condition = PodGroupCondition("Unschedulable", "True", "NotEnoughResources", message)
     return WriteGroupStatus("g", "ns", "g", "Pending", running, 0, 0, (condition,))
 
 

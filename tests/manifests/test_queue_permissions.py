@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.conftest import running_control_plane
-from tests.cluster.native_stage import API_FLAGS, GATES
+from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.applying import installed
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, kustomize

@@ -8,7 +8,7 @@ from tests.mirror.objects import Believer, gone, group, node, pod, priority_clas
 from volsched.framework.outcome.groups import status_of, writes
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Gone, GroupWriteFailed
-from volsched.model.job import Condition
+from volsched.model.job import PodGroupCondition
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import put
 
@@ -76,7 +76,7 @@ def test_our_own_status_coming_back_changes_nothing() -> None:
     believer = Believer(group("g", minimum=2, phase="Pending"), pod("p", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
     job.refusal = refusal = pod_refusal(believer)
-    job.conditions = (Condition("Unschedulable", "True", "NotEnoughResources", "no"),)
+    job.conditions = (PodGroupCondition("Unschedulable", "True", "NotEnoughResources", "no"),)
     assert [step.phase for step in write(believer)] == ["Pending"]
     job.unschedulable_at = believer.cluster.clocks.requeue_generation
     before = believer.cluster.clocks.requeue_generation

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.mirror.objects import Believer, gone, group, node, pod, queue
-from volsched.mirror.problems import Problem
+from volsched.mirror.problems import ReadingProblem
 from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.testing.builders import put
 
@@ -99,7 +99,7 @@ class Listener(Observer):
         self.heard: list[str] = []
         self.zones: list[str] = []
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         if before is not None:
             self.zones.remove(before.labels["zone"])
         self.zones.append(node.labels["zone"])
@@ -183,7 +183,7 @@ def test_a_quantity_that_cannot_be_read_counts_as_nothing_and_is_told(change: Ch
 
     assert problem in [(p.kind, p.name, p.field, p.message) for p in found]
     assert believer.mirror.take_problems() == []
-    assert all(isinstance(p, Problem) and p.uid for p in found)
+    assert all(isinstance(p, ReadingProblem) and p.uid for p in found)
 
 
 def test_one_bad_amount_spoils_no_other() -> None:

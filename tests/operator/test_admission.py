@@ -15,7 +15,7 @@ from volsched.model.changes import Gone, Put
 from volsched.operator.webhooks import admission
 from volsched.operator.webhooks.admission import Admission, Neighbourhood
 from volsched.operator.webhooks.webhook_server import Listening
-from volsched.validation.admission import CREATE, DELETE, Judgement, Request, World, judge
+from volsched.validation.admission import CREATE, DELETE, AdmissionContext, AdmissionRequest, Judgement, judge
 
 
 def a_node(name: str, *, cards: int = 8, heartbeat: str = "") -> api.Node:
@@ -103,7 +103,7 @@ async def test_reviews_are_judged_on_threads_beside_what_is_known_when_they_come
 ) -> None:
     judged_on: list[str] = []
 
-    def noted(request: Request, world: World) -> Judgement:
+    def noted(request: AdmissionRequest, world: AdmissionContext) -> Judgement:
         judged_on.append(threading.current_thread().name)
         return judge(request, world)
 
@@ -119,14 +119,14 @@ async def test_reviews_are_judged_on_threads_beside_what_is_known_when_they_come
     )
     version = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue"}
 
-    judgement = await there._judge("queues", Request(DELETE, None, {**version, "metadata": {"name": "team"}}))
+    judgement = await there._judge("queues", AdmissionRequest(DELETE, None, {**version, "metadata": {"name": "team"}}))
 
     assert (groups, judged_on) == (["team"], ["review_0"])
     assert "3 PodGroups" in judgement.message
 
 
 async def test_a_rule_that_fails_lets_in_with_a_warning_and_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(request: Request, world: Any) -> Any:
+    def broken(request: AdmissionRequest, world: Any) -> Any:
         raise RuntimeError(request.operation)
 
     monkeypatch.setattr(admission, "judge", broken)
@@ -134,7 +134,7 @@ async def test_a_rule_that_fails_lets_in_with_a_warning_and_is_counted(monkeypat
     metrics = Metrics()
     there.add_gauges(metrics)
 
-    judgement = await there._judge("queues", Request(CREATE, {}))
+    judgement = await there._judge("queues", AdmissionRequest(CREATE, {}))
 
     assert judgement.allowed
     assert "lets it in: RuntimeError" in judgement.warnings[0]

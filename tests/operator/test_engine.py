@@ -10,7 +10,7 @@ import pytest
 
 from tests.controllers.cases import a_pod, reference
 from volsched.controllers import job_controller
-from volsched.controllers.job_controller import JobView, Outcome
+from volsched.controllers.job_controller import JobView, ReconcileResult
 from volsched.controllers.store import Key
 from volsched.controllers.writes import COMMAND, JOB, POD, QUEUE, Create, Delete, Patch, Write
 from volsched.kube.errors import ApiError
@@ -19,7 +19,7 @@ from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.plan import RecordEvent
 from volsched.operator.engine import KEYS_AT_ONCE, ControllerEngine
-from volsched.operator.options import Options
+from volsched.operator.options import ControllerOptions
 from volsched.operator.reading import job_view
 from volsched.operator.writer import Writer
 
@@ -61,7 +61,7 @@ async def settled(engine: ControllerEngine) -> None:
 def test_a_queue_that_is_gone_leaves_nothing_behind() -> None:
     async def story() -> None:
         writer = Taken()
-        engine = ControllerEngine(Options(), writer, lambda _: None)
+        engine = ControllerEngine(ControllerOptions(), writer, lambda _: None)
         await engine.begin()
         engine.intake.see(QUEUE, True, queue("a"))
         await settled(engine)
@@ -77,7 +77,7 @@ def test_a_queue_that_is_gone_leaves_nothing_behind() -> None:
 
 def test_nor_does_one_that_went_while_nothing_was_written() -> None:
     async def story() -> None:
-        engine = ControllerEngine(Options(), Taken(), lambda _: None)
+        engine = ControllerEngine(ControllerOptions(), Taken(), lambda _: None)
         await engine.begin()
         engine.intake.see(QUEUE, True, queue("a"))
         await settled(engine)
@@ -95,7 +95,7 @@ def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_tur
     pods = 3 * KEYS_AT_ONCE
 
     async def story() -> tuple[list[int], set[str]]:
-        engine = ControllerEngine(Options(), Taken(), lambda _: None)
+        engine = ControllerEngine(ControllerOptions(), Taken(), lambda _: None)
         for number in range(pods):
             engine.store.put(a_pod(f"p{number}", owner=reference("ReplicaSet", "web")))
         seen = []
@@ -121,7 +121,7 @@ def test_a_job_that_a_write_finds_gone_leaves_nothing_behind() -> None:
     async def story() -> None:
         writer = Taken()
         told: list[RecordEvent] = []
-        engine = ControllerEngine(Options(), writer, told.append)
+        engine = ControllerEngine(ControllerOptions(), writer, told.append)
         await engine.begin()
         engine.intake.see(JOB, True, job("j", "1", unheard_of=[]))
         await settled(engine)
@@ -140,7 +140,7 @@ def test_what_goes_after_its_job_brings_nothing_of_the_job_back() -> None:
     """Its PodGroup and pods are collected one by one, and each tells of the Job that it belonged to."""
 
     async def story() -> None:
-        engine = ControllerEngine(Options(), Taken(), lambda _: None)
+        engine = ControllerEngine(ControllerOptions(), Taken(), lambda _: None)
         await engine.begin()
         engine.intake.see(JOB, True, job("j", "1"))
         admitted(engine, "j")
@@ -157,14 +157,14 @@ def test_what_goes_after_its_job_brings_nothing_of_the_job_back() -> None:
 def test_a_job_over_which_a_controller_fails_is_set_aside_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fault of ours, as one that nobody thought of: the Job says so, the next one is run."""
 
-    def failing(view: JobView, *rest: Any) -> Outcome:
+    def failing(view: JobView, *rest: Any) -> ReconcileResult:
         if view.job.metadata.name == "odd":
             raise ZeroDivisionError("ours")
         return reconcile(view, *rest)
 
     async def story() -> None:
         writer, told = Taken(), []
-        engine = ControllerEngine(Options(), writer, told.append)
+        engine = ControllerEngine(ControllerOptions(), writer, told.append)
         await engine.begin()
         worker = asyncio.create_task(engine.queue.worker())
         for name in ("odd", "even"):
@@ -241,7 +241,7 @@ def pods_of(writer: Taken) -> list[str]:
 def test_others_have_their_turn_between_the_slices_of_a_large_job() -> None:
     async def story() -> None:
         writer = Taken()
-        engine = ControllerEngine(Options(job_pods_at_once=10), writer, lambda _: None)
+        engine = ControllerEngine(ControllerOptions(job_pods_at_once=10), writer, lambda _: None)
         await engine.begin()
         for raw in (large_job("large", 25), large_job("small", 2)):
             engine.intake.see(JOB, True, raw)
@@ -266,7 +266,7 @@ def test_two_pods_do_not_stand_in_line_behind_the_hundreds_of_a_large_job() -> N
 
     async def story() -> list[str]:
         writer = Slow()
-        engine = ControllerEngine(Options(), writer, lambda _: None)
+        engine = ControllerEngine(ControllerOptions(), writer, lambda _: None)
         await engine.begin()
         for number, replicas in enumerate([400, 400, 400, 2]):
             engine.intake.see(JOB, True, large_job(f"j{number}", replicas))
@@ -283,7 +283,7 @@ def test_the_first_pod_that_is_refused_stops_the_slice() -> None:
     async def story() -> None:
         writer = Taken()
         writer.refused = {f"large-w-{number}" for number in range(500)}
-        engine = ControllerEngine(Options(workers=4), writer, lambda _: None)
+        engine = ControllerEngine(ControllerOptions(workers=4), writer, lambda _: None)
         await engine.begin()
         engine.intake.see(JOB, True, large_job("large", 500))
         admitted(engine, "large")
@@ -298,7 +298,7 @@ def test_the_first_pod_that_is_refused_stops_the_slice() -> None:
 
 def test_a_job_that_is_to_stay_for_ever_leaves_no_timer_when_it_is_gone() -> None:
     async def story() -> None:
-        engine = ControllerEngine(Options(), Taken(), lambda _: None)
+        engine = ControllerEngine(ControllerOptions(), Taken(), lambda _: None)
         await engine.begin()
         raw = job("j", "1")
         raw["spec"]["ttlSecondsAfterFinished"] = 2**31 - 1
@@ -328,7 +328,7 @@ def carried_out(*commands: dict[str, Any], gone: bool = False) -> tuple[list[Wri
 
     async def story() -> list[Write]:
         writer = Taken()
-        engine = ControllerEngine(Options(queue_command_namespaces=("ops",)), writer, told.append)
+        engine = ControllerEngine(ControllerOptions(queue_command_namespaces=("ops",)), writer, told.append)
         await engine.begin()
         engine.intake.see(QUEUE, True, queue("q"))
         engine.intake.see(JOB, True, job("j", "1"))
@@ -378,7 +378,7 @@ def test_a_command_that_somebody_else_has_taken_is_not_carried_out_again() -> No
 def test_a_command_or_queue_that_cannot_be_read_is_set_aside_until_it_changes() -> None:
     """Of a Command the controllers tell; of a Queue the scheduler does."""
     told: list[RecordEvent] = []
-    engine = ControllerEngine(Options(), Taken(), told.append)
+    engine = ControllerEngine(ControllerOptions(), Taken(), told.append)
 
     async def story() -> None:
         await engine.begin()
@@ -400,7 +400,7 @@ def test_a_pod_whose_podgroup_is_refused_says_so() -> None:
     async def story() -> None:
         writer, told = Taken(), list[RecordEvent]()
         writer.refused = {"podgroup-uid-p"}
-        engine = ControllerEngine(Options(), writer, told.append)
+        engine = ControllerEngine(ControllerOptions(), writer, told.append)
         await engine.begin()
         meta = {"name": "p", "namespace": "ns", "uid": "uid-p", "resourceVersion": "1"}
         engine.store.put(api.decode_as(api.Pod, {"metadata": meta}))

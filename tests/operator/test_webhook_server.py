@@ -29,7 +29,7 @@ from volsched.operator.webhooks.webhook_server import (
     WebhookServer,
     read_review,
 )
-from volsched.validation.admission import Request
+from volsched.validation.admission import AdmissionRequest
 
 OBJECT = {"metadata": {"name": "x", "uid": "u"}}
 REVIEW: Any = {"request": {"uid": "1", "operation": "CREATE", "object": OBJECT, "oldObject": None}}
@@ -51,7 +51,7 @@ class Rig:
         listening = Listening(f"127.0.0.1:{self.port}", str(self.certificate), str(self.key), reviews=1)
         self.server = WebhookServer(listening, self.turned_away.append)
         self.asked: list[Any] = []
-        self.under_review: list[Request] = []
+        self.under_review: list[AdmissionRequest] = []
         self.gate = asyncio.Event()
         self.gate.set()
         self.trusted = b""
@@ -158,7 +158,7 @@ async def test_kopf_is_not_shown_the_objects_since_it_would_compare_and_remember
     await rig.post(json.dumps(REVIEW).encode())
 
     assert rig.asked == [{"request": {"uid": "1", "operation": "CREATE", "object": {}, "oldObject": None}}]
-    assert rig.under_review == [Request("CREATE", OBJECT, None)]
+    assert rig.under_review == [AdmissionRequest("CREATE", OBJECT, None)]
 
 
 async def test_who_comes_when_all_places_are_taken_is_told_to_come_again(rig: Rig) -> None:

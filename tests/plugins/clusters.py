@@ -13,7 +13,7 @@ from volsched.mirror import reading
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.plan import PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import TemplateTable
@@ -54,7 +54,7 @@ class Lab:
         features: Sequence[str] = (),
         **extended: Any,
     ) -> NodeInfo:
-        facts = NodeSpec(
+        facts = NodeProperties(
             name=name,
             uid=f"node-{name}",
             labels={HOST: name, **(labels or {})},

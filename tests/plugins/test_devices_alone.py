@@ -19,7 +19,7 @@ from tests.plugins.predicates.test_devices import using
 from volsched.model.job import INQUEUE
 from volsched.model.plan import RecordEvent
 from volsched.registry import load_profile
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig
 from volsched.testing.contract import ENGINES, MakeEngine, engine_contract
 from volsched.testing.recount import faults
 
@@ -77,7 +77,7 @@ def condition_of(rig: Rig) -> list[tuple[str, str]]:
     return [(c.type, c.status) for c in rig.cluster.jobs["default/gang"].conditions]
 
 
-def told_of_the_group(decision: Decision) -> list[str]:
+def told_of_the_group(decision: CycleDecision) -> list[str]:
     return [step.reason for step in decision.steps if isinstance(step, RecordEvent) and step.kind == "PodGroup"]
 
 

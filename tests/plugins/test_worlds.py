@@ -12,11 +12,11 @@ from tests.oracle.test_feasibility import changes_of
 from tests.oracle.worlds import a_world
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.plan import Bind
+from volsched.model.plan import Bind, StepRecorder
 from volsched.model.status import TaskStatus
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import Recorder, SteadyClock
+from volsched.testing.builders import SteadyClock
 from volsched.testing.contract import MakeEngine, engine_contract
 from volsched.testing.recount import faults
 
@@ -45,7 +45,7 @@ def a_busy_world(seed: int) -> dict[str, Any]:
 
 def decide(world: dict[str, Any], engine: MakeEngine) -> tuple[dict[str, Any], dict[str, str]]:
     """Run one session; bindings with their volumes, and why the others wait."""
-    mirror, recorder = Mirror(MirrorSettings(plain_pods=True)), Recorder()
+    mirror, recorder = Mirror(MirrorSettings(plain_pods=True)), StepRecorder()
     mirror.apply(changes_of(world))
     profile, _ = load_profile(CONFIGURATION)
     Scheduler(mirror, profile, recorder, SteadyClock(), engine).cycle()

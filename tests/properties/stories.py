@@ -26,12 +26,21 @@ from volsched.model import api
 from volsched.model.changes import BindFailed, Change, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
-from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, ReleaseClaim, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import (
+    Bind,
+    Evict,
+    LiftGate,
+    PlanStep,
+    ReleaseClaim,
+    StepRecorder,
+    WriteGroupStatus,
+    WritePodCondition,
+)
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.registry import load_profile
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation import claims
-from volsched.testing.builders import Recorder, SteadyClock, put
+from volsched.testing.builders import SteadyClock, put
 from volsched.testing.contract import MakeEngine
 from volsched.testing.recount import faults, leftovers
 
@@ -531,7 +540,7 @@ class Reader:
         forgets: Literal["", "accounts", "everything"] = "",
     ) -> None:
         self.mirror = Mirror(MirrorSettings(plain_pods=True))
-        self.recorder, self.clock = Recorder(), SteadyClock()
+        self.recorder, self.clock = StepRecorder(), SteadyClock()
         self.profile, self.engine, self.forgets = profile_of(configuration), engine, forgets
         self.scheduler = self._scheduler()
         self.steps: list[list[PlanStep]] = []

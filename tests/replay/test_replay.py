@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from volsched import registry
 from volsched.cli import volsched
 from volsched.replay.objects import annotated_jobs, past_jobs
-from volsched.replay.records import Record
-from volsched.replay.runner import Replay, Settings
+from volsched.replay.records import JobRecord
+from volsched.replay.runner import Replay, ReplaySettings
 from volsched.replay.summary import CARDS, summary_of
 from volsched.replay.trace import parse_trace
 from volsched.simulation.documents import InputError, documents_in
@@ -48,16 +48,16 @@ def stock(text: str) -> Inventory:
     return take_stock(documents_in("test", text))
 
 
-def play(cluster: str, lines: str, configuration: str = FIFO) -> dict[str, Record]:
+def play(cluster: str, lines: str, configuration: str = FIFO) -> dict[str, JobRecord]:
     inventory = stock(cluster)
     jobs, classes = parse_trace(HEADER + lines, "jobs.csv", "volsched", inventory)
     inventory.objects.extend(classes)
     profile, _ = registry.load_profile(configuration)
-    records = Replay(inventory, profile, jobs, Settings(("volsched",))).run()
+    records = Replay(inventory, profile, jobs, ReplaySettings(("volsched",))).run()
     return {record.job.name: record for record in records}
 
 
-def times(records: dict[str, Record]) -> dict[str, tuple[float | None, float | None]]:
+def times(records: dict[str, JobRecord]) -> dict[str, tuple[float | None, float | None]]:
     return {name: (record.start, record.end) for name, record in records.items()}
 
 
@@ -122,7 +122,7 @@ def test_the_summary_counts_waits_use_and_fairness() -> None:
     lines = "a1,a,0,3600,,1,,8\nb1,b,0,3600,,1,,8\nlast,a,7200,1,,1,,1\n"
     jobs, _ = parse_trace(HEADER + lines, "jobs.csv", "volsched", inventory)
     profile, _ = registry.load_profile(FIFO)
-    replay = Replay(inventory, profile, jobs, Settings(("volsched",)))
+    replay = Replay(inventory, profile, jobs, ReplaySettings(("volsched",)))
     found = summary_of(replay.run(), replay.cluster)
     assert found["sizes"]["5-8"]["wait"] == {"median": 1800.0, "p95": 3420.0, "p99": 3564.0, "max": 3600.0}
     assert found["sizes"]["5-8"]["bounded_slowdown"] == 1.5

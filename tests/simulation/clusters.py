@@ -9,7 +9,7 @@ from volsched import registry
 from volsched.simulation.documents import Document
 from volsched.simulation.manifests import Inventory, take_stock
 from volsched.simulation.result import result_of
-from volsched.simulation.runner import Settings, Simulation, simulate
+from volsched.simulation.runner import Simulation, SimulationSettings, simulate
 
 Manifest = dict[str, Any]
 
@@ -27,7 +27,7 @@ def stock(*manifests: Manifest) -> Inventory:
 
 def simulation(*manifests: Manifest, config: str = LEAN, **settings: Any) -> Simulation:
     profile, _ = registry.load_profile(config)
-    return simulate(stock(*manifests), profile, Settings(**settings))
+    return simulate(stock(*manifests), profile, SimulationSettings(**settings))
 
 
 def result(*manifests: Manifest, config: str = LEAN, **settings: Any) -> Manifest:

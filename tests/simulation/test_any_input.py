@@ -15,7 +15,7 @@ from volsched import registry
 from volsched.simulation.documents import Document, InputError, read_documents
 from volsched.simulation.manifests import Inventory, subject_of, take_stock
 from volsched.simulation.result import result_of
-from volsched.simulation.runner import Settings, simulate
+from volsched.simulation.runner import SimulationSettings, simulate
 from volsched.validation.objects import problems_of
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
@@ -114,7 +114,7 @@ def test_any_change_of_a_world_is_simulated_or_refused_with_a_reason(world: list
         return
     list(problems_of(inventory.objects, subject_of))
     profile, _ = registry.load_profile(LEAN)
-    result = result_of(simulate(inventory, profile, Settings(cycles=4)))
+    result = result_of(simulate(inventory, profile, SimulationSettings(cycles=4)))
     assert json.dumps(result)
     waiting = {entry["pod"] for entry in result["pending"]}
     bound = {bind["pod"] for bind in result["binds"]}

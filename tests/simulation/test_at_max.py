@@ -12,7 +12,7 @@ from volsched import registry
 from volsched.simulation.documents import Document, InputError
 from volsched.simulation.manifests import Inventory, take_stock
 from volsched.simulation.result import result_of
-from volsched.simulation.runner import Settings, simulate
+from volsched.simulation.runner import SimulationSettings, simulate
 
 
 def at_max(*manifests: Manifest) -> Inventory:
@@ -24,7 +24,7 @@ def pods(*manifests: Manifest) -> Counter[str]:
     """How many pods of each workload are placed on a node with room for all."""
     inventory = at_max(node("big", cpu=1000, pods=1000), *manifests)
     profile, _ = registry.load_profile(LEAN)
-    found = placed(result_of(simulate(inventory, profile, Settings())))
+    found = placed(result_of(simulate(inventory, profile, SimulationSettings())))
     return Counter(name.split("-")[0] for name in found)
 
 

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from tests.ui.worlds import group, known_of, node, picture_of, pod, queue
 from volsched.asking.records import Difference, PodDifference
 from volsched.ui.pages import VIEWS, Pages
-from volsched.ui.people import WHOLE, Scope
+from volsched.ui.people import WHOLE, Visibility
 from volsched.ui.picture import Picture
 from volsched.ui.scoped import SOMEBODY, difference_for, namespaces_in, seen_by, without_names
 
-TEAM = Scope(frozenset({"team"}), frozenset({"default", "mine"}), nodes=False)
+TEAM = Visibility(frozenset({"team"}), frozenset({"default", "mine"}), nodes=False)
 HIDDEN = ("secret", "holder", "theirs", "hush", "node-")
 
 
@@ -33,7 +33,7 @@ def picture() -> Picture:
     return picture_of(known_of([*nodes, *queues, *jobs]))
 
 
-def html(picture: Picture, scope: Scope, view: str, filters: dict[str, str]) -> str:
+def html(picture: Picture, scope: Visibility, view: str, filters: dict[str, str]) -> str:
     shown = Pages().view(view, filters)
     shown.show(seen_by(scope, picture), picture.history)
     return "\n".join([*shown.table.html.values(), shown.said()[1]])

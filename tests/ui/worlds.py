@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
@@ -64,25 +64,25 @@ def queue(name: str, **capability: str) -> api.ApiObject:
     return made("Queue", name, version="scheduling.volcano.sh/v1beta1", spec={"weight": 1, "capability": quota})
 
 
-def known_of(objects: Iterable[api.ApiObject], configuration: str = DEFAULT_CONFIGURATION) -> Known:
+def known_of(objects: Iterable[api.ApiObject], configuration: str = DEFAULT_CONFIGURATION) -> KnownCluster:
     """Return a cluster of these objects."""
-    return Known(tuple(objects), configuration)
+    return KnownCluster(tuple(objects), configuration)
 
 
-def read(*files: Path) -> Known:
+def read(*files: Path) -> KnownCluster:
     """Return the cluster of manifests."""
     inventory = take_stock(read_documents([str(file) for file in files]))
-    return Known(tuple(inventory.objects), inventory.chosen_configuration() or DEFAULT_CONFIGURATION)
+    return KnownCluster(tuple(inventory.objects), inventory.chosen_configuration() or DEFAULT_CONFIGURATION)
 
 
-def live_of(known: Known) -> Live:
+def live_of(known: KnownCluster) -> Live:
     """Return a cluster that is followed, as its controllers have made it of these objects."""
     live = Live(replace(known, objects=()))
     live.take(World(Inventory(objects=list(known.objects)), known.scheduler_names).begin())
     return live
 
 
-def picture_of(known: Known) -> Picture:
+def picture_of(known: KnownCluster) -> Picture:
     """Return what is seen of it at first."""
     return live_of(known).look(NOW)
 

@@ -23,14 +23,14 @@ from volsched.validation.admission import (
     LONGEST_SAID,
     MOST_SAID,
     UPDATE,
+    AdmissionContext,
+    AdmissionRequest,
     Judgement,
-    Request,
-    World,
     judge,
 )
 
 Json = dict[str, Any]
-EMPTY = World(Surroundings())
+EMPTY = AdmissionContext(Surroundings())
 
 
 def an_object(kind: str, name: str = "x", **fields: Any) -> Json:
@@ -43,25 +43,25 @@ def a_queue(name: str = "x", *, metadata: Json | None = None, **spec: Any) -> Js
     return an_object("Queue", name, metadata=metadata or {}, spec={"weight": 1, **spec})
 
 
-def a_world(*queues: Json, groups: int = 0) -> World:
-    return World(Surroundings(api.decode_object(queue) for queue in queues), lambda _: groups)
+def a_world(*queues: Json, groups: int = 0) -> AdmissionContext:
+    return AdmissionContext(Surroundings(api.decode_object(queue) for queue in queues), lambda _: groups)
 
 
-def create(raw: Json, world: World = EMPTY) -> Judgement:
-    return judge(Request(CREATE, raw), world)
+def create(raw: Json, world: AdmissionContext = EMPTY) -> Judgement:
+    return judge(AdmissionRequest(CREATE, raw), world)
 
 
-def update(old: Json, new: Json, world: World = EMPTY) -> Judgement:
-    return judge(Request(UPDATE, new, old), world)
+def update(old: Json, new: Json, world: AdmissionContext = EMPTY) -> Judgement:
+    return judge(AdmissionRequest(UPDATE, new, old), world)
 
 
-def delete(old: Json, world: World = EMPTY) -> Judgement:
-    return judge(Request(DELETE, None, old), world)
+def delete(old: Json, world: AdmissionContext = EMPTY) -> Judgement:
+    return judge(AdmissionRequest(DELETE, None, old), world)
 
 
 # --- fields that nobody knows -----------------------------------------------------------------------------------------
 
-STRICT = World(Surroundings(), unknown_field="error")
+STRICT = AdmissionContext(Surroundings(), unknown_field="error")
 
 
 def seeds_job() -> Json:
@@ -228,7 +228,7 @@ def test_a_refusal_names_the_object_the_field_and_the_rule() -> None:
 
 def test_a_queue_with_a_quota_that_is_none_is_refused_and_unknown_cards_warn() -> None:
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
-    world = World(Surroundings([api.decode_object(node)]))
+    world = AdmissionContext(Surroundings([api.decode_object(node)]))
     bad = a_queue(metadata={"annotations": {"volcano.sh/card.quota": '{"A100": -1}'}})
     odd = a_queue(metadata={"annotations": {"volcano.sh/card.quota": '{"A100": 1}'}})
 
@@ -350,7 +350,7 @@ fields = st.dictionaries(st.sampled_from(["metadata", "spec", "data", "status"])
     st.sampled_from(["Queue", "PodGroup", "Pod", "ConfigMap"]), fields, fields, st.sampled_from(["UPDATE", "DELETE"])
 )
 def test_whatever_is_asked_there_is_an_answer(kind: str, new: Json, old: Json, operation: str) -> None:
-    asked = Request(operation, {**an_object(kind), **new}, {**an_object(kind), **old})
+    asked = AdmissionRequest(operation, {**an_object(kind), **new}, {**an_object(kind), **old})
 
     assert isinstance(judge(asked, EMPTY), Judgement)
 

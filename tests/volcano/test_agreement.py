@@ -16,11 +16,11 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
-from volsched.model.plan import Bind, Evict
+from volsched.model.plan import Bind, Evict, StepRecorder
 from volsched.model.status import TaskStatus
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import Recorder, SteadyClock, puts
+from volsched.testing.builders import SteadyClock, puts
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
 
@@ -65,7 +65,7 @@ class Witness:
 
 def decide(world: World, engine: Any) -> dict[str, frozenset[str]]:
     """Run one session on a world."""
-    mirror, recorder, witness = Mirror(), Recorder(), Witness()
+    mirror, recorder, witness = Mirror(), StepRecorder(), Witness()
     mirror.apply(puts(*world.objects))
     profile, _ = load_profile(world.configuration)
     profile = replace(profile, plugins=(*profile.plugins, ((PluginOption(witness.name), witness),)))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from itertools import combinations, product
 
-from volsched.asking.explain import Found
+from volsched.asking.explain import AskedAbout
 from volsched.asking.options import Option, both
 from volsched.asking.records import Advice, Help
 from volsched.asking.searches import ONE_WILL_DO, SEARCHES
@@ -21,16 +21,16 @@ Options = dict[str, list[Option]]
 """What may be changed, by sort."""
 
 
-def advise(stage: Stage, found: Found, left: Callable[[], float]) -> Advice:
+def advise(stage: Stage, found: AskedAbout, left: Callable[[], float]) -> Advice:
     """Search for what would let a job, or one pod of it, start. ``left``: how many seconds there are."""
-    search = _Search(Trials(stage, found, left))
+    search = _OptionSearch(Trials(stage, found, left))
     search.one_by_one()
     if not search.helps:
         search.two_by_two()
     return Advice(tuple(search.helps), search.trials.made, search.nothing, tuple(search.not_tried))
 
 
-class _Search:
+class _OptionSearch:
     """Tries options, and notes which help, which could not be tried, and why none helps."""
 
     def __init__(self, trials: Trials) -> None:

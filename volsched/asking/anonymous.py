@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.model import api
 
 Json = Any
@@ -61,7 +61,7 @@ class Renames:
         return self.names.get(text) or self.values.get(text, text)
 
 
-def anonymised(known: Known) -> tuple[Known, Renames]:
+def anonymised(known: KnownCluster) -> tuple[KnownCluster, Renames]:
     """Return the cluster with other names, and which they are."""
     plain = [
         (type(found), msgspec.to_builtins(found)) for found in known.objects if not isinstance(found, api.ConfigMap)
@@ -72,7 +72,7 @@ def anonymised(known: Known) -> tuple[Known, Renames]:
     return replace(known, objects=objects, origin="anonymised", default_queue=queue), renames
 
 
-def _renames(bodies: Iterable[Json], known: Known) -> Renames:
+def _renames(bodies: Iterable[Json], known: KnownCluster) -> Renames:
     names: set[str] = {known.default_queue}
     values: set[str] = set()
     uids: set[str] = set()

@@ -7,7 +7,7 @@ from typing import Final
 
 from plugins.capacity_card.cards.stock import cards_of_node as cards_of_node_labels
 from plugins.mgpu.devices import CORE, MEMORY
-from volsched.asking.records import Record
+from volsched.asking.records import AnswerRecord
 from volsched.model import api
 from volsched.model.dra.api import ResourceClaim, ResourceSlice
 from volsched.model.nodes.node import NodeInfo
@@ -20,14 +20,14 @@ PRODUCTS: Final = {"nvidia.com/gpu": "nvidia.com/gpu.product", "amd.com/gpu": "a
 _SHARED: Final = {CORE: "core", MEMORY: "memory"}
 
 
-class Cell(Record, frozen=True):
+class Cell(AnswerRecord, frozen=True):
     """One card, slice or device. ``holder`` is a pod's ``namespace/name``, several with commas; empty: it is free."""
 
     name: str
     holder: str
 
 
-class Share(Record, frozen=True):
+class Share(AnswerRecord, frozen=True):
     """What is used of a resource in which containers share cards: of ``limit``, and ``percent`` of it."""
 
     resource: str
@@ -36,7 +36,7 @@ class Share(Record, frozen=True):
     percent: int
 
 
-class NodeCards(Record, frozen=True):
+class NodeCards(AnswerRecord, frozen=True):
     """Cards of one model on a node. ``sort``: card (whole cards and slices), shared or device."""
 
     node: str

@@ -17,7 +17,7 @@ SORTS: Final = ("starts", "waits", "moves", "evicted", "spared", "reason")
 """A pod starts, waits, is on another node, is evicted or is not, only after the change; or waits for another reason."""
 
 
-class _Outcome(NamedTuple):
+class _PodOutcome(NamedTuple):
     """What became of a pod. ``node``: empty without one."""
 
     node: str
@@ -47,13 +47,13 @@ def _counted(found: Iterable[tuple[str, str]]) -> dict[str, dict[str, int]]:
     return {name: dict(sorted(counts[name].items())) for name in sorted(counts)}
 
 
-def _outcomes(simulation: Simulation) -> dict[str, _Outcome]:
+def _outcomes(simulation: Simulation) -> dict[str, _PodOutcome]:
     evicted = {f"{step.namespace}/{step.name}": step for _, step in simulation.world.history.evictions}
-    found: dict[str, _Outcome] = {}
+    found: dict[str, _PodOutcome] = {}
     for task in sorted(simulation.mirror.cluster.tasks.values(), key=lambda task: task.key):
         verdict = waiting_verdict(simulation, task) if task.ours and task.status is TaskStatus.PENDING else None
         job, gone = task.job, evicted.pop(task.key, None)
-        found[task.key] = _Outcome(
+        found[task.key] = _PodOutcome(
             task.node.name if task.node is not None else "",
             None if gone is None else gone.preemptor or gone.action,
             verdict.message if verdict is not None else "",
@@ -62,7 +62,7 @@ def _outcomes(simulation: Simulation) -> dict[str, _Outcome]:
             job.queue if job is not None else "",
         )
     for key, step in evicted.items():
-        found[key] = _Outcome("", step.preemptor or step.action, "", "", *_belonging(simulation, key))
+        found[key] = _PodOutcome("", step.preemptor or step.action, "", "", *_belonging(simulation, key))
     return found
 
 
@@ -76,7 +76,7 @@ def _belonging(simulation: Simulation, pod: str) -> tuple[str, str]:
     return "", ""
 
 
-def _differences(old: dict[str, _Outcome], new: dict[str, _Outcome]) -> Iterator[PodDifference]:
+def _differences(old: dict[str, _PodOutcome], new: dict[str, _PodOutcome]) -> Iterator[PodDifference]:
     for key in sorted({**old, **new}):
         before, after = old.get(key), new.get(key)
         sort = _sort(before, after)
@@ -86,7 +86,7 @@ def _differences(old: dict[str, _Outcome], new: dict[str, _Outcome]) -> Iterator
             yield PodDifference(key, known.gang, known.queue, sort, _word(before), _word(after), why)
 
 
-def _sort(before: _Outcome | None, after: _Outcome | None) -> str:
+def _sort(before: _PodOutcome | None, after: _PodOutcome | None) -> str:
     """Name the difference; empty for none."""
     was_evicted = before is not None and before.evicted_for is not None
     is_evicted = after is not None and after.evicted_for is not None
@@ -101,7 +101,7 @@ def _sort(before: _Outcome | None, after: _Outcome | None) -> str:
     return "starts" if has else "waits"
 
 
-def _why(sort: str, before: _Outcome | None, after: _Outcome | None) -> str:
+def _why(sort: str, before: _PodOutcome | None, after: _PodOutcome | None) -> str:
     if sort == "evicted" and after is not None:
         return f"evicted for {after.evicted_for}"
     if sort == "spared" and before is not None:
@@ -113,7 +113,7 @@ def _why(sort: str, before: _Outcome | None, after: _Outcome | None) -> str:
     return "" if after is not None else "the pod is no more"
 
 
-def _word(outcome: _Outcome | None) -> str:
+def _word(outcome: _PodOutcome | None) -> str:
     if outcome is None:
         return "absent"
     if outcome.node:

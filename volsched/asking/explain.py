@@ -18,7 +18,7 @@ from volsched.asking.lists import (
     verdict_of_job,
     waiting_jobs,
 )
-from volsched.asking.records import Explanation, Gang, Holder, NodeLine, Place, Short, Subject, WaitingPod
+from volsched.asking.records import Explanation, Gang, Holder, NodeLine, QueuePosition, Short, Subject, WaitingPod
 from volsched.framework.accounts.holdings import Holding, asked_of, held_of_queue, held_of_quota
 from volsched.framework.config.arguments import nearest
 from volsched.framework.engine.engine import FastEngine
@@ -44,7 +44,7 @@ class NotFoundError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AskedAbout:
     """What a question is about: a job, and one of its pods where that was asked about."""
 
     job: JobInfo
@@ -72,18 +72,18 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
     return _waits(simulation, subject, found, nodes=nodes)
 
 
-def find(simulation: Simulation, subject: Subject) -> Found:
+def find(simulation: Simulation, subject: Subject) -> AskedAbout:
     """Return the job that an object of kind pod, podgroup or job stands for; raises NotFoundError."""
     cluster, key = simulation.mirror.cluster, f"{subject.namespace}/{subject.name}"
     if subject.kind == "pod":
         task = next((task for task in cluster.tasks.values() if task.key == key), None)
         if task is not None and task.job is not None:
-            return Found(task.job, task)
+            return AskedAbout(task.job, task)
         raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
     job = _group_of(simulation, subject) if subject.kind == "podgroup" else _job_of(simulation, subject)
     if job is None:
         raise NotFoundError(_absent(subject, cluster.jobs))
-    return Found(job)
+    return AskedAbout(job)
 
 
 def _group_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
@@ -131,12 +131,12 @@ def _called(subject: Subject) -> str:
 # --- what does not wait ---------------------------------------------------------------------------------------------
 
 
-def _is_over(found: Found) -> bool:
+def _is_over(found: AskedAbout) -> bool:
     tasks = [found.pod] if found.pod is not None else list(found.job.tasks.values())
     return bool(tasks) and all(IS_FINISHED[task.status] for task in tasks)
 
 
-def _scheduled(simulation: Simulation, subject: Subject, found: Found) -> Explanation:
+def _scheduled(simulation: Simulation, subject: Subject, found: AskedAbout) -> Explanation:
     tasks = [found.pod] if found.pod is not None else sorted(found.job.tasks.values(), key=lambda task: task.key)
     placed = {task.key: task.node.name for task in tasks if task.node is not None}
     bound = {f"{bind.namespace}/{bind.name}" for _, bind in simulation.world.history.binds}
@@ -176,7 +176,7 @@ def _queue(simulation: Simulation, subject: Subject) -> Explanation:
 # --- what waits -----------------------------------------------------------------------------------------------------
 
 
-def _waits(simulation: Simulation, subject: Subject, found: Found, *, nodes: bool) -> Explanation:
+def _waits(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
     job = found.job
     verdict = waiting_verdict(simulation, found.pod) if found.pod is not None else verdict_of_job(simulation, job)
     use = usage_of(simulation).queues.get(job.queue)
@@ -201,7 +201,7 @@ def _waits(simulation: Simulation, subject: Subject, found: Found, *, nodes: boo
     )
 
 
-def _sentence(subject: Subject, found: Found, verdict: Verdict) -> str:
+def _sentence(subject: Subject, found: AskedAbout, verdict: Verdict) -> str:
     where = f'step "{verdict.step.value}"' + (f" (plugin {verdict.plugin})" if verdict.plugin else "")
     job = found.job
     if found.pod is None and len(job.tasks) > 1:
@@ -217,7 +217,7 @@ def _gang(job: JobInfo) -> Gang | None:
     return Gang(job.min_available, job.ready_count, len(job.waiting), len(job.tasks))
 
 
-def _short(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Short, ...]:
+def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:
     """Say what is short: what the verdict has numbers of; of room on nodes, what there is of each resource in all."""
     told = [Short(verdict.scope.value, **item.human(), name=verdict.queue) for item in verdict.shortfalls]
     if told or verdict.step in _OF_QUOTA or not found.waiting:
@@ -239,7 +239,7 @@ def _on_nodes(simulation: Simulation, resource: str) -> tuple[int, int]:
     return offered, used
 
 
-def _place(simulation: Simulation, job: JobInfo) -> Place | None:
+def _place(simulation: Simulation, job: JobInfo) -> QueuePosition | None:
     order = jobs_in_order(simulation).get(job.queue, [])
     if job not in order:
         return None
@@ -247,10 +247,10 @@ def _place(simulation: Simulation, job: JobInfo) -> Place | None:
     before: Counter[str] = Counter()
     for other in order[:place]:
         before.update(asked_of(other))
-    return Place(job.queue, place + 1, len(order), place, quantities(before))
+    return QueuePosition(job.queue, place + 1, len(order), place, quantities(before))
 
 
-def _reported(simulation: Simulation, found: Found) -> str:
+def _reported(simulation: Simulation, found: AskedAbout) -> str:
     """Return what the cluster says of the first pod in question: the condition that was written before."""
     keys = {task.key for task in found.waiting[:1]}
     for pod in simulation.world.inventory.of(api.Pod):
@@ -259,7 +259,7 @@ def _reported(simulation: Simulation, found: Found) -> str:
     return ""
 
 
-def _pods(simulation: Simulation, found: Found) -> Iterator[WaitingPod]:
+def _pods(simulation: Simulation, found: AskedAbout) -> Iterator[WaitingPod]:
     if found.pod is not None:
         return
     for task in found.waiting:
@@ -270,7 +270,7 @@ def _pods(simulation: Simulation, found: Found) -> Iterator[WaitingPod]:
 # --- who holds it ---------------------------------------------------------------------------------------------------
 
 
-def _holders(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Holder, ...]:
+def _holders(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Holder, ...]:
     """Name the jobs that hold most of what is short: as the plugin counts it that refused, else on the nodes."""
     if verdict.step is Step.GATED:
         return ()
@@ -282,7 +282,7 @@ def _holders(simulation: Simulation, found: Found, verdict: Verdict) -> tuple[Ho
     return _largest(held or _held_on_nodes(simulation, found, verdict))
 
 
-def _held_on_nodes(simulation: Simulation, found: Found, verdict: Verdict) -> Iterator[Holding]:
+def _held_on_nodes(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> Iterator[Holding]:
     """Yield what jobs with pods on nodes hold of what is short there."""
     scarce = [item.resource for item in _short(simulation, found, verdict)] or _lacked(simulation, found)
     held: dict[tuple[str, str, str], list[int]] = {}
@@ -295,7 +295,7 @@ def _held_on_nodes(simulation: Simulation, found: Found, verdict: Verdict) -> It
         yield Holding(job, queue, name, sum(amounts), str(format_amount(name, sum(amounts))), len(amounts))
 
 
-def _lacked(simulation: Simulation, found: Found) -> list[str]:
+def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
     """Return what is lacking on nodes that refuse for nothing else."""
     session = simulation.session
     if session is None or not isinstance(session.engine, FastEngine):
@@ -313,7 +313,7 @@ def _largest(held: Iterable[Holding]) -> tuple[Holder, ...]:
 # --- nodes ----------------------------------------------------------------------------------------------------------
 
 
-def node_lines(simulation: Simulation, found: Found) -> tuple[NodeLine, ...]:
+def node_lines(simulation: Simulation, found: AskedAbout) -> tuple[NodeLine, ...]:
     """Return for every node why the first waiting pod in question cannot go there, equal refusals together."""
     session = simulation.session
     if session is None or not found.waiting or not isinstance(session.engine, FastEngine):
@@ -326,7 +326,7 @@ def node_lines(simulation: Simulation, found: Found) -> tuple[NodeLine, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _NodeRefusal:
     """Why a node does not take a pod: what a predicate says, else what is lacking; neither where it has room."""
 
     node: str
@@ -338,7 +338,7 @@ class _Refusal:
         return self.said or ", ".join(f"Insufficient {name}" for name in self.lacking)
 
 
-def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[_Refusal]:
+def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[_NodeRefusal]:
     engine.nodes.facts.refresh()
     engine.nodes.columns.refresh()
     predicates = [predicate for predicate in engine.callbacks.predicates if predicate.speaks(task)]
@@ -346,9 +346,9 @@ def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[_Refusal]:
     for row, node in enumerate(engine.cluster.rows):
         verdict = next((said for p in predicates if (said := p.ask(task, node)) is not None), None)
         if verdict is not None:
-            yield _Refusal(node.name, verdict.message, ())
+            yield _NodeRefusal(node.name, verdict.message, ())
         else:
-            yield _Refusal(node.name, "", tuple(lacking.get(row, ())))
+            yield _NodeRefusal(node.name, "", tuple(lacking.get(row, ())))
 
 
 def _lacking(engine: FastEngine, task: TaskInfo) -> dict[int, list[str]]:

@@ -9,11 +9,11 @@ from volsched import registry
 from volsched.model import api
 from volsched.scheduler import Profile
 from volsched.simulation.manifests import Inventory, completed, identity_of
-from volsched.simulation.runner import SCHEDULER_NAMES, Settings, Stage
+from volsched.simulation.runner import SCHEDULER_NAMES, SimulationSettings, Stage
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownCluster:
     """A cluster at one moment. ``configuration`` is the text of the scheduler's, ``origin`` where it is from.
 
     Running it changes nothing of it: objects are values.
@@ -25,13 +25,13 @@ class Known:
     scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
     default_queue: str = "default"
 
-    def with_objects(self, objects: Iterable[api.ApiObject]) -> Known:
+    def with_objects(self, objects: Iterable[api.ApiObject]) -> KnownCluster:
         """Return it with objects that replace those of the same kind and name, or join."""
         table = {identity_of(found): found for found in self.objects}
         table.update({identity_of(found): found for found in map(completed, objects)})
         return replace(self, objects=tuple(table.values()))
 
-    def without(self, gone: Sequence[tuple[str, str, str]]) -> Known:
+    def without(self, gone: Sequence[tuple[str, str, str]]) -> KnownCluster:
         """Return it without objects of these kinds, namespaces and names; KeyError for one that is not there."""
         table = {identity_of(found): found for found in self.objects}
         for identity in gone:
@@ -44,5 +44,5 @@ class Known:
 
     def stage(self, cycles: int = 10) -> Stage:
         """Return the cluster ready to run, with the very mirror, plugins and sessions of the scheduler."""
-        settings = Settings(cycles, self.scheduler_names, self.default_queue)
+        settings = SimulationSettings(cycles, self.scheduler_names, self.default_queue)
         return Stage(Inventory(objects=list(self.objects)), self.profile(), settings)

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from plugins.capacity_card.cards.stock import stock_of
 from plugins.mgpu.devices import CORE
-from volsched.asking.known import Known
-from volsched.asking.records import Record
+from volsched.asking.known import KnownCluster
+from volsched.asking.records import AnswerRecord
 from volsched.asking.restarting import DAEMONS, placed, restarted
 from volsched.model import api
 from volsched.model.changes import Put
@@ -24,7 +24,7 @@ WHOLE: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
 """Resources that are cards, also where no label states of which model."""
 
 
-class Move(Record, frozen=True):
+class Move(AnswerRecord, frozen=True):
     """A pod that finds a place on another node when it is restarted."""
 
     pod: str
@@ -32,14 +32,14 @@ class Move(Record, frozen=True):
     to: str
 
 
-class PassedOver(Record, frozen=True):
+class PassedOver(AnswerRecord, frozen=True):
     """A node that was not opened, and why."""
 
     node: str
     why: str
 
 
-class Moves(Record, frozen=True):
+class Moves(AnswerRecord, frozen=True):
     """``nodes`` would have no pod with cards left; ``tried`` counts the sets of moves that sessions were run with.
 
     Where these are fewer nodes than asked for, ``passed_over`` states why of the others.
@@ -51,12 +51,12 @@ class Moves(Record, frozen=True):
     passed_over: tuple[PassedOver, ...]
 
 
-class _Candidate(NamedTuple):
+class _Opening(NamedTuple):
     node: NodeInfo
     holders: tuple[TaskInfo, ...]
 
 
-def suggest_moves(known: Known, number: int, left: Callable[[], bool] = lambda: True) -> Moves:
+def suggest_moves(known: KnownCluster, number: int, left: Callable[[], bool] = lambda: True) -> Moves:
     """Return the moves that open so many whole nodes, those with the fewest pods first; advice only.
 
     A node is opened when all its pods with cards were placed on nodes that stay, no other pod lost its place, and no
@@ -66,7 +66,7 @@ def suggest_moves(known: Known, number: int, left: Callable[[], bool] = lambda: 
     mirror.apply(Put(found) for found in known.objects if isinstance(found, api.PodDisruptionBudget))
     cluster = mirror.cluster
     candidates = _candidates(cluster, known.objects)
-    opened: list[_Candidate] = []
+    opened: list[_Opening] = []
     moves: tuple[Move, ...] = ()
     passed_over: list[PassedOver] = []
     tried = 0
@@ -86,11 +86,11 @@ def suggest_moves(known: Known, number: int, left: Callable[[], bool] = lambda: 
     return Moves(names, moves, tried, tuple(passed_over) if len(opened) < number else ())
 
 
-def _candidates(cluster: Cluster, objects: Iterable[api.ApiObject]) -> list[_Candidate]:
+def _candidates(cluster: Cluster, objects: Iterable[api.ApiObject]) -> list[_Opening]:
     """Return the nodes some of whose cards are taken, those first from which the fewest pods have to go."""
     nodes = [found for found in objects if isinstance(found, api.Node)]
     cards = {card.resource for offered in stock_of(nodes).nodes.values() for card in offered.cards} | WHOLE | {CORE}
-    found = [_Candidate(node, tuple(_holders(node, cards))) for node in cluster.nodes.values()]
+    found = [_Opening(node, tuple(_holders(node, cards))) for node in cluster.nodes.values()]
     taken = [each for each in found if each.holders and not each.node.spec.unschedulable]
     return sorted(taken, key=lambda each: (len(each.holders), each.node.name))
 
@@ -101,7 +101,7 @@ def _holders(node: NodeInfo, cards: Iterable[str]) -> Iterator[TaskInfo]:
             yield task
 
 
-def _refusal(cluster: Cluster, known: Known, candidates: Sequence[_Candidate]) -> str:
+def _refusal(cluster: Cluster, known: KnownCluster, candidates: Sequence[_Opening]) -> str:
     """Return why the last of these nodes is not worth a trial; empty when it is."""
     *_, last = candidates
     pods = placed(known)
@@ -118,7 +118,7 @@ def _refusal(cluster: Cluster, known: Known, candidates: Sequence[_Candidate]) -
     return ""
 
 
-def _tried(known: Known, candidates: Sequence[_Candidate]) -> tuple[Move, ...] | None:
+def _tried(known: KnownCluster, candidates: Sequence[_Opening]) -> tuple[Move, ...] | None:
     """Return where the pods of these nodes go when sessions run; None when one finds no place, or another loses its."""
     going = {task.key: each.node.name for each in candidates for task in each.holders}
     closed = {each.node.name for each in candidates}

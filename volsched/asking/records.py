@@ -18,11 +18,11 @@ State = Literal["scheduled", "waits", "finished", "idle"]
 """``idle`` is what has nothing to schedule: a PodGroup without pods that is over, a queue in which nobody waits."""
 
 
-class Record(msgspec.Struct, frozen=True, rename="camel"):
+class AnswerRecord(msgspec.Struct, frozen=True, rename="camel"):
     """Base of all answers."""
 
 
-class Subject(Record, frozen=True):
+class Subject(AnswerRecord, frozen=True):
     """What was asked about. A queue has no namespace."""
 
     kind: str
@@ -30,7 +30,7 @@ class Subject(Record, frozen=True):
     namespace: str = ""
 
 
-class Short(Record, frozen=True):
+class Short(AnswerRecord, frozen=True):
     """What is short: have (``used`` of ``limit``) and need. ``of`` states whose it is: queue, job, pod, node, nodes.
 
     ``name``: that of the queue, which may be one above the job's.
@@ -44,7 +44,7 @@ class Short(Record, frozen=True):
     name: str = ""
 
 
-class Gang(Record, frozen=True):
+class Gang(AnswerRecord, frozen=True):
     """The gang's part: how many members it starts with, how many hold room, wait and exist."""
 
     minimum: int
@@ -53,7 +53,7 @@ class Gang(Record, frozen=True):
     pods: int
 
 
-class Figures(Record, frozen=True):
+class Figures(AnswerRecord, frozen=True):
     """One resource, or one card, of a queue; None where nothing limits it or nothing is known."""
 
     resource: str
@@ -65,7 +65,7 @@ class Figures(Record, frozen=True):
     guarantee: str | None = None
 
 
-class Place(Record, frozen=True):
+class QueuePosition(AnswerRecord, frozen=True):
     """A job's place among those that wait in its queue (1 is next), and what the jobs before it ask for in all."""
 
     queue: str
@@ -75,7 +75,7 @@ class Place(Record, frozen=True):
     requested_before: dict[str, str]
 
 
-class Holder(Record, frozen=True):
+class Holder(AnswerRecord, frozen=True):
     """Who holds something of what is waited for. ``name`` is a job's ``namespace/name``."""
 
     name: str
@@ -85,7 +85,7 @@ class Holder(Record, frozen=True):
     pods: int
 
 
-class NodeLine(Record, frozen=True):
+class NodeLine(AnswerRecord, frozen=True):
     """Nodes that refuse for the same reason: how many, the first names, and the refusal; empty where there is room."""
 
     count: int
@@ -93,7 +93,7 @@ class NodeLine(Record, frozen=True):
     refusal: str
 
 
-class Help(Record, frozen=True):
+class Help(AnswerRecord, frozen=True):
     """A smallest change that lets the job start, seen to do so by a session that was run with it.
 
     ``sort``: quota, nodeQuota, card, minMember, gate, toleration, selector, nodes, pods; of two together, as
@@ -106,7 +106,7 @@ class Help(Record, frozen=True):
     patch: str = ""
 
 
-class Advice(Record, frozen=True):
+class Advice(AnswerRecord, frozen=True):
     """What would help. ``tried`` counts sessions; ``nothing`` states why nothing would; ``not_tried`` what was left."""
 
     helps: tuple[Help, ...] = ()
@@ -115,7 +115,7 @@ class Advice(Record, frozen=True):
     not_tried: tuple[str, ...] = ()
 
 
-class WaitingPod(Record, frozen=True):
+class WaitingPod(AnswerRecord, frozen=True):
     """A pod that waits, with its own reason."""
 
     pod: str
@@ -124,7 +124,7 @@ class WaitingPod(Record, frozen=True):
     message: str
 
 
-class Explanation(Record, frozen=True):
+class Explanation(AnswerRecord, frozen=True):
     """Why something waits, or where it is. In the order in which it is told."""
 
     subject: Subject
@@ -138,7 +138,7 @@ class Explanation(Record, frozen=True):
     gang: Gang | None = None
     queue: str = ""
     quota: tuple[Figures, ...] = ()
-    place: Place | None = None
+    place: QueuePosition | None = None
     since: float | None = None
     reported: str = ""
     holders: tuple[Holder, ...] = ()
@@ -149,7 +149,7 @@ class Explanation(Record, frozen=True):
     jobs: tuple[WaitingJob, ...] = ()
 
 
-class WaitingJob(Record, frozen=True):
+class WaitingJob(AnswerRecord, frozen=True):
     """A job that waits, for lists. ``position`` counts from 1 in its queue; 0 where no order is known."""
 
     name: str
@@ -164,7 +164,7 @@ class WaitingJob(Record, frozen=True):
     requests: dict[str, str]
 
 
-class QueueState(Record, frozen=True):
+class QueueState(AnswerRecord, frozen=True):
     """A queue of the tree, with what it holds by resource and card model, and who waits in it."""
 
     name: str
@@ -175,7 +175,7 @@ class QueueState(Record, frozen=True):
     waiting_pods: int
 
 
-class PodDifference(Record, frozen=True):
+class PodDifference(AnswerRecord, frozen=True):
     """A pod of which two runs say something else. ``sort``: starts, waits, moves, evicted, spared, reason."""
 
     pod: str
@@ -187,7 +187,7 @@ class PodDifference(Record, frozen=True):
     why: str
 
 
-class Difference(Record, frozen=True):
+class Difference(AnswerRecord, frozen=True):
     """What differs between two runs: ``summary`` by sort, ``queues`` by queue and sort, then pod by pod."""
 
     summary: dict[str, int]
@@ -196,7 +196,7 @@ class Difference(Record, frozen=True):
     pods: tuple[PodDifference, ...]
 
 
-def document(kind: str, record: Record) -> dict[str, Any]:
+def document(kind: str, record: AnswerRecord) -> dict[str, Any]:
     """Return an answer as the JSON object that programs get."""
     body = msgspec.to_builtins(record)
     return {"apiVersion": API_VERSION, "kind": kind, **body}

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from plugins.mgpu.results import without_results
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.model import api
 from volsched.simulation.manifests import identity_of
 
@@ -19,13 +19,13 @@ AGAIN: Final = "-again"
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
-def placed(known: Known) -> dict[str, api.Pod]:
+def placed(known: KnownCluster) -> dict[str, api.Pod]:
     """Return the pods that have a node, by namespace and name."""
     pods = (found for found in known.objects if isinstance(found, api.Pod) and found.spec.node_name)
     return {pod.key: pod for pod in pods}
 
 
-def restarted(known: Known, going: Mapping[str, str], closed: Iterable[str]) -> Iterator[api.ApiObject]:
+def restarted(known: KnownCluster, going: Mapping[str, str], closed: Iterable[str]) -> Iterator[api.ApiObject]:
     """Yield these pods as their controllers would make them again, and these nodes as cordoned."""
     for key, pod in placed(known).items():
         if key in going:
@@ -35,7 +35,7 @@ def restarted(known: Known, going: Mapping[str, str], closed: Iterable[str]) -> 
             yield msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, unschedulable=True))
 
 
-def without_nodes(known: Known, nodes: Collection[str]) -> Known:
+def without_nodes(known: KnownCluster, nodes: Collection[str]) -> KnownCluster:
     """Return the cluster after these nodes went: their pods wait as made again, those of a DaemonSet went with them."""
     pods = [pod for pod in placed(known).values() if pod.spec.node_name in nodes and pod.status.phase not in ENDED]
     daemons = [identity_of(pod) for pod in pods if _stays_with_its_node(pod)]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.asking.records import API_VERSION
 from volsched.model import api
 from volsched.model.dra import api as dra
@@ -60,7 +60,7 @@ def is_snapshot(start: bytes) -> bool:
     return start.startswith(MAGIC)
 
 
-def written(known: Known) -> bytes:
+def written(known: KnownCluster) -> bytes:
     """Return the file; the same bytes for the same cluster."""
     kept = set(known.profile().pod_annotations())
     rows = [
@@ -72,7 +72,7 @@ def written(known: Known) -> bytes:
     return gzip.compress(msgspec.json.encode(file), LEVEL, mtime=0)
 
 
-def read(data: bytes, source: str) -> Known:
+def read(data: bytes, source: str) -> KnownCluster:
     """Return the cluster of a snapshot; raises SnapshotError."""
     try:
         file = json_text.decode(gzip.decompress(data), _File)
@@ -82,7 +82,7 @@ def read(data: bytes, source: str) -> Known:
     except (OSError, EOFError, zlib.error, UnicodeError, msgspec.MsgspecError) as error:
         raise SnapshotError(f"{source} is no snapshot: {error}") from error
     names = file.scheduler_names
-    return Known(objects, file.configuration, f"{source} ({file.origin})", names, file.default_queue)
+    return KnownCluster(objects, file.configuration, f"{source} ({file.origin})", names, file.default_queue)
 
 
 def _items(row: _Row, source: str) -> list[Any]:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from volsched.asking.explain import Found
+from volsched.asking.explain import AskedAbout
 from volsched.asking.lists import verdict_of_job
 from volsched.model.verdict import Verdict
 from volsched.simulation.result import waiting_verdict
@@ -50,7 +50,7 @@ class Trials:
     """Tries changes for one job or pod. ``left`` states how many seconds there are; a trial that takes longer ends."""
 
     stage: Stage
-    found: Found
+    found: AskedAbout
     left: Callable[[], float]
     made: int = 0
 

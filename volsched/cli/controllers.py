@@ -155,9 +155,9 @@ def controllers(context: click.Context, /, **flags: Any) -> None:
 
 
 def options_from(flags: dict[str, Any]) -> Any:
-    """Return the flags as `volsched.operator.options.Options`; raises click.UsageError for contradictions."""
+    """Return the flags as `volsched.operator.options.ControllerOptions`; raises click.UsageError for contradictions."""
     from volsched.kube.client.credentials import Source, namespace_of_service_account  # noqa: PLC0415
-    from volsched.operator.options import Options  # noqa: PLC0415
+    from volsched.operator.options import ControllerOptions  # noqa: PLC0415
     from volsched.operator.volcano import Signs  # noqa: PLC0415
     from volsched.operator.webhooks.webhook_server import Listening  # noqa: PLC0415
 
@@ -170,7 +170,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         webhooks = Listening(flags["webhook_address"], *files, *limits)
         if webhooks.problem():
             raise click.UsageError(f"--webhook-address: {webhooks.problem()}")
-    return Options(
+    return ControllerOptions(
         scheduler_names=tuple(dict.fromkeys(flags["scheduler_names"])),
         default_queue=flags["default_queue"],
         inherit_owner_annotations=flags["inherit_owner_annotations"],

@@ -10,7 +10,7 @@ import click
 
 from volsched.asking.diff import SORTS
 from volsched.asking.diff import diff as compared
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.asking.records import Difference, document
 from volsched.asking.restarting import without_nodes
 from volsched.cli.inputs.flags import output_flag
@@ -86,7 +86,7 @@ def _sorts(text: str) -> set[str]:
     return wanted
 
 
-def _without(found: Known, removed: tuple[str, ...]) -> Known:
+def _without(found: KnownCluster, removed: tuple[str, ...]) -> KnownCluster:
     """Leave objects out; the pods of a node that goes are made again. Raises click.UsageError for what is not there."""
     identities = {_written(identity_of(each)): identity_of(each) for each in found.objects}
     for name in removed:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 import msgspec
 
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.asking.records import KINDS, Explanation, Subject, document
 from volsched.cli.inputs.asked import EXIT_NOT_FOUND, asked_of
 from volsched.cli.inputs.flags import output_flag
@@ -92,7 +92,9 @@ def explain(
     sys.exit(EXIT_WAITS if answer.state == "waits" else 0)
 
 
-def _worked_out(subject: Subject, of: Known, progress: Progress, nodes: bool, help_seconds: float) -> Explanation:
+def _worked_out(
+    subject: Subject, of: KnownCluster, progress: Progress, nodes: bool, help_seconds: float
+) -> Explanation:
     """Explain by sessions that are run here; ends when there is no such object."""
     from volsched.asking.advice import advise  # noqa: PLC0415 - completion of names, which has to be quick, needs none
     from volsched.asking.explain import NotFoundError, find  # noqa: PLC0415
@@ -106,7 +108,7 @@ def _worked_out(subject: Subject, of: Known, progress: Progress, nodes: bool, he
         say(str(error))
         sys.exit(EXIT_NOT_FOUND)
     if answer.state == "waits" and subject.kind != "queue" and help_seconds:
-        progress.say("searching for what would help")
+        progress.show("searching for what would help")
         until = time.monotonic() + help_seconds
         advice = advise(stage, find(simulation, subject), lambda: until - time.monotonic())
         answer = msgspec.structs.replace(answer, advice=advice)

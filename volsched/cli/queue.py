@@ -11,7 +11,7 @@ import click
 from plugins.capacity_card.quotas.quota import CARD_QUOTA
 from plugins.capacity_card.refusals import NAME as CAPACITY_CARD
 from volsched.cli.inputs import in_force
-from volsched.cli.inputs.flags import SETTINGS, output_flag, together
+from volsched.cli.inputs.flags import SETTINGS, output_flag, scheduler_flags, together
 from volsched.cli.inputs.look import look
 from volsched.cli.inputs.sources import check_source, read_manifests, source_flags
 from volsched.cli.names import of_kind
@@ -27,20 +27,7 @@ EXIT_NOT_FOUND: Final = 1
 _flags: Final = together(
     source_flags,
     in_force.config_flags,
-    click.option(
-        "--scheduler-name",
-        "scheduler_names",
-        multiple=True,
-        show_default="those of the scheduler that runs, else volsched and volcano",
-        help="The schedulerName of pods that count. May be repeated.",
-    ),
-    click.option(
-        "--default-queue",
-        default="",
-        shell_complete=of_kind("Queue"),
-        show_default="that of the scheduler that runs, else default",
-        help="The queue of what names none.",
-    ),
+    scheduler_flags,
     output_flag("table", "Tables for people, or all of it for programs."),
 )
 """The flags of all verbs about queues."""
@@ -82,7 +69,7 @@ def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     Exit status: 0 shown; 1 the API server did not answer or refused; 2 a flag, the input or the configuration is
     invalid.
     """  # noqa: D205, D301 - as above
-    state = _State(paths, flags)
+    state = _QueueAccounts(paths, flags)
     if output == "table":
         click.echo(queue_view.list_page(state.seen, state.footer, width()), nl=False)
     else:
@@ -109,7 +96,7 @@ def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flag
     Exit status: 0 shown; 1 there is no such queue, or the API server did not answer or refused; 2 a flag, the input
     or the configuration is invalid.
     """  # noqa: D205, D301 - as above
-    state = _State(paths, flags)
+    state = _QueueAccounts(paths, flags)
     for name in names:
         if name not in state.seen.usage.queues:
             _not_found(name, state.seen.usage)
@@ -129,7 +116,7 @@ def _not_found(name: str, usage: Usage) -> NoReturn:
     sys.exit(EXIT_NOT_FOUND)
 
 
-class _State:
+class _QueueAccounts:
     """What was read, and the accounts that follow from it."""
 
     def __init__(self, paths: Sequence[str], flags: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ from volsched.replay.jobs import ReplayJob
 from volsched.replay.objects import DURATION, annotated_jobs, past_jobs
 from volsched.replay.plot import PlotError, charts_of, draw
 from volsched.replay.result import result_of
-from volsched.replay.runner import Progress, Replay, Settings
+from volsched.replay.runner import Replay, ReplayProgress, ReplaySettings
 from volsched.replay.summary import CARDS, Json
 from volsched.replay.trace import read_trace
 from volsched.scheduler import Profile
@@ -151,7 +151,7 @@ def _past(inventory: Inventory) -> list[ReplayJob]:
 
 
 def _play(name: str, inventory: Inventory, profile: Profile, jobs: list[ReplayJob], cards: str) -> Policy:
-    done = Replay(inventory, profile, jobs, Settings(SCHEDULER_NAMES), _Progress())
+    done = Replay(inventory, profile, jobs, ReplaySettings(SCHEDULER_NAMES), _ProgressLine())
     records = done.run()
     return name, records, result_of(done, cards)
 
@@ -170,13 +170,13 @@ def _print(result: Json, output: str, render: Callable[[Json, int], str]) -> Non
         click.echo(render(result, width()), nl=False)
 
 
-class _Progress:
+class _ProgressLine:
     """A line on standard error every few seconds: how far the clock and the jobs are."""
 
     def __init__(self) -> None:
         self._began = self._printed_at = time.monotonic()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: ReplayProgress) -> None:
         now = time.monotonic()
         if now - self._printed_at < _EVERY:
             return

@@ -176,9 +176,9 @@ def run(context: click.Context, /, **flags: Any) -> None:
 
 
 def options_from(flags: dict[str, Any]) -> Any:
-    """Return the flags as `volsched.run.runner.Options`; raises click.UsageError for contradictions."""
+    """Return the flags as `volsched.run.runner.SchedulerOptions`; raises click.UsageError for contradictions."""
     from volsched.kube.client.credentials import Source  # noqa: PLC0415
-    from volsched.run.runner import Options  # noqa: PLC0415
+    from volsched.run.runner import SchedulerOptions  # noqa: PLC0415
 
     if flags["scheduler_conf"] and flags["scheduler_configmap"]:
         raise click.UsageError("--scheduler-conf and --scheduler-configmap exclude each other")
@@ -192,7 +192,7 @@ def options_from(flags: dict[str, Any]) -> Any:
     names = tuple(dict.fromkeys(flags["scheduler_names"]))
     alone = names == (DEFAULT_SCHEDULER,)
     lease = lease_from(flags, "kube-scheduler" if alone else "volsched", _lease_namespace(names))
-    return Options(
+    return SchedulerOptions(
         scheduler_names=names,
         scheduler_conf=flags["scheduler_conf"],
         scheduler_configmap=flags["scheduler_configmap"],

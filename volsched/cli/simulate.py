@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Callable
 from typing import Final
 
 import click
 
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
-from volsched.cli.inputs.known import snapshot_in
+from volsched.cli.inputs.known import Progress, snapshot_in
 from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, width
 from volsched.ports import CycleReport
 from volsched.simulation import result as results
 from volsched.simulation import table
 from volsched.simulation.manifests import Inventory
-from volsched.simulation.runner import SCHEDULER_NAMES, Settings
+from volsched.simulation.runner import SCHEDULER_NAMES, SimulationSettings
 from volsched.simulation.runner import simulate as run
 
 EXIT_PENDING: Final = 1
-_LONG: Final = 2.0
-"""Seconds after which progress is shown even when nobody may be looking."""
 
 
 @click.command()
@@ -85,7 +83,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     Exit status: 0 the run was made; 1 --fail-on-pending and something waits; 2 the input or the configuration is
     invalid.
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
-    progress = _Progress()
+    progress = Progress("cycle")
     replayed = snapshot_in(paths)
     if replayed is not None:
         inventory = Inventory(
@@ -93,15 +91,15 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
         )
     else:
         inventory = read_manifests(paths, strict=strict, at_max=at_max)
-    progress.say(f"{len(inventory.objects)} objects read")
+    progress.show(f"{len(inventory.objects)} objects read")
     profile = profile_of(config, inventory)
-    settings = Settings(
+    settings = SimulationSettings(
         cycles=cycles,
         scheduler_names=tuple(dict.fromkeys(scheduler_names)) or _names_of(replayed),
         default_queue=replayed.default_queue if replayed is not None else "default",
         scores=scores,
     )
-    simulation = run(inventory, profile, settings, progress.cycle)
+    simulation = run(inventory, profile, settings, _with_hints(progress))
     result = results.result_of(simulation)
     if output == "table":
         click.echo(table.render(simulation, result, width()), nl=False)
@@ -110,23 +108,17 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     sys.exit(EXIT_PENDING if fail_on_pending and result["pending"] else 0)
 
 
-def _names_of(replayed: Known | None) -> tuple[str, ...]:
+def _names_of(replayed: KnownCluster | None) -> tuple[str, ...]:
     return replayed.scheduler_names if replayed is not None else SCHEDULER_NAMES
 
 
-class _Progress:
-    """Lines on standard error, for whoever looks on or has to wait."""
+def _with_hints(progress: Progress) -> Callable[[int, CycleReport], None]:
+    """Return what shows each cycle, with the first one the hints to authors of plugins."""
 
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-
-    def say(self, message: str) -> None:
-        if sys.stderr.isatty() or time.monotonic() - self._began > _LONG:
-            click.echo(message, err=True)
-
-    def cycle(self, number: int, report: CycleReport) -> None:
+    def cycle(number: int, report: CycleReport) -> None:
         if number == 1:
             for hint in dict.fromkeys(report.hints):
                 click.echo(f"hint: {hint}", err=True)
-        waiting = sum(report.waiting.pods.values())
-        self.say(f"cycle {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
+        progress.cycle(number, report)
+
+    return cycle

@@ -50,4 +50,4 @@ def snapshot(*, paths: tuple[str, ...], target: str, anonymise: bool, **flags: A
     except OSError as error:
         say(f"{target}: {error.strerror}")
         sys.exit(EXIT_INVALID)
-    progress.say(f"{len(data) / 1e6:.2f} MB written to {target}")
+    progress.show(f"{len(data) / 1e6:.2f} MB written to {target}")

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import SETTINGS
 from volsched.cli.inputs.known import known_flags
@@ -55,11 +55,11 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
         asyncio.run(serve(Source(*where), configured, listen_address, with_access=auth))
 
 
-def _configured(flags: dict[str, Any]) -> Known:
+def _configured(flags: dict[str, Any]) -> KnownCluster:
     """Return the configuration in force, without any objects yet."""
     counts = in_force.configuration(None, flags)
     if counts.doubt:
         say(counts.doubt, "warning")
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or counts.default_queue or "default"
-    return Known((), counts.text or DEFAULT_CONFIGURATION, counts.origin, names, queue)
+    return KnownCluster((), counts.text or DEFAULT_CONFIGURATION, counts.origin, names, queue)

@@ -13,13 +13,13 @@ from volsched.controllers.job_controller import COMMANDS
 from volsched.controllers.objects import Command
 from volsched.controllers.queues import STATE_AFTER
 from volsched.controllers.store import Store
-from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
+from volsched.controllers.writes import COMMAND, JOB, QUEUE, ApiKind
 from volsched.model import api
 from volsched.model.errors import shortened
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.owners import group_of
 
-_ACTIONS: Final[Mapping[Kind, Collection[str]]] = {JOB: COMMANDS, QUEUE: STATE_AFTER}
+_ACTIONS: Final[Mapping[ApiKind, Collection[str]]] = {JOB: COMMANDS, QUEUE: STATE_AFTER}
 
 
 def why_not(command: Command, store: Store, namespaces: Collection[str]) -> str:
@@ -55,7 +55,7 @@ def refused(command: Command, why: str) -> RecordEvent:
     )
 
 
-def _found(store: Store, kind: Kind, namespace: str, name: str) -> api.ApiObject | None:
+def _found(store: Store, kind: ApiKind, namespace: str, name: str) -> api.ApiObject | None:
     if kind is QUEUE:
         return store.queues.get(name)
     view = store.jobs.get(f"{namespace}/{name}")

@@ -18,8 +18,8 @@ import msgspec
 from volsched.controllers import job_plugins, jobs, lifecycle, policies
 from volsched.controllers.job_parts import NO_PARTS, JobParts
 from volsched.controllers.job_pods import PodMaker
-from volsched.controllers.lifecycle import FINISHED, WORKING, Loss, Member, Phase, Tally
-from volsched.controllers.policies import TARGETED, Action
+from volsched.controllers.lifecycle import FINISHED, WORKING, JobPod, Loss, Phase, Tally
+from volsched.controllers.policies import TARGETED, JobAction
 from volsched.controllers.roster import Roster
 from volsched.controllers.waiting import NO_WAIT, Wait, about_wait, wait_of, with_wait
 from volsched.controllers.writes import GROUP, JOB, POD, Condemn, Create, Delete, Patch, Write, merge_patch
@@ -65,17 +65,17 @@ class JobView:
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class JobSurroundings:
     """What belongs to a Job: its pods (a Roster, where there may be many), its PodGroup, PriorityClasses, its queue."""
 
-    pods: Iterable[Member]
+    pods: Iterable[JobPod]
     group: api.PodGroup | None
     classes: Mapping[str, int]
     queue: str
 
 
 @dataclass(slots=True)
-class Outcome:
+class ReconcileResult:
     """What is to be written, in order, what is to be told, and when to look again (seconds since the epoch).
 
     `acted` states that an action was carried out, so that what led to it is over; `prepared` is a digest of what the
@@ -97,9 +97,9 @@ class Outcome:
         return taken
 
 
-def reconcile(view: JobView, around: Surroundings, now: float, pods_at_once: int = PODS_AT_ONCE) -> Outcome:
+def reconcile(view: JobView, around: JobSurroundings, now: float, pods_at_once: int = PODS_AT_ONCE) -> ReconcileResult:
     """Return what is to be written about a Job next; `now` is in seconds since the epoch."""
-    job, outcome = view.job, Outcome(pods_at_once)
+    job, outcome = view.job, ReconcileResult(pods_at_once)
     if job.metadata.deletion_timestamp is not None:
         return outcome
     refusal = _refusal(view)
@@ -172,11 +172,11 @@ COMMANDS: Final = tuple(sorted({action for actions in _COMMANDS_OF.values() for 
 
 
 def _action(
-    view: JobView, roster: Roster, around: Surroundings, phase: Phase, outcome: Outcome, now: float
-) -> Action | None:
+    view: JobView, roster: Roster, around: JobSurroundings, phase: Phase, outcome: ReconcileResult, now: float
+) -> JobAction | None:
     """Return what a command or a policy asks for, if it means anything in this phase."""
     if view.command in _COMMANDS_OF.get(phase, ()):
-        return Action(view.command, "CommandIssued")
+        return JobAction(view.command, "CommandIssued")
     if phase not in WORKING:
         return None
     group_phase = around.group.status.phase if around.group is not None else ""
@@ -188,12 +188,12 @@ def _action(
 
 
 def _act(
-    outcome: Outcome,
+    outcome: ReconcileResult,
     view: JobView,
     roster: Roster,
-    around: Surroundings,
+    around: JobSurroundings,
     counted: Tally,
-    action: Action,
+    action: JobAction,
     now: float,
 ) -> None:
     """Carry out an action: write the new phase first, then do away with pods."""
@@ -216,13 +216,13 @@ def _act(
     _stop(outcome, roster, around, everything=restarts)
 
 
-def _because(action: Action) -> str:
+def _because(action: JobAction) -> str:
     about = f" of pod {action.pod}" if action.pod else f" of task {action.task}" if action.task else ""
     why = f" ({action.reason})" if action.reason else ""
     return f"{action.name} because of {action.event}{about}{why}"
 
 
-def _stop(outcome: Outcome, roster: Roster, around: Surroundings, *, everything: bool = False) -> None:
+def _stop(outcome: ReconcileResult, roster: Roster, around: JobSurroundings, *, everything: bool = False) -> None:
     """Delete the PodGroup and the pods: all of them, or those that have not finished."""
     _delete(outcome, roster.staying(finished=everything))
     if around.group is not None:
@@ -230,11 +230,11 @@ def _stop(outcome: Outcome, roster: Roster, around: Surroundings, *, everything:
         outcome.writes.append(Delete(GROUP, meta.namespace, meta.name, meta.uid))
 
 
-def _delete(outcome: Outcome, pods: Iterable[Member]) -> None:
+def _delete(outcome: ReconcileResult, pods: Iterable[JobPod]) -> None:
     outcome.writes += (Delete(POD, pod.namespace, pod.name, pod.uid) for pod in outcome.some(pods))
 
 
-def _expire(outcome: Outcome, job: api.Job, now: float) -> None:
+def _expire(outcome: ReconcileResult, job: api.Job, now: float) -> None:
     """Delete a finished Job once its time is over."""
     ttl = job.spec.ttl_seconds_after_finished
     finished_at = seconds(job.status.state.last_transition_time)
@@ -255,7 +255,9 @@ _FOREVER_SECONDS: Final = 10**10
 # --- keeping a Job going --------------------------------------------------------------------------------------------
 
 
-def _sync(outcome: Outcome, view: JobView, roster: Roster, around: Surroundings, counted: Tally, now: float) -> None:
+def _sync(
+    outcome: ReconcileResult, view: JobView, roster: Roster, around: JobSurroundings, counted: Tally, now: float
+) -> None:
     """Bring about what a Job that works needs: its PodGroup, then its pods, then a status that says so."""
     job, group, maker = view.job, around.group, PodMaker(view.job, view.parts)
     phase = lifecycle.next_phase(job, counted)
@@ -273,7 +275,7 @@ def _sync(outcome: Outcome, view: JobView, roster: Roster, around: Surroundings,
         outcome.writes += (maker.pod(member, group.metadata.name) for member in missing)
 
 
-def _prepare(outcome: Outcome, view: JobView, maker: PodMaker) -> None:
+def _prepare(outcome: ReconcileResult, view: JobView, maker: PodMaker) -> None:
     """Make what pods need, unless the Job has it already."""
     preparations = tuple(maker.preparations())
     digest = hashlib.sha256()
@@ -310,7 +312,7 @@ def _minima(group: api.PodGroup) -> Json:
     }
 
 
-def _surplus(job: api.Job, roster: Roster) -> Iterator[Member]:
+def _surplus(job: api.Job, roster: Roster) -> Iterator[JobPod]:
     """Yield the pods that a Job does not want, or not any more."""
     wanted = {task.name: task.replicas for task in job.spec.tasks}
     for name in roster.tasks():
@@ -320,14 +322,14 @@ def _surplus(job: api.Job, roster: Roster) -> Iterator[Member]:
     yield from (pod for pod in roster.strays().values() if not pod.is_leaving)
 
 
-def _missing(job: api.Job, roster: Roster, startable: Container[str]) -> Iterator[jobs.Member]:
+def _missing(job: api.Job, roster: Roster, startable: Container[str]) -> Iterator[jobs.WantedPod]:
     """Yield the pods that a Job wants and that are not there, of tasks that may start."""
     for task in job.spec.tasks:
         there = roster.numbers(task.name)
         if task.name not in startable:
             continue
         for number in filterfalse(there.__contains__, range(task.replicas)):
-            member = jobs.Member(task, number, jobs.pod_name(job, task, number))
+            member = jobs.WantedPod(task, number, jobs.pod_name(job, task, number))
             if member.name not in roster.strays():
                 yield member
 
@@ -336,7 +338,7 @@ def _missing(job: api.Job, roster: Roster, startable: Container[str]) -> Iterato
 
 
 def _write_status(
-    outcome: Outcome,
+    outcome: ReconcileResult,
     view: JobView,
     counted: Tally,
     phase: Phase,

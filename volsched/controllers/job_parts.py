@@ -15,7 +15,7 @@ from volsched.controllers.objects import GivenJob, GivenPodSpec
 Json = dict[str, Any]
 
 
-class PodTemplate(NamedTuple):
+class TaskTemplate(NamedTuple):
     """The template of a task's pods, as JSON, and what it says itself about names and containers."""
 
     text: bytes = b"{}"
@@ -37,7 +37,7 @@ class PodTemplate(NamedTuple):
 class JobParts(NamedTuple):
     """The templates of a Job's tasks, and the specs of the claims that it brings (empty where it brings none)."""
 
-    templates: tuple[PodTemplate, ...] = ()
+    templates: tuple[TaskTemplate, ...] = ()
     claims: tuple[bytes, ...] = ()
 
     def claim(self, place: int) -> Json:
@@ -61,7 +61,7 @@ def parts_of(spec: Json, given: GivenJob) -> JobParts:
     return JobParts(templates, claims)
 
 
-def _template(template: Json, spec: GivenPodSpec) -> PodTemplate:
-    return PodTemplate(
+def _template(template: Json, spec: GivenPodSpec) -> TaskTemplate:
+    return TaskTemplate(
         msgspec.json.encode(template), spec.hostname, spec.subdomain, len(spec.containers), len(spec.init_containers)
     )

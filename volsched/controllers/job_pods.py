@@ -40,11 +40,11 @@ class PodMaker:
         self._shared = tuple(jobs.shared_volumes(job))
         self._owner = msgspec.to_builtins(owner_reference(job))
 
-    def pod(self, member: jobs.Member, group: str) -> Create:
+    def pod(self, member: jobs.WantedPod, group: str) -> Create:
         """Return a pod to be made, of a PodGroup; its body is made when it is asked for."""
         return Create(POD, self._job.metadata.namespace, member.name, partial(self.body, member, group), is_own=True)
 
-    def body(self, member: jobs.Member, group: str) -> Json:
+    def body(self, member: jobs.WantedPod, group: str) -> Json:
         """Return a pod as it is created: its template with all that is in it, and what makes it a member."""
         job, template = self._job, self._templates[member.task.name].read()
         meta, spec = template.get("metadata") or {}, template.get("spec") or {}

@@ -112,7 +112,7 @@ def _task_priority(task: api.TaskSpec, classes: Mapping[str, int]) -> int:
     return spec.priority if spec.priority is not None else classes.get(spec.priority_class_name, 0)
 
 
-class Member(NamedTuple):
+class WantedPod(NamedTuple):
     """One pod that a Job wants."""
 
     task: api.TaskSpec
@@ -120,11 +120,11 @@ class Member(NamedTuple):
     name: str
 
 
-def members(job: api.Job) -> Iterator[Member]:
+def members(job: api.Job) -> Iterator[WantedPod]:
     """Yield every pod that a completed Job wants."""
     for task in job.spec.tasks:
         for number in range(task.replicas):
-            yield Member(task, number, pod_name(job, task, number))
+            yield WantedPod(task, number, pod_name(job, task, number))
 
 
 def pod_name(job: api.Job, task: api.TaskSpec, number: int) -> str:
@@ -132,7 +132,7 @@ def pod_name(job: api.Job, task: api.TaskSpec, number: int) -> str:
     return f"{job.metadata.name}-{task.name}-{number}"
 
 
-def pod_annotations(job: api.Job, member: Member, group: str) -> dict[str, str]:
+def pod_annotations(job: api.Job, member: WantedPod, group: str) -> dict[str, str]:
     """Return the annotations that a Job's pod has beside those of its template."""
     meta, status = job.metadata, job.status
     return {
@@ -148,7 +148,7 @@ def pod_annotations(job: api.Job, member: Member, group: str) -> dict[str, str]:
     }
 
 
-def pod_labels(job: api.Job, member: Member) -> dict[str, str]:
+def pod_labels(job: api.Job, member: WantedPod) -> dict[str, str]:
     """Return the labels that a Job's pod has beside those of its template."""
     meta = job.metadata
     return {

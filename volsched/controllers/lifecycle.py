@@ -47,7 +47,7 @@ STOPS_AS: Final = {
 """Actions that stop the pods which are not finished, and the phase that they begin."""
 
 
-class Member(NamedTuple):
+class JobPod(NamedTuple):
     """One pod of a Job as it stands. Times are in seconds since the epoch."""
 
     uid: str

@@ -18,25 +18,25 @@ class Scale(Record, frozen=True):
     replicas: int | None = None
 
 
-class Workload(ApiObject, frozen=True):
+class PodOwner(ApiObject, frozen=True):
     """What owns pods, a struct for each kind, since lists do not state the kind of what is in them."""
 
     spec: Scale = Scale()
 
 
-class ReplicaSet(Workload, frozen=True):
+class ReplicaSet(PodOwner, frozen=True):
     """apps/v1 ReplicaSet."""
 
 
-class StatefulSet(Workload, frozen=True):
+class StatefulSet(PodOwner, frozen=True):
     """apps/v1 StatefulSet."""
 
 
-class DaemonSet(Workload, frozen=True):
+class DaemonSet(PodOwner, frozen=True):
     """apps/v1 DaemonSet."""
 
 
-class Job(Workload, frozen=True):
+class Job(PodOwner, frozen=True):
     """batch/v1 Job."""
 
 

@@ -16,8 +16,8 @@ from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from volsched.controllers.jobs import MAX_RETRY
-from volsched.controllers.lifecycle import Loss, Member
-from volsched.controllers.roster import EVICTED, FAILED, PENDING, RUNNING, SUCCEEDED, Roster, Standing
+from volsched.controllers.lifecycle import JobPod, Loss
+from volsched.controllers.roster import EVICTED, FAILED, PENDING, RUNNING, SUCCEEDED, PodEvent, Roster
 from volsched.model import api
 from volsched.model.values.duration import seconds_of
 
@@ -42,12 +42,12 @@ class Happening(NamedTuple):
     """Why a pod failed, if not by its containers."""
 
 
-Alike: TypeAlias = tuple[Standing, Mapping[str, Member]]
+Alike: TypeAlias = tuple[PodEvent, Mapping[str, JobPod]]
 """Pods that stand alike."""
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class JobAction:
     """What to do with a Job, why, and about which task or pod."""
 
     name: str
@@ -61,13 +61,13 @@ class Action:
 class Decision:
     """What a Job's policies say: an action, or when to look again (seconds since the epoch), or neither."""
 
-    action: Action | None = None
+    action: JobAction | None = None
     wake_at: float | None = None
 
 
-def decide(job: api.Job, pods: Iterable[Member], losses: Iterable[Loss], group_phase: str, now: float) -> Decision:
+def decide(job: api.Job, pods: Iterable[JobPod], losses: Iterable[Loss], group_phase: str, now: float) -> Decision:
     """Return what the policies of a completed Job say about how things stand."""
-    rules, roster = _Rules(job), Roster.of(job.metadata.name, pods)
+    rules, roster = _JobPolicies(job), Roster.of(job.metadata.name, pods)
     wake_at: float | None = None
     for happening in _happenings(rules, roster, losses, group_phase, now):
         policy = rules.about(happening.event, happening.task, happening.exit_code)
@@ -80,8 +80,8 @@ def decide(job: api.Job, pods: Iterable[Member], losses: Iterable[Loss], group_p
     return Decision(wake_at=wake_at)
 
 
-def _action(name: str, happening: Happening) -> Action:
-    return Action(name, happening.event, happening.task, happening.pod, happening.reason)
+def _action(name: str, happening: Happening) -> JobAction:
+    return JobAction(name, happening.event, happening.task, happening.pod, happening.reason)
 
 
 def timeout_of(policy: api.LifecyclePolicy) -> float:
@@ -112,7 +112,7 @@ class _Policies:
         return min((policy for policy in found if policy is not None), key=lambda f: f[0], default=(0, None))[1]
 
 
-class _Rules:
+class _JobPolicies:
     """The policies of a Job and of its tasks; those of the task come before those of the Job."""
 
     def __init__(self, job: api.Job) -> None:
@@ -146,7 +146,7 @@ class _Rules:
 
 
 def _happenings(
-    rules: _Rules, roster: Roster, losses: Iterable[Loss], group_phase: str, now: float
+    rules: _JobPolicies, roster: Roster, losses: Iterable[Loss], group_phase: str, now: float
 ) -> Iterator[Happening]:
     """Yield what policies are about: of pods that stand alike the first one that is due, else the next one."""
     current: dict[str, list[Alike]] = {}
@@ -164,7 +164,7 @@ def _happenings(
         yield Happening("Unknown", since=now)
 
 
-def _of_pods(rules: _Rules, found: Iterable[Alike], now: float) -> Iterator[Happening]:
+def _of_pods(rules: _JobPolicies, found: Iterable[Alike], now: float) -> Iterator[Happening]:
     for standing, pods in found:
         policy = rules.about(standing.event, standing.task, standing.exit_code) if standing.event in _OF_PODS else None
         if policy is None:
@@ -178,7 +178,7 @@ def _of_pods(rules: _Rules, found: Iterable[Alike], now: float) -> Iterator[Happ
             yield Happening(standing.event, pod.task, pod.name, pod.number, standing.exit_code, since(pod), pod.reason)
 
 
-def _of_task(rules: _Rules, task: api.TaskSpec, found: Sequence[Alike]) -> Iterator[Happening]:
+def _of_task(rules: _JobPolicies, task: api.TaskSpec, found: Sequence[Alike]) -> Iterator[Happening]:
     done = sum(len(pods) for standing, pods in found if standing.event == SUCCEEDED)
     if 0 < task.replicas <= done and rules.about("TaskCompleted", task.name):
         yield Happening("TaskCompleted", task.name, since=_last(found))
@@ -201,7 +201,7 @@ _created: Final = attrgetter("created")
 # --- whom it is about -----------------------------------------------------------------------------------------------
 
 
-def targets(job: api.Job, action: Action, pods: Iterable[Member]) -> list[Member]:
+def targets(job: api.Job, action: JobAction, pods: Iterable[JobPod]) -> list[JobPod]:
     """Return the pods that an action about one task, partition or pod does away with."""
     of_task = [pod for pod in pods if pod.task == action.task]
     if action.name == "RestartTask" or not action.pod:

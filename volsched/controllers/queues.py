@@ -167,7 +167,7 @@ class GroupLedger:
         return self._phases.get(queue, {})
 
 
-class Tree:
+class QueueHierarchy:
     """Which queues are below which, kept queue by queue."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from volsched.controllers import jobs
-from volsched.controllers.lifecycle import FIELDS, Member, Tally
+from volsched.controllers.lifecycle import FIELDS, JobPod, Tally
 from volsched.mirror.reading import ROLE, seconds
 from volsched.model import api
 
@@ -28,7 +28,7 @@ OTHER: Final = ""
 """How a pod stands: the event of a policy that it may be about, or that it has succeeded, or that nothing is to it."""
 
 
-class Standing(NamedTuple):
+class PodEvent(NamedTuple):
     """What pods have in common of which a policy states the same."""
 
     version: int
@@ -37,13 +37,13 @@ class Standing(NamedTuple):
     exit_code: int
 
 
-def standing_of(pod: Member) -> Standing:
+def standing_of(pod: JobPod) -> PodEvent:
     """Return how a pod stands."""
     event = _event_of(pod)
-    return Standing(pod.version, pod.task, event, pod.exit_code if event == FAILED else 0)
+    return PodEvent(pod.version, pod.task, event, pod.exit_code if event == FAILED else 0)
 
 
-def _event_of(pod: Member) -> str:
+def _event_of(pod: JobPod) -> str:
     if pod.killed or (pod.is_finished and pod.terminating):
         return OTHER
     if pod.phase == "Succeeded":
@@ -55,11 +55,11 @@ def _event_of(pod: Member) -> str:
     return RUNNING if pod.phase == "Running" else PENDING
 
 
-def member_of(pod: api.Pod, before: Member | None, now: float) -> Member:
+def member_of(pod: api.Pod, before: JobPod | None, now: float) -> JobPod:
     """Return a pod of a Job as it stands; `before` is what was known of it, `now` is in seconds since the epoch."""
     meta = pod.metadata
     ended = [status.state.terminated for status in pod.status.container_statuses if status.state is not None]
-    return Member(
+    return JobPod(
         uid=meta.uid,
         namespace=meta.namespace,
         name=meta.name,
@@ -86,16 +86,16 @@ class Roster:
 
     def __init__(self, job: str) -> None:
         self._job = job
-        self._members: dict[str, Member] = {}
-        self._numbers: dict[str, dict[int, Member]] = {}
-        self._strays: dict[str, Member] = {}
-        self._standings: dict[Standing, dict[str, Member]] = {}
+        self._members: dict[str, JobPod] = {}
+        self._numbers: dict[str, dict[int, JobPod]] = {}
+        self._strays: dict[str, JobPod] = {}
+        self._standings: dict[PodEvent, dict[str, JobPod]] = {}
         self._phases: dict[str, Counter[str]] = {}
         self._terminating = 0
-        self._owed: dict[str, Member] = {}
+        self._owed: dict[str, JobPod] = {}
 
     @classmethod
-    def of(cls, job: str, pods: Iterable[Member]) -> Roster:
+    def of(cls, job: str, pods: Iterable[JobPod]) -> Roster:
         """Return pods as a roster, themselves where they are one."""
         if isinstance(pods, Roster):
             return pods
@@ -104,7 +104,7 @@ class Roster:
             made.put(pod)
         return made
 
-    def __iter__(self) -> Iterator[Member]:
+    def __iter__(self) -> Iterator[JobPod]:
         return iter(self._members.values())
 
     def __len__(self) -> int:
@@ -112,7 +112,7 @@ class Roster:
 
     # -- changes --------------------------------------------------------------------------------------------------
 
-    def put(self, pod: Member) -> None:
+    def put(self, pod: JobPod) -> None:
         """Take in a pod as it is now."""
         self.drop(pod.uid)
         before = self._called(pod)
@@ -128,7 +128,7 @@ class Roster:
             self._owed[pod.uid] = pod
         self._count(pod, 1)
 
-    def drop(self, uid: str) -> Member | None:
+    def drop(self, uid: str) -> JobPod | None:
         """Forget a pod, and return what was known of it."""
         pod = self._members.pop(uid, None)
         if pod is None:
@@ -152,7 +152,7 @@ class Roster:
         """Note that the API server was asked to delete a pod."""
         self._owed.pop(uid, None)
 
-    def _count(self, pod: Member, by: int) -> None:
+    def _count(self, pod: JobPod, by: int) -> None:
         if pod.terminating:
             self._terminating += by
             return
@@ -163,22 +163,22 @@ class Roster:
         if not counts:
             del self._phases[pod.task]
 
-    def _called(self, pod: Member) -> Member | None:
+    def _called(self, pod: JobPod) -> JobPod | None:
         numbered = self._numbers.get(pod.task, {}).get(pod.number)
         known = numbered if self._is_in_order(pod) else self._strays.get(pod.name)
         return known if known is not None and known.name == pod.name else None
 
-    def _is_in_order(self, pod: Member) -> bool:
+    def _is_in_order(self, pod: JobPod) -> bool:
         """Whether a pod has the name that one of its task and number has to have."""
         return pod.name == f"{self._job}-{pod.task}-{pod.number}"
 
     # -- questions ------------------------------------------------------------------------------------------------
 
-    def get(self, uid: str) -> Member | None:
+    def get(self, uid: str) -> JobPod | None:
         """Return a pod."""
         return self._members.get(uid)
 
-    def numbers(self, task: str) -> Mapping[int, Member]:
+    def numbers(self, task: str) -> Mapping[int, JobPod]:
         """Return the pods of a task that have the name which they should have, by their number."""
         return self._numbers.get(task, _NOBODY)
 
@@ -186,22 +186,22 @@ class Roster:
         """Return the tasks that have such pods, wanted or not."""
         return self._numbers
 
-    def strays(self) -> Mapping[str, Member]:
+    def strays(self) -> Mapping[str, JobPod]:
         """Return the pods that no task can want, by name."""
         return self._strays
 
-    def owed(self) -> Iterable[Member]:
+    def owed(self) -> Iterable[JobPod]:
         """Return the pods that are to be deleted, and of which that has not been asked yet."""
         return self._owed.values()
 
-    def staying(self, *, finished: bool) -> Iterator[Member]:
+    def staying(self, *, finished: bool) -> Iterator[JobPod]:
         """Yield the pods that are not about to go, those that have ended only if they are asked for."""
         events = {PENDING, RUNNING, *((SUCCEEDED, FAILED) if finished else ())}
         for standing, pods in self._standings.items():
             if standing.event in events:
                 yield from pods.values()
 
-    def standings(self) -> Mapping[Standing, Mapping[str, Member]]:
+    def standings(self) -> Mapping[PodEvent, Mapping[str, JobPod]]:
         """Return the pods by how they stand."""
         return self._standings
 
@@ -215,10 +215,10 @@ class Roster:
         return Tally(**counts, by_task=shown)
 
 
-_NOBODY: Final[Mapping[int, Member]] = MappingProxyType({})
+_NOBODY: Final[Mapping[int, JobPod]] = MappingProxyType({})
 
 
-def _discard(table: dict[Key, dict[Inner, Member]], key: Key, inner: Inner) -> None:
+def _discard(table: dict[Key, dict[Inner, JobPod]], key: Key, inner: Inner) -> None:
     """Take an entry out of a table of tables, and the inner one with its last entry."""
     found = table[key]
     del found[inner]

@@ -18,11 +18,11 @@ from msgspec.structs import astuple
 
 from volsched.controllers import grouping
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, VOLCANO_PREFIX, Seed
-from volsched.controllers.job_controller import JobView, Surroundings
-from volsched.controllers.lifecycle import Loss, Member
-from volsched.controllers.objects import WORKLOADS, Workload
+from volsched.controllers.job_controller import JobSurroundings, JobView
+from volsched.controllers.lifecycle import JobPod, Loss
+from volsched.controllers.objects import WORKLOADS, PodOwner
 from volsched.controllers.owners import as_owner
-from volsched.controllers.queues import GroupLedger, Tree
+from volsched.controllers.queues import GroupLedger, QueueHierarchy
 from volsched.controllers.roster import Roster, member_of
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
@@ -127,7 +127,7 @@ class Store:
     tombstones: Tombstones = field(default_factory=Tombstones)
     _families: dict[str, dict[str, PodView]] = field(default_factory=dict)
     _rosters: dict[Owner, Roster] = field(default_factory=dict)
-    _tree: Tree = field(default_factory=Tree)
+    _tree: QueueHierarchy = field(default_factory=QueueHierarchy)
     _namespaces: dict[str, str] = field(default_factory=dict)
     _seeds: WeakValueDictionary[tuple[Any, ...], Seed] = field(default_factory=WeakValueDictionary)
 
@@ -140,7 +140,7 @@ class Store:
                 self._put_pod(found)
             case api.PodGroup():
                 self._put_group(found)
-            case Workload():
+            case PodOwner():
                 self._put_owner(found)
             case api.Queue():
                 self._put_queue(found)
@@ -265,7 +265,7 @@ class Store:
                 job.losses[view.name] = Loss(view.name, member.task, member.number, member.version, self.clock())
             self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
 
-    def _leave(self, view: PodView) -> Member | None:
+    def _leave(self, view: PodView) -> JobPod | None:
         """Take a pod out of what it was counted in; return what was known of a Job's pod."""
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
@@ -339,7 +339,7 @@ class Store:
 
     # -- workloads, namespaces ------------------------------------------------------------------------------------
 
-    def _put_owner(self, found: Workload) -> None:
+    def _put_owner(self, found: PodOwner) -> None:
         meta = found.metadata
         kept = {
             key: value
@@ -407,14 +407,14 @@ class Store:
         if known is not None and known.job.metadata.uid == uid:
             del self.jobs[key]
 
-    def around(self, view: JobView) -> Surroundings:
+    def around(self, view: JobView) -> JobSurroundings:
         """Return what belongs to a Volcano Job."""
         owner, meta = as_owner(view.job), view.job.metadata
         group = self.groups.get(f"{meta.namespace}/{meta.name}-{meta.uid}")
         if group is not None and controller_of(group.metadata) != owner:
             group = None
         queue = self.queue_for(meta.namespace, view.job.spec.queue)
-        return Surroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue)
+        return JobSurroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue)
 
 
 _JOB: Final = (group_of(JOB.group_version), JOB.name)

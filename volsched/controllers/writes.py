@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 Body: TypeAlias = Mapping[str, Any]
 
 
-class Kind(NamedTuple):
+class ApiKind(NamedTuple):
     """A kind of object, and where the API server has it."""
 
     name: str
@@ -17,16 +17,16 @@ class Kind(NamedTuple):
     plural: str
 
 
-POD: Final = Kind("Pod", "v1", "pods")
-CLAIM: Final = Kind("PersistentVolumeClaim", "v1", "persistentvolumeclaims")
-SERVICE: Final = Kind("Service", "v1", "services")
-SECRET: Final = Kind("Secret", "v1", "secrets")
-CONFIG_MAP: Final = Kind("ConfigMap", "v1", "configmaps")
-NETWORK_POLICY: Final = Kind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies")
-GROUP: Final = Kind("PodGroup", "scheduling.volcano.sh/v1beta1", "podgroups")
-QUEUE: Final = Kind("Queue", "scheduling.volcano.sh/v1beta1", "queues")
-JOB: Final = Kind("Job", "batch.volcano.sh/v1alpha1", "jobs")
-COMMAND: Final = Kind("Command", "bus.volcano.sh/v1alpha1", "commands")
+POD: Final = ApiKind("Pod", "v1", "pods")
+CLAIM: Final = ApiKind("PersistentVolumeClaim", "v1", "persistentvolumeclaims")
+SERVICE: Final = ApiKind("Service", "v1", "services")
+SECRET: Final = ApiKind("Secret", "v1", "secrets")
+CONFIG_MAP: Final = ApiKind("ConfigMap", "v1", "configmaps")
+NETWORK_POLICY: Final = ApiKind("NetworkPolicy", "networking.k8s.io/v1", "networkpolicies")
+GROUP: Final = ApiKind("PodGroup", "scheduling.volcano.sh/v1beta1", "podgroups")
+QUEUE: Final = ApiKind("Queue", "scheduling.volcano.sh/v1beta1", "queues")
+JOB: Final = ApiKind("Job", "batch.volcano.sh/v1alpha1", "jobs")
+COMMAND: Final = ApiKind("Command", "bus.volcano.sh/v1alpha1", "commands")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Create:
     owner: one that is there before `garbage_until` (seconds since the epoch) may be such garbage.
     """
 
-    kind: Kind
+    kind: ApiKind
     namespace: str
     name: str
     content: Body | Callable[[], Body]
@@ -59,7 +59,7 @@ class Create:
 class Patch:
     """Merge into an object; the body names the uid or the version that the patch is meant for."""
 
-    kind: Kind
+    kind: ApiKind
     namespace: str
     name: str
     body: Mapping[str, Any]
@@ -70,7 +70,7 @@ class Patch:
 class Delete:
     """Delete the object with this uid; one that is gone is as good."""
 
-    kind: Kind
+    kind: ApiKind
     namespace: str
     name: str
     uid: str

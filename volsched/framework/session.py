@@ -84,6 +84,7 @@ class Session:
         self.rules = Ruleset(cluster)
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.evicted: dict[str, TaskInfo] = {}
+        self.job_attempts = 0
         self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
         self.events: list[RecordEvent] = []

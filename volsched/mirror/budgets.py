@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volsched.mirror.problems import Problems
+from volsched.mirror.problems import ReadingProblems
 from volsched.model import api
 from volsched.model.budget import Budget
 from volsched.model.changes import Gone
@@ -14,7 +14,7 @@ from volsched.model.selectors import LabelSelector
 class Budgets:
     """The disruption budgets of a cluster, by namespace and name."""
 
-    def __init__(self, cluster: Cluster, problems: Problems) -> None:
+    def __init__(self, cluster: Cluster, problems: ReadingProblems) -> None:
         self._cluster = cluster
         self._problems = problems
 

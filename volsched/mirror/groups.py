@@ -8,7 +8,7 @@ from volsched.mirror import reading
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.groups import NativeGroups
 from volsched.mirror.priorities import Priorities
-from volsched.mirror.problems import Problems
+from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Gone, GroupWriteFailed
@@ -23,7 +23,12 @@ class Groups:
     """The jobs of a cluster, made by PodGroups and by the pods that name them."""
 
     def __init__(
-        self, cluster: Cluster, settings: MirrorSettings, problems: Problems, priorities: Priorities, arrival: Arrival
+        self,
+        cluster: Cluster,
+        settings: MirrorSettings,
+        problems: ReadingProblems,
+        priorities: Priorities,
+        arrival: Arrival,
     ) -> None:
         self._cluster = cluster
         self._settings = settings

@@ -22,7 +22,7 @@ from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.online import OnlineAccounts
 from volsched.mirror.pods import Pods
 from volsched.mirror.priorities import Priorities
-from volsched.mirror.problems import Problem, Problems
+from volsched.mirror.problems import ReadingProblem, ReadingProblems
 from volsched.mirror.quarantine import Quarantine, identity_of, stopped_by, unreadable
 from volsched.mirror.queues import Queues
 from volsched.mirror.results import Results
@@ -50,7 +50,7 @@ class Mirror:
         self.cluster = Cluster()
         self.online = OnlineAccounts(self.cluster)
         self.cluster.observe(self.online)
-        self.problems = Problems()
+        self.problems = ReadingProblems()
         self.rejections: Bounded[RecordEvent, None] = Bounded(MOST_REJECTIONS)
         self.quarantine = Quarantine()
         self.templates = Templates(self.cluster, self.settings.pod_limits)
@@ -222,7 +222,7 @@ class Mirror:
         """The tasks whose binding failed since this was last called and that wait again."""
         return self.retries.take_failed()
 
-    def take_problems(self) -> list[Problem]:
+    def take_problems(self) -> list[ReadingProblem]:
         """The problems found since this was last called."""
         return self.problems.take()
 

@@ -23,7 +23,7 @@ Amounts = Mapping[str, int]
 
 
 @dataclass(slots=True)
-class _Share:
+class _OnlineShare:
     """What the online pods of one job add to its queue."""
 
     queue: str
@@ -36,7 +36,7 @@ class OnlineAccounts(Observer):
     def __init__(self, cluster: Cluster) -> None:
         self.used: dict[int, int] = {}
         self.queues: dict[str, dict[str, int]] = {}
-        self._jobs: dict[str, _Share] = {}
+        self._jobs: dict[str, _OnlineShare] = {}
         for task in cluster.tasks.values():
             self.task_moved(task, TaskStatus.PENDING, None)
 
@@ -79,7 +79,7 @@ class OnlineAccounts(Observer):
     def _charge(self, job: JobInfo, request: Amounts, by: int) -> None:
         share = self._jobs.get(job.key)
         if share is None:
-            share = self._jobs[job.key] = _Share(job.queue)
+            share = self._jobs[job.key] = _OnlineShare(job.queue)
         accumulate(share.amounts, request, by)
         accumulate(self._queue(share.queue), request, by)
 

@@ -14,7 +14,7 @@ MOST_PROBLEMS: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ReadingProblem:
     """A field of an object that could not be read; ``outcome`` states what that comes to."""
 
     kind: str
@@ -26,11 +26,11 @@ class Problem:
     outcome: str = "it counts as 0"
 
 
-class Problems:
+class ReadingProblems:
     """Problems by object and field, each once."""
 
     def __init__(self) -> None:
-        self._found: Bounded[Problem, None] = Bounded(MOST_PROBLEMS)
+        self._found: Bounded[ReadingProblem, None] = Bounded(MOST_PROBLEMS)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -40,11 +40,11 @@ class Problems:
         meta = found.metadata
 
         def report(path: str, message: str) -> None:
-            self._found[Problem(kind, meta.namespace, meta.name, meta.uid, path, message, outcome)] = None
+            self._found[ReadingProblem(kind, meta.namespace, meta.name, meta.uid, path, message, outcome)] = None
 
         return report
 
-    def take(self) -> list[Problem]:
+    def take(self) -> list[ReadingProblem]:
         """Return the problems found since this was last called."""
         found = list(self._found)
         self._found.clear()

@@ -36,7 +36,7 @@ Identity = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class SetAside:
+class QuarantinedObject:
     """One object that is set aside: `where` it was stopped and why, and the node that it runs on, if any.
 
     `error` is what was raised, if that was it.
@@ -68,13 +68,13 @@ _SAID: Final = {
 }
 
 
-def unreadable(change: Unreadable) -> SetAside:
+def unreadable(change: Unreadable) -> QuarantinedObject:
     """Report that an object cannot be decoded."""
     whose = (change.kind, change.api_version, change.namespace, change.name, change.uid)
-    return SetAside(*whose, DECODING, f"{change.field.removeprefix('$.')}: {change.message}", change.node)
+    return QuarantinedObject(*whose, DECODING, f"{change.field.removeprefix('$.')}: {change.message}", change.node)
 
 
-def stopped_by(change: Change, error: Exception) -> SetAside | None:
+def stopped_by(change: Change, error: Exception) -> QuarantinedObject | None:
     """Report that taking an object in failed; None for changes that are about no object."""
     match change:
         case Put(found):
@@ -87,7 +87,7 @@ def stopped_by(change: Change, error: Exception) -> SetAside | None:
             node = ""
         case _:
             return None
-    return SetAside(kind, "", namespace, name, uid, MIRROR, said_of(error), node, error)
+    return QuarantinedObject(kind, "", namespace, name, uid, MIRROR, said_of(error), node, error)
 
 
 def said_of(error: Exception) -> str:
@@ -103,9 +103,9 @@ class Quarantine:
     """
 
     def __init__(self) -> None:
-        self._objects: dict[Identity, SetAside] = {}
-        self._news: dict[Identity, SetAside] = {}
-        self._errors: dict[Identity, SetAside] = {}
+        self._objects: dict[Identity, QuarantinedObject] = {}
+        self._news: dict[Identity, QuarantinedObject] = {}
+        self._errors: dict[Identity, QuarantinedObject] = {}
         self._nodes: Counter[str] = Counter()
         self.counts: dict[tuple[str, ...], float] = {}
         """How many objects of each kind are set aside, and where they were stopped."""
@@ -113,7 +113,7 @@ class Quarantine:
     def __len__(self) -> int:
         return len(self._objects)
 
-    def add(self, found: SetAside) -> SetAside | None:
+    def add(self, found: QuarantinedObject) -> QuarantinedObject | None:
         """Set an object aside; return what was known of it before."""
         identity = (found.kind, found.namespace, found.name)
         before = self._objects.get(identity)
@@ -125,7 +125,7 @@ class Quarantine:
                 self._errors[identity] = found
         return before
 
-    def drop(self, identity: Identity) -> SetAside | None:
+    def drop(self, identity: Identity) -> QuarantinedObject | None:
         """Take an object back in; return what was known of it."""
         found = self._objects.pop(identity, None)
         self._count(found, -1)
@@ -136,17 +136,17 @@ class Quarantine:
         """Return the nodes that take nothing new."""
         return self._nodes.keys()
 
-    def take_news(self) -> list[SetAside]:
+    def take_news(self) -> list[QuarantinedObject]:
         """Return what was set aside since this was last called."""
         news, self._news = self._news, {}
         return list(news.values())
 
-    def take_errors(self) -> list[SetAside]:
+    def take_errors(self) -> list[QuarantinedObject]:
         """Return those of them that were stopped by an exception, since this was last called."""
         errors, self._errors = self._errors, {}
         return list(errors.values())
 
-    def _count(self, found: SetAside | None, by: int) -> None:
+    def _count(self, found: QuarantinedObject | None, by: int) -> None:
         """Count an object in or out."""
         if found is None:
             return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volsched.mirror import reading
-from volsched.mirror.problems import Problems
+from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Gone
@@ -15,7 +15,7 @@ from volsched.model.queues.queue import QueueInfo
 class Queues:
     """The queues of a cluster; ``root`` and the default one exist without being declared."""
 
-    def __init__(self, cluster: Cluster, settings: MirrorSettings, problems: Problems, arrival: Arrival) -> None:
+    def __init__(self, cluster: Cluster, settings: MirrorSettings, problems: ReadingProblems, arrival: Arrival) -> None:
         self._cluster = cluster
         self._settings = settings
         self._problems = problems

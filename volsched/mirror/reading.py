@@ -15,8 +15,8 @@ from typing import Final
 
 from volsched.model import api
 from volsched.model.errors import QuantityError
-from volsched.model.job import Condition
-from volsched.model.nodes.node import NodeSpec
+from volsched.model.job import PodGroupCondition
+from volsched.model.nodes.node import NodeProperties
 from volsched.model.pods import workload
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
@@ -86,10 +86,10 @@ def seconds(stamp: str | None) -> float | None:
         return None
 
 
-def node_spec(node: api.Node, report: Report) -> tuple[NodeSpec, dict[str, int]]:
+def node_spec(node: api.Node, report: Report) -> tuple[NodeProperties, dict[str, int]]:
     """What a node says of itself, and what pods may take there."""
     meta, spec, status = node.metadata, node.spec, node.status
-    facts = NodeSpec(
+    facts = NodeProperties(
         name=meta.name,
         uid=meta.uid,
         labels=meta.labels,
@@ -253,6 +253,6 @@ def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
     return Resources(amounts(asked, "spec.minResources", report))
 
 
-def conditions_of(group: api.PodGroup) -> tuple[Condition, ...]:
+def conditions_of(group: api.PodGroup) -> tuple[PodGroupCondition, ...]:
     """A PodGroup's conditions without the fields that only say when."""
-    return tuple(Condition(c.type, c.status, c.reason, c.message) for c in group.status.conditions)
+    return tuple(PodGroupCondition(c.type, c.status, c.reason, c.message) for c in group.status.conditions)

@@ -27,7 +27,7 @@ NATIVE: Final = "group/"
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PodGroupCondition:
     """One condition of a PodGroup. Transition times are the writer's business: they never decide whether to write."""
 
     type: str
@@ -44,10 +44,10 @@ class GroupStatus:
     running: int
     succeeded: int
     failed: int
-    conditions: tuple[Condition, ...]
+    conditions: tuple[PodGroupCondition, ...]
 
 
-def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
+def with_condition(conditions: Iterable[PodGroupCondition], new: PodGroupCondition) -> tuple[PodGroupCondition, ...]:
     """Replace the condition of the same type, or add it at the end."""
     kept = list(conditions)
     for place, condition in enumerate(kept):
@@ -57,7 +57,7 @@ def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Con
     return (*kept, new)
 
 
-def shown_as(conditions: Iterable[Condition]) -> GroupStatus:
+def shown_as(conditions: Iterable[PodGroupCondition]) -> GroupStatus:
     """Return the status of a native group, which has nothing but conditions."""
     return GroupStatus("", 0, 0, 0, tuple(conditions))
 
@@ -155,7 +155,7 @@ class JobInfo:
         self.annotations: Mapping[str, str] = {}
         self.resource_version = ""
         self.phase = ""
-        self.conditions: tuple[Condition, ...] = ()
+        self.conditions: tuple[PodGroupCondition, ...] = ()
         self.reported: GroupStatus | None = None
         self.confirmed = True
         self.tasks: dict[str, TaskInfo] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
@@ -47,7 +47,7 @@ class Observer:
         Told beside its moves: it ceases to count before it gets a node, and does so again once it has lost that.
         """
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """``node`` is new (``before`` is None), or its properties or amounts changed."""
 
     def node_removed(self, node: NodeInfo) -> None:

@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from volsched.model.dra.api import Allocation, Consumer, DeviceRequest
-from volsched.model.job import Condition
+from volsched.model.job import PodGroupCondition
 from volsched.model.pods.owners import Owner
 from volsched.model.queues.queue import QueuePast
 
@@ -128,7 +128,7 @@ class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):
     running: int
     succeeded: int
     failed: int
-    conditions: tuple[Condition, ...]
+    conditions: tuple[PodGroupCondition, ...]
 
 
 class WriteNativeStatus(msgspec.Struct, frozen=True, gc=False):
@@ -139,7 +139,7 @@ class WriteNativeStatus(msgspec.Struct, frozen=True, gc=False):
     name: str
     version: str
     """Group and version, as ``scheduling.k8s.io/v1alpha2``."""
-    conditions: tuple[Condition, ...]
+    conditions: tuple[PodGroupCondition, ...]
 
 
 class WriteQueueStatus(msgspec.Struct, frozen=True, gc=False):
@@ -201,3 +201,19 @@ class Executor(Protocol):
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over for execution, without waiting for them."""
+
+
+class StepRecorder:
+    """Takes steps and carries none out."""
+
+    def __init__(self) -> None:
+        self.steps: list[PlanStep] = []
+
+    def execute(self, steps: Sequence[PlanStep]) -> None:
+        """Keep steps."""
+        self.steps.extend(steps)
+
+    def take(self) -> list[PlanStep]:
+        """Return the steps that were kept, and forget them."""
+        steps, self.steps = self.steps, []
+        return steps

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from volsched.model.job import Condition, JobInfo, with_condition
+from volsched.model.job import JobInfo, PodGroupCondition, with_condition
 
 EXPECTED_DURATION: Final = "volsched.io/expected-duration"
 """Annotation of a PodGroup or pod: how long it runs, as Go writes durations."""
@@ -46,11 +46,11 @@ def stamp(seconds: float) -> str:
     return datetime.fromtimestamp(math.ceil(seconds), UTC).strftime(_STAMP)
 
 
-def condition_of(at: float, start: float | None, nodes: Sequence[str]) -> Condition:
+def condition_of(at: float, start: float | None, nodes: Sequence[str]) -> PodGroupCondition:
     """Return the condition that states a promise."""
     begins = "when they are free" if start is None else f"by {stamp(start)}"
     message = f"promised at {stamp(at)}: starts {begins} on nodes {', '.join(nodes)}"
-    return Condition(RESERVED, "True", RESERVED, message)
+    return PodGroupCondition(RESERVED, "True", RESERVED, message)
 
 
 def promise_in(text: str) -> Promise | None:
@@ -68,13 +68,13 @@ def promise_of(job: JobInfo) -> Promise | None:
     return next((promise for c in conditions if (promise := promise_in(c.message)) is not None), None)
 
 
-def without_promise(job: JobInfo) -> tuple[Condition, ...]:
+def without_promise(job: JobInfo) -> tuple[PodGroupCondition, ...]:
     """Return a job's conditions once no nodes are held for it.
 
     A native group's condition stays, as False: conditions of that kind are merged by type and cannot be left out.
     """
     if job.is_native and promise_of(job) is not None:
-        ended = Condition(RESERVED, "False", "NotReserved", "no nodes are held for the pod group")
+        ended = PodGroupCondition(RESERVED, "False", "NotReserved", "no nodes are held for the pod group")
         return with_condition(job.conditions, ended)
     return tuple(condition for condition in job.conditions if condition.type != RESERVED or job.is_native)
 

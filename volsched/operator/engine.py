@@ -21,8 +21,8 @@ from volsched.model.plan import RecordEvent
 from volsched.model.queues.queue import ROOT
 from volsched.model.values.bounded import Size
 from volsched.operator.intake import Intake
-from volsched.operator.options import Options
-from volsched.operator.work import Pace, WorkQueue
+from volsched.operator.options import ControllerOptions
+from volsched.operator.work import RateLimit, WorkQueue
 from volsched.operator.writer import Writer
 from volsched.operator.writing import Writes
 
@@ -44,13 +44,13 @@ _log = structlog.get_logger(__name__)
 class ControllerEngine:
     """The controllers at work. `tell` takes Events; nothing is written before `begin` and after `pause`."""
 
-    def __init__(self, options: Options, writer: Writer, tell: Callable[[RecordEvent], None]) -> None:
+    def __init__(self, options: ControllerOptions, writer: Writer, tell: Callable[[RecordEvent], None]) -> None:
         self._options = options
         self._tell = tell
         self._is_active = False
         self._told: dict[str, tuple[str, str]] = {}
         self._written_at: dict[str, float] = {}
-        self._pace = Pace(*JOB_LOOKS, time.monotonic)
+        self._pace = RateLimit(*JOB_LOOKS, time.monotonic)
         self.queue = WorkQueue(self._work, lambda: self._is_active, self._failed, self._namespace_of)
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations

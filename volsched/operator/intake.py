@@ -12,13 +12,13 @@ import structlog
 
 from volsched.controllers.objects import Command, RawJob
 from volsched.controllers.store import Key, Store
-from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Kind
+from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, ApiKind
 from volsched.mirror.quarantine import (
     DECODING,
     MIRROR,
     RECONCILING,
     Quarantine,
-    SetAside,
+    QuarantinedObject,
     identity_of,
     said_of,
     stopped_by,
@@ -28,7 +28,7 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Unreadable
 from volsched.model.errors import ObjectError
 from volsched.model.plan import RecordEvent
-from volsched.operator.options import Options
+from volsched.operator.options import ControllerOptions
 from volsched.operator.reading import job_view
 
 KINDS: Final = {kind.name: kind for kind in (POD, GROUP, QUEUE, JOB, COMMAND)}
@@ -43,7 +43,7 @@ class Intake:
 
     def __init__(
         self,
-        options: Options,
+        options: ControllerOptions,
         store: Store,
         tell: Callable[[RecordEvent], None],
         changed: Callable[[Key], None],
@@ -74,14 +74,14 @@ class Intake:
                 case Unreadable():
                     self._set_aside(unreadable(change))
 
-    def see(self, kind: Kind, is_there: bool, raw: Json) -> None:
+    def see(self, kind: ApiKind, is_there: bool, raw: Json) -> None:
         """Take in what kopf, or an answer to a write, shows."""
         meta = api.identity_of(raw)
         try:
             self._see(kind, is_there, raw, meta)
         except Exception as error:
             whose = (kind.name, kind.group_version, meta.namespace, meta.name, meta.uid)
-            self._set_aside(SetAside(*whose, MIRROR, said_of(error), error=error))
+            self._set_aside(QuarantinedObject(*whose, MIRROR, said_of(error), error=error))
         else:
             if not is_there:
                 self.quarantine.drop((kind.name, meta.namespace, meta.name))
@@ -100,7 +100,7 @@ class Intake:
             )
             return
         whose = (key.kind, KINDS[key.kind].group_version, namespace, name, uid)
-        self._set_aside(SetAside(*whose, RECONCILING, said_of(error), error=error))
+        self._set_aside(QuarantinedObject(*whose, RECONCILING, said_of(error), error=error))
 
     def understood(self, key: Key) -> None:
         """End the quarantine of the object that a key stands for: its controller has done its work."""
@@ -141,7 +141,7 @@ class Intake:
             case Unreadable():
                 self._set_aside_quietly(unreadable(change))
 
-    def _see(self, kind: Kind, is_there: bool, raw: Json, meta: api.ObjectMeta) -> None:
+    def _see(self, kind: ApiKind, is_there: bool, raw: Json, meta: api.ObjectMeta) -> None:
         if kind is QUEUE:
             self._see_queue(is_there, raw, Gone(QUEUE.name, "", meta.name, meta.uid))
         elif kind is JOB:
@@ -177,7 +177,7 @@ class Intake:
         else:
             self._changed(Key(COMMAND.name, key))
 
-    def _set_aside(self, found: SetAside | None) -> None:
+    def _set_aside(self, found: QuarantinedObject | None) -> None:
         """Report once of an object that it is set aside."""
         if found is None:
             return
@@ -188,12 +188,12 @@ class Intake:
         for news in self.quarantine.take_news():
             self._tell(news.tell())
 
-    def _set_aside_quietly(self, found: SetAside) -> None:
+    def _set_aside_quietly(self, found: QuarantinedObject) -> None:
         """Set an object aside of a kind that the scheduler follows as well: it tells."""
         self.quarantine.add(found)
         self.quarantine.take_news()
 
 
-def _undecodable(error: ObjectError, kind: Kind, meta: api.ObjectMeta) -> SetAside:
+def _undecodable(error: ObjectError, kind: ApiKind, meta: api.ObjectMeta) -> QuarantinedObject:
     why = f"{error.field.removeprefix('$.')}: {error.message}"
-    return SetAside(kind.name, kind.group_version, meta.namespace, meta.name, meta.uid, DECODING, why)
+    return QuarantinedObject(kind.name, kind.group_version, meta.namespace, meta.name, meta.uid, DECODING, why)

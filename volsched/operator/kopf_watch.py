@@ -12,14 +12,14 @@ from typing import Any, Final
 
 import kopf
 
-from volsched.controllers.writes import COMMAND, QUEUE, Kind
+from volsched.controllers.writes import COMMAND, QUEUE, ApiKind
 from volsched.kube.client.credentials import Source
 from volsched.operator.kopf_thread import KopfThread
 
 KINDS: Final = (QUEUE, COMMAND)
 
 Json = dict[str, Any]
-Sink = Callable[[Kind, bool, Json], None]
+Sink = Callable[[ApiKind, bool, Json], None]
 """Takes a kind, whether the object is there (or gone), and the object."""
 
 
@@ -35,7 +35,7 @@ class KopfWatch(KopfThread):
             group, _, version = kind.group_version.partition("/")
             kopf.on.event(group, version, kind.plural, id=f"seen-{kind.plural}", registry=registry)(self._handler(kind))
 
-    def _handler(self, kind: Kind) -> Callable[..., Any]:
+    def _handler(self, kind: ApiKind) -> Callable[..., Any]:
         async def seen(event: Any, **_: Any) -> None:
             is_there = event["type"] != "DELETED"
             self._loop.call_soon_threadsafe(self._sink, kind, is_there, dict(event["object"]))

@@ -40,7 +40,7 @@ def is_on(controller: str, words: Sequence[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class ControllerOptions:
     """Everything that `volsched controllers` can be told; times are in seconds, see `volsched.cli.controllers`."""
 
     scheduler_names: tuple[str, ...] = ("volsched",)

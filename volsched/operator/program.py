@@ -4,7 +4,7 @@ One event loop for informers, elector, workers and HTTP; kopf on threads beside 
 so that it can go on at once; only the one that leads writes, and it stands aside while Volcano's own controllers run.
 Admission is no writing: every replica answers.
 
-``Program`` has an attribute for each part that it wires together.
+``ControllerProgram`` has an attribute for each part that it wires together.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import structlog
 
 from volsched import __version__, logs
 from volsched.controllers.objects import WORKLOADS, RawJob
-from volsched.controllers.writes import COMMAND, JOB, QUEUE, Kind
+from volsched.controllers.writes import COMMAND, JOB, QUEUE, ApiKind
 from volsched.kube.client.client import Api
 from volsched.kube.lead.elector import Predecessor
-from volsched.kube.serve.http import Pages, Server
+from volsched.kube.serve.http import PageContents, Server
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.metrics import Metrics
 from volsched.kube.serve.reader_access import ReaderAccess
@@ -38,7 +38,7 @@ from volsched.operator.engine import ControllerEngine
 from volsched.operator.gauges import add_gauges
 from volsched.operator.hearing import Hearing
 from volsched.operator.kopf_watch import KopfWatch
-from volsched.operator.options import Options
+from volsched.operator.options import ControllerOptions
 from volsched.operator.volcano import VolcanoWatch
 from volsched.operator.webhooks.admission import Admission, Neighbourhood
 from volsched.operator.writer import Writer
@@ -68,10 +68,10 @@ def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
     )
 
 
-class Program(Process):
-    """One run of the controllers against one cluster: `await Program(...).run()` gives the exit status."""
+class ControllerProgram(Process):
+    """One run of the controllers against one cluster: `await ControllerProgram(...).run()` gives the exit status."""
 
-    def __init__(self, options: Options, listeners: Listeners) -> None:
+    def __init__(self, options: ControllerOptions, listeners: Listeners) -> None:
         super().__init__(leader_elect=options.leader_elect)
         self._options = options
         self._listeners = listeners
@@ -139,7 +139,7 @@ class Program(Process):
         add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
-        pages = Pages(self._live_problem, self._serving_problem, self._metrics.render, self._configz)
+        pages = PageContents(self._live_problem, self._serving_problem, self._metrics.render, self._configz)
         server = Server(pages, self._listeners, ReaderAccess(self._api) if self._options.metrics_auth else None)
         self._cleanup.push_async_callback(server.stop)
         await server.start(self._options.listen_address, self._options.healthz_address)
@@ -172,7 +172,7 @@ class Program(Process):
                 self._events.forget(change.uid)
         take(changes)
 
-    def _see(self, kind: Kind, is_there: bool, raw: dict[str, Any]) -> None:
+    def _see(self, kind: ApiKind, is_there: bool, raw: dict[str, Any]) -> None:
         self._engine.intake.see(kind, is_there, raw)
         if not is_there and kind is not COMMAND:  # a Command is deleted first, then why it is not carried out is told
             self._events.forget(str(raw["metadata"].get("uid")))
@@ -287,6 +287,6 @@ class Program(Process):
         }
 
 
-def run(options: Options, listeners: Listeners) -> int:
+def run(options: ControllerOptions, listeners: Listeners) -> int:
     """Run the controllers until they end; return the exit status."""
-    return run_process(lambda: Program(options, listeners))
+    return run_process(lambda: ControllerProgram(options, listeners))

@@ -32,7 +32,7 @@ _KEPT_FREE: Final = 4
 _log = structlog.get_logger(__name__)
 
 
-class Pace:
+class RateLimit:
     """How soon a key may be looked at again: `burst` times at once, then `per_second`; a token bucket for each key."""
 
     def __init__(self, burst: int, per_second: float, clock: Callable[[], float]) -> None:
@@ -67,7 +67,7 @@ class _Timer(NamedTuple):
     handle: asyncio.Handle
 
 
-class _Turns:
+class _FairQueue:
     """Keys that wait. Namespaces take turns; in each, kinds go in their order, and the keys of one as they came."""
 
     def __init__(self) -> None:
@@ -134,7 +134,7 @@ class WorkQueue:
         self._namespace_of = namespace_of
         self._on_fault = on_fault
         self._is_active = is_active
-        self._waiting = _Turns()
+        self._waiting = _FairQueue()
         self._workers = 0
         self._under_way: dict[Key, str] = {}
         self._busy: Counter[str] = Counter()

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, Body, Create, Delete, Kind, Patch
+from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, ApiKind, Body, Create, Delete, Patch
 from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.fence import Fence
@@ -111,7 +111,7 @@ class Writer:
             raise ElsewhereError(f"{_name_of(write)} is there already, maybe of an earlier Job; it is waited for")
         raise ElsewhereError(f"{_name_of(write)} is there already, and nobody can tell who made it; {_RENAME}")
 
-    async def _shown(self, kind: Kind, write: Create) -> api.ObjectMeta | None:
+    async def _shown(self, kind: ApiKind, write: Create) -> api.ObjectMeta | None:
         """Return what an object says of itself; None when there is none. Some kinds may be patched but not read."""
         path = f"{_collection(kind, write.namespace)}/{path_segment(write.name)}"
         try:
@@ -147,7 +147,7 @@ class Writer:
         return b""
 
     async def _send(
-        self, method: str, path: str, kind: Kind, body: object, content_type: str = JSON, resource: str = ""
+        self, method: str, path: str, kind: ApiKind, body: object, content_type: str = JSON, resource: str = ""
     ) -> bytes:
         return await self._api.request(
             method,
@@ -177,7 +177,7 @@ def _is_gone(error: ApiError, name: str) -> bool:
     return error.is_gone and (error.status != 404 or f'"{name}"' in error.message)
 
 
-def _collection(kind: Kind, namespace: str) -> str:
+def _collection(kind: ApiKind, namespace: str) -> str:
     root = "/api/" if "/" not in kind.group_version else "/apis/"
     inside = f"/namespaces/{path_segment(namespace)}" if namespace else ""
     return f"{root}{kind.group_version}{inside}/{kind.plural}"

@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 from volsched.controllers.store import Store
-from volsched.controllers.writes import GROUP, JOB, POD, QUEUE, Condemn, Delete, Kind, Patch, Write
+from volsched.controllers.writes import GROUP, JOB, POD, QUEUE, ApiKind, Condemn, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError, FenceError
 from volsched.model import api
 from volsched.model.changes import Gone
@@ -94,7 +94,7 @@ class Writes:
         if roster is not None:
             roster.kill(uid)
 
-    def _take_in(self, kind: Kind, answer: bytes) -> None:
+    def _take_in(self, kind: ApiKind, answer: bytes) -> None:
         """See at once what was written, and not only when the watch shows it."""
         struct = _STRUCTS.get(kind.name)
         if kind is JOB:

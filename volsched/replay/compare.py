@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from volsched.replay.records import Record
+from volsched.replay.records import JobRecord
 from volsched.replay.summary import Json, size_of
 
 API_VERSION: Final = "volsched.io/v1alpha1"
 KIND: Final = "ReplayComparison"
 
-Policy: TypeAlias = tuple[str, Sequence[Record], Json]
+Policy: TypeAlias = tuple[str, Sequence[JobRecord], Json]
 """The name of a configuration, what became of each job under it, and the result."""
 
 NOTICED: Final = 60.0
@@ -32,14 +32,14 @@ def comparison_of(first: Policy, second: Policy, cards: str) -> Json:
     }
 
 
-def _differences(first: Policy, second: Policy, part: str, group_of: Callable[[Record], str]) -> dict[str, Json]:
+def _differences(first: Policy, second: Policy, part: str, group_of: Callable[[JobRecord], str]) -> dict[str, Json]:
     moved = _moved(first[1], second[1], group_of)
     before, after = first[2]["summary"][part], second[2]["summary"][part]
     return {name: {**_difference(before[name], after[name]), **moved[name]} for name in before}
 
 
 def _moved(
-    first: Sequence[Record], second: Sequence[Record], group_of: Callable[[Record], str]
+    first: Sequence[JobRecord], second: Sequence[JobRecord], group_of: Callable[[JobRecord], str]
 ) -> Mapping[str, dict[str, int]]:
     """Count by group the jobs that start earlier and later under the second policy; never is later than ever."""
     found: dict[str, dict[str, int]] = {}
@@ -51,7 +51,7 @@ def _moved(
     return found
 
 
-def _start(record: Record) -> float:
+def _start(record: JobRecord) -> float:
     return float("inf") if record.start is None else record.start
 
 

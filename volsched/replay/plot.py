@@ -15,7 +15,7 @@ from typing import Final
 
 from volsched.model.errors import VolschedError
 from volsched.replay.compare import Policy
-from volsched.replay.records import Record
+from volsched.replay.records import JobRecord
 from volsched.replay.summary import Json, size_of
 
 COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
@@ -73,7 +73,7 @@ def _use_lines(result: Json, ending: str, *, dashed: bool) -> Iterator[Line]:
         yield Line(resource + ending, _thinned(points), colour, dashed)
 
 
-def _wait_lines(records: Sequence[Record], cards: str, ending: str, *, dashed: bool) -> Iterator[Line]:
+def _wait_lines(records: Sequence[JobRecord], cards: str, ending: str, *, dashed: bool) -> Iterator[Line]:
     waits: dict[str, list[float]] = {}
     for record in records:
         if record.wait is not None:
@@ -130,7 +130,7 @@ def _page(charts: Sequence[Chart]) -> str:
 def _figure(chart: Chart) -> str:
     right = max((x for line in chart.lines for x, _ in line.points), default=1.0) or 1.0
     top = max((y for line in chart.lines for _, y in line.points), default=1.0) or 1.0
-    scale = _Scale(right, top)
+    scale = _AxisScale(right, top)
     parts = [*_axes(chart, scale), *(_path(line, scale) for line in chart.lines)]
     size = f"0 0 {_WIDTH + 2 * _MARGIN} {_HEIGHT + 2 * _MARGIN}"
     title = html.escape(chart.title)
@@ -141,7 +141,7 @@ def _figure(chart: Chart) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class _AxisScale:
     """From values to places in the picture."""
 
     right: float
@@ -151,7 +151,7 @@ class _Scale:
         return _MARGIN + _WIDTH * x / self.right, _MARGIN + _HEIGHT * (1 - y / self.top)
 
 
-def _axes(chart: Chart, scale: _Scale) -> Iterator[str]:
+def _axes(chart: Chart, scale: _AxisScale) -> Iterator[str]:
     for number in range(_TICKS):
         part = number / (_TICKS - 1)
         x, bottom = scale.at(part * scale.right, 0)
@@ -167,7 +167,7 @@ def _text(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="13">{html.escape(text)}</text>'
 
 
-def _path(line: Line, scale: _Scale) -> str:
+def _path(line: Line, scale: _AxisScale) -> str:
     places = (scale.at(x, y) for x, y in line.points)
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     dashes = ' stroke-dasharray="6 4"' if line.dashed else ""

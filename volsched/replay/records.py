@@ -12,7 +12,7 @@ from volsched.replay.world import Promise
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldInterval:
     """What one pod held, and from when to when, in seconds of the replay."""
 
     request: Resources
@@ -21,7 +21,7 @@ class Held:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningJob:
     role: str
     request: Resources
     node: str
@@ -29,7 +29,7 @@ class _Running:
 
 
 @dataclass(slots=True)
-class Record:
+class JobRecord:
     """One job's way: ``start`` and ``end`` are those of the run that came to its end, None while they have not come.
 
     ``nodes`` are those of that run. ``evicted`` counts pods that were taken off their nodes. ``run`` counts starts.
@@ -42,8 +42,8 @@ class Record:
     run: int = 0
     nodes: dict[str, None] = field(default_factory=dict)
     promised: Sequence[Promise] = ()
-    held: list[Held] = field(default_factory=list)
-    _running: dict[str, _Running] = field(default_factory=dict)
+    held: list[HeldInterval] = field(default_factory=list)
+    _running: dict[str, _RunningJob] = field(default_factory=dict)
 
     @property
     def wait(self) -> float | None:
@@ -53,7 +53,7 @@ class Record:
     def bound(self, pod: str, node: str, now: float) -> bool:
         """Note a pod on its node; whether the job has all that it needs by it."""
         role = self._role_of(pod)
-        self._running[pod] = _Running(role.name, role.request, node, now)
+        self._running[pod] = _RunningJob(role.name, role.request, node, now)
         self.nodes[node] = None
         if self.start is not None or not self.is_complete():
             return False
@@ -72,7 +72,7 @@ class Record:
         """Note that a pod is off its node."""
         running = self._running.pop(pod, None)
         if running is not None:
-            self.held.append(Held(running.request, running.start, now))
+            self.held.append(HeldInterval(running.request, running.start, now))
 
     def broke(self, now: float) -> None:
         """Note that the run came to nothing; the job waits again, with all of its pods."""

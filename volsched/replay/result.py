@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from volsched.replay.records import Record
+from volsched.replay.records import JobRecord
 from volsched.replay.runner import Replay
 from volsched.replay.summary import CARDS, Json, summary_of
 
@@ -23,7 +23,7 @@ def result_of(replay: Replay, cards: str = CARDS) -> Json:
     }
 
 
-def _jobs(records: Sequence[Record]) -> list[Json]:
+def _jobs(records: Sequence[JobRecord]) -> list[Json]:
     return [
         {
             "name": record.job.name,

@@ -19,8 +19,8 @@ from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.plan import Bind, Evict
 from volsched.replay.jobs import ReplayJob
-from volsched.replay.records import Record
-from volsched.replay.summary import Cluster
+from volsched.replay.records import JobRecord
+from volsched.replay.summary import ReplayedCluster
 from volsched.replay.world import VirtualCluster
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import Inventory
@@ -33,7 +33,7 @@ MOST_IDLE_WAKES: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ReplaySettings:
     """For whose pods, and which queue those without one are in."""
 
     scheduler_names: tuple[str, ...]
@@ -41,7 +41,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReplayProgress:
     """How far a replay is: its clock, and how many jobs came, run, wait and are over."""
 
     seconds: float
@@ -52,7 +52,7 @@ class Progress:
     sessions: int
 
 
-class _Clock:
+class _ReplayClock:
     """The virtual time for decisions, and the real one for durations, which decide nothing."""
 
     def __init__(self, world: VirtualCluster) -> None:
@@ -77,32 +77,32 @@ class Replay:
         inventory: Inventory,
         profile: Profile,
         jobs: Sequence[ReplayJob],
-        settings: Settings,
-        on_progress: Callable[[Progress], None] | None = None,
+        settings: ReplaySettings,
+        on_progress: Callable[[ReplayProgress], None] | None = None,
     ) -> None:
-        self.records = [Record(job) for job in jobs]
+        self.records = [JobRecord(job) for job in jobs]
         self.mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
         self.world = VirtualCluster(inventory, settings.scheduler_names)
         self.sessions = 0
-        self._scheduler = Scheduler(self.mirror, profile, self.world, _Clock(self.world))
+        self._scheduler = Scheduler(self.mirror, profile, self.world, _ReplayClock(self.world))
         self._on_progress = on_progress or (lambda _: None)
         self._coming = sorted(self.records, key=lambda record: record.job.submit, reverse=True)
-        self._ends: list[tuple[float, int, int, Record]] = []
+        self._ends: list[tuple[float, int, int, JobRecord]] = []
         self._pushed = 0
         self._running = 0
         self._over = 0
-        self._by_group: dict[str, Record] = {}
+        self._by_group: dict[str, JobRecord] = {}
         self._group_of_pod: dict[str, str] = {}
         self.mirror.apply(self.world.begin())
         self._add_namespaces()
         self._cluster = _cluster_of(self.mirror)
 
     @property
-    def cluster(self) -> Cluster:
+    def cluster(self) -> ReplayedCluster:
         """What the summary must know of the cluster: what jobs can have, less what pods hold that stay."""
         return self._cluster
 
-    def run(self) -> list[Record]:
+    def run(self) -> list[JobRecord]:
         """Play everything; what became of each job, in the order in which they were given."""
         self._settle()
         fruitless = 0
@@ -116,9 +116,11 @@ class Replay:
             record.promised = self.world.promises.get(record.job.key, ())
         return self.records
 
-    def _progress(self) -> Progress:
+    def _progress(self) -> ReplayProgress:
         submitted = len(self.records) - len(self._coming)
-        return Progress(self.world.seconds, submitted, self._running, self._over, len(self.records), self.sessions)
+        return ReplayProgress(
+            self.world.seconds, submitted, self._running, self._over, len(self.records), self.sessions
+        )
 
     # -- time ---------------------------------------------------------------------------------------------------------
 
@@ -134,7 +136,7 @@ class Replay:
             times.append(max(wake - self.world.epoch, self.world.seconds + 1))
         return max(min(times), self.world.seconds) if times else None
 
-    def _is_current(self, end: tuple[float, int, int, Record]) -> bool:
+    def _is_current(self, end: tuple[float, int, int, JobRecord]) -> bool:
         _, _, run, record = end
         return record.run == run and record.start is not None
 
@@ -145,7 +147,7 @@ class Replay:
             found = True
         return found
 
-    def _submit(self, record: Record) -> None:
+    def _submit(self, record: JobRecord) -> None:
         job = record.job
         self._by_group[job.key] = record
         for name, _ in job.members():
@@ -161,7 +163,7 @@ class Replay:
                 found = True
         return found
 
-    def _finish(self, record: Record) -> None:
+    def _finish(self, record: JobRecord) -> None:
         job = record.job
         record.finished(self.world.seconds)
         self.world.finish(job)
@@ -216,7 +218,7 @@ class Replay:
         self.world.delete_pods(record.job, again)
         self.world.create_again(record.job, again)
 
-    def _record_of(self, step: Bind | Evict) -> Record | None:
+    def _record_of(self, step: Bind | Evict) -> JobRecord | None:
         group = self._group_of_pod.get(f"{step.namespace}/{step.name}")
         return self._by_group.get(group) if group is not None else None
 
@@ -227,14 +229,14 @@ class Replay:
         self.mirror.apply(Put(_namespace(name)) for name in named if name not in known)
 
 
-def _cluster_of(mirror: Mirror) -> Cluster:
+def _cluster_of(mirror: Mirror) -> ReplayedCluster:
     columns = mirror.cluster.columns.names
     capacity = {
         name: sum(max(0, node.allocatable_of(name) - node.used_of(name)) for node in mirror.cluster.rows)
         for name in columns
     }
     weights = {name: queue.weight for name, queue in mirror.cluster.queues.items()}
-    return Cluster({name: amount for name, amount in capacity.items() if amount}, weights)
+    return ReplayedCluster({name: amount for name, amount in capacity.items() if amount}, weights)
 
 
 def _namespace(name: str) -> api.Namespace:

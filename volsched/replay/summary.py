@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from volsched.model.values.quantity import in_base_units
 from volsched.model.values.resources import PODS
-from volsched.replay.records import Record
+from volsched.replay.records import JobRecord
 
 Json: TypeAlias = dict[str, Any]
 Floats: TypeAlias = NDArray[np.float64]
@@ -27,14 +27,14 @@ CARDS: Final = "nvidia.com/gpu"
 
 
 @dataclass(frozen=True, slots=True)
-class Cluster:
+class ReplayedCluster:
     """What the summary must know of the cluster: what jobs can have of each resource, and the weights of queues."""
 
     capacity: Mapping[str, int]
     weights: Mapping[str, int]
 
 
-def summary_of(records: Sequence[Record], cluster: Cluster, cards: str = CARDS) -> Json:
+def summary_of(records: Sequence[JobRecord], cluster: ReplayedCluster, cards: str = CARDS) -> Json:
     """Return the summary; ``cards`` is the resource by which jobs are large or small, and shares are counted."""
     horizon = max((record.job.submit for record in records), default=0.0)
     begin = min((record.job.submit for record in records), default=0.0)
@@ -55,8 +55,8 @@ def summary_of(records: Sequence[Record], cluster: Cluster, cards: str = CARDS) 
 # --- jobs -----------------------------------------------------------------------------------------------------------
 
 
-def _by(records: Iterable[Record], key: Any) -> dict[str, list[Record]]:
-    found: dict[str, list[Record]] = {}
+def _by(records: Iterable[JobRecord], key: Any) -> dict[str, list[JobRecord]]:
+    found: dict[str, list[JobRecord]] = {}
     for record in records:
         found.setdefault(key(record), []).append(record)
     return found
@@ -65,18 +65,18 @@ def _by(records: Iterable[Record], key: Any) -> dict[str, list[Record]]:
 _SIZES: Final = ((0, "0"), (1, "1"), (4, "2-4"), (8, "5-8"))
 
 
-def size_of(record: Record, cards: str) -> str:
+def size_of(record: JobRecord, cards: str) -> str:
     """Return the class of a job by the cards that its pods ask for together: `0`, `1`, `2-4`, `5-8` or `>8`."""
     asked = record.job.request.get(cards, 0) / 1000
     return next((name for most, name in _SIZES if asked <= most), ">8")
 
 
-def _by_size(records: Iterable[Record], cards: str) -> dict[str, list[Record]]:
+def _by_size(records: Iterable[JobRecord], cards: str) -> dict[str, list[JobRecord]]:
     found = _by(records, lambda record: size_of(record, cards))
     return {name: found[name] for name in (*(name for _, name in _SIZES), ">8") if name in found}
 
 
-def _of_jobs(records: Sequence[Record]) -> Json:
+def _of_jobs(records: Sequence[JobRecord]) -> Json:
     waits = np.array([record.wait for record in records if record.wait is not None])
     slowdowns = [_slowdown(record) for record in records if record.wait is not None]
     return {
@@ -88,7 +88,7 @@ def _of_jobs(records: Sequence[Record]) -> Json:
     }
 
 
-def _slowdown(record: Record) -> float:
+def _slowdown(record: JobRecord) -> float:
     wait, run = record.wait or 0.0, record.job.duration
     return max(1.0, (wait + run) / max(run, BOUND))
 
@@ -137,7 +137,7 @@ def _integral(edges: Floats, times: Floats, amounts: Floats) -> Floats:
     return found
 
 
-def _held(records: Iterable[Record], resource: str) -> tuple[Floats, Floats, Floats]:
+def _held(records: Iterable[JobRecord], resource: str) -> tuple[Floats, Floats, Floats]:
     rows = [
         (held.start, held.end, held.request[resource])
         for record in records
@@ -152,7 +152,7 @@ def _columns(rows: Sequence[tuple[float, float, float]]) -> tuple[Floats, Floats
     return columns[0], columns[1], columns[2]
 
 
-def _waiting(records: Iterable[Record], resource: str) -> tuple[Floats, Floats, Floats]:
+def _waiting(records: Iterable[JobRecord], resource: str) -> tuple[Floats, Floats, Floats]:
     """Return from when to when jobs waited, and what for; who never started waits for ever."""
     return _columns(
         [
@@ -163,7 +163,7 @@ def _waiting(records: Iterable[Record], resource: str) -> tuple[Floats, Floats, 
     )
 
 
-def _use(records: Sequence[Record], resource: str, capacity: int, window: _Window) -> Json:
+def _use(records: Sequence[JobRecord], resource: str, capacity: int, window: _Window) -> Json:
     hourly = window.hourly(*_finite(_held(records, resource), window))
     span = window.end - window.begin
     shares = hourly / capacity / HOUR
@@ -181,7 +181,7 @@ def _finite(columns: tuple[Floats, Floats, Floats], window: _Window) -> tuple[Fl
     return np.clip(starts, window.begin, window.end), np.clip(ends, window.begin, window.end), amounts
 
 
-def _idle_while_waiting(records: Sequence[Record], resource: str, capacity: int, window: _Window) -> float:
+def _idle_while_waiting(records: Sequence[JobRecord], resource: str, capacity: int, window: _Window) -> float:
     """Return the part of the capacity, over the whole time, that was idle while a job waited that asks for some."""
     starts, ends, amounts = _finite(_held(records, resource), window)
     since, until, asked = _finite(_waiting(records, resource), window)
@@ -205,7 +205,7 @@ def _steps(times: Floats, starts: Floats, ends: Floats, amounts: Floats) -> Floa
 # --- fairness -------------------------------------------------------------------------------------------------------
 
 
-def _jain(records: Sequence[Record], cluster: Cluster, cards: str, window: _Window) -> Json | None:
+def _jain(records: Sequence[JobRecord], cluster: ReplayedCluster, cards: str, window: _Window) -> Json | None:
     """Return Jain's index of what queues held of their fair share (Jain, Chiu and Hawe, 1984): 1 is perfectly fair.
 
     The fair share of a queue in an hour is the most that it can have when the cards are divided by weight and none gets
@@ -253,7 +253,7 @@ def _max_min(wants: Floats, weights: Floats, capacity: float) -> Floats:
 # --- promises -------------------------------------------------------------------------------------------------------
 
 
-def _reservations(records: Iterable[Record]) -> Json:
+def _reservations(records: Iterable[JobRecord]) -> Json:
     """Count the jobs to which a start was promised, by whether they started until the first that was named."""
     promised = [record for record in records if record.promised]
     dated = [

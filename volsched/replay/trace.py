@@ -47,7 +47,7 @@ def parse_trace(
     if problems:
         raise InputError(problems)
     queues = {"default", *(queue.metadata.name for queue in inventory.of(api.Queue))}
-    reader = _Reader(path, header, scheduler, queues)
+    reader = _TraceReader(path, header, scheduler, queues)
     jobs = [job for line, row in rows if row and (job := reader.job(row, line)) is not None]
     if reader.problems:
         raise InputError(reader.problems)
@@ -90,7 +90,7 @@ class _FieldFaultError(Exception):
         self.column, self.message = column, message
 
 
-class _Reader:
+class _TraceReader:
     """Reads the lines of one file; lines that ask for the same share a template."""
 
     def __init__(self, path: str, header: Sequence[str], scheduler: str, queues: Collection[str]) -> None:

@@ -14,10 +14,10 @@ from volsched.model.plan import Bind, Evict, RecordEvent
 from volsched.model.reservation import RESERVED, promise_in
 from volsched.replay.jobs import EXPECTED_DURATION, ReplayJob, Role
 from volsched.simulation.manifests import Inventory
-from volsched.simulation.world import STAMP, History, World
+from volsched.simulation.world import STAMP, SimulationHistory, World
 
 
-class _Deeds(History):
+class _Deeds(SimulationHistory):
     """What was done since it was last asked for; a replay keeps no Events."""
 
     def tell(self, cycle: int, event: RecordEvent) -> None:

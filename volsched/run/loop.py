@@ -73,7 +73,7 @@ class SystemClock:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class LoopSettings:
     """How sessions are held: the longest time between two looks in seconds, and what `Scheduler` is told."""
 
     period: float
@@ -91,7 +91,7 @@ class SchedulingThread:
         self,
         mirror: Mirror,
         inbox: Inbox,
-        settings: Settings,
+        settings: LoopSettings,
         may_schedule: Callable[[], bool],
         backlog: Callable[[], int],
         on_cycle: Callable[[CycleReport], None],

@@ -10,7 +10,7 @@ How it ends:
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen on either thread: status 1.
 
-``Program`` is one class: it wires the parts together, and ends them in the reverse order.
+``SchedulerProgram`` is one class: it wires the parts together, and ends them in the reverse order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.lead import leases
 from volsched.kube.lead.elector import LeaseSettings, Predecessor
-from volsched.kube.serve.http import Pages, Server
+from volsched.kube.serve.http import PageContents, Server
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.pulse import STUCK_SECONDS
 from volsched.kube.serve.reader_access import ReaderAccess
@@ -58,7 +58,7 @@ from volsched.model.pods.limits import DEFAULT, PodLimits
 from volsched.ports import CycleReport
 from volsched.run.explanations import Explanations
 from volsched.run.gauges import add_gauges, add_loop, tables_of
-from volsched.run.loop import SchedulingThread, Settings
+from volsched.run.loop import LoopSettings, SchedulingThread
 from volsched.run.plugin_errors import PluginErrors
 from volsched.run.process import FAILED, Process, run_process
 from volsched.run.snapshots import Snapshots
@@ -75,7 +75,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class SchedulerOptions:
     """Everything that `volsched run` can be told; times are in seconds, see `volsched.cli.run` for the flags."""
 
     scheduler_names: tuple[str, ...] = ("volsched",)
@@ -113,17 +113,17 @@ class Options:
         return "volcano" in self.scheduler_names
 
 
-def loop_settings(options: Options) -> Settings:
+def loop_settings(options: SchedulerOptions) -> LoopSettings:
     """Return how sessions are held."""
     admissions = Admissions(options.admission_timeout or math.inf)
     bounds = Bounds(options.session_budget, contains_faults=True, admissions=admissions)
-    return Settings(options.schedule_period, bounds, options.always_unschedulable)
+    return LoopSettings(options.schedule_period, bounds, options.always_unschedulable)
 
 
-class Program(Process):
-    """One run of the scheduler against one cluster: `await Program(options, listeners).run()` gives the exit status."""
+class SchedulerProgram(Process):
+    """One run of the scheduler against one cluster: `await SchedulerProgram(...).run()` gives the exit status."""
 
-    def __init__(self, options: Options, listeners: Listeners) -> None:
+    def __init__(self, options: SchedulerOptions, listeners: Listeners) -> None:
         super().__init__(leader_elect=options.leader_elect)
         self._options = options
         self._listeners = listeners
@@ -201,7 +201,7 @@ class Program(Process):
             options.default_queue,
             lambda: (self._verdicts.text_in_force, state.source),
         )
-        pages = Pages(
+        pages = PageContents(
             self._live_problem,
             self._ready_problem,
             self._metrics.render,
@@ -385,13 +385,13 @@ class Program(Process):
         }
 
 
-def _built_in(options: Options) -> str:
+def _built_in(options: SchedulerOptions) -> str:
     """The configuration that applies when none is given."""
     in_its_place = options.scheduler_names == ("default-scheduler",)
     return IN_KUBE_SCHEDULERS_PLACE if in_its_place else DEFAULT_CONFIGURATION
 
 
-def run(options: Options, listeners: Listeners) -> int:
+def run(options: SchedulerOptions, listeners: Listeners) -> int:
     """Run the scheduler until it ends; return the exit status."""
     sys.setswitchinterval(SWITCH_SECONDS)
-    return run_process(lambda: Program(options, listeners))
+    return run_process(lambda: SchedulerProgram(options, listeners))

@@ -14,7 +14,7 @@ from pathlib import Path
 import structlog
 
 from volsched.asking import snapshot
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.listing import listed
@@ -41,7 +41,7 @@ class Snapshots:
         async with self._turn:
             listing = await listed(self._api, (*watched(need_groups=False), WORKLOADS, POD_GROUPS))
             text, origin = self._configuration()
-            known = Known(tuple(listing.objects), text, origin, self._names, self._default_queue)
+            known = KnownCluster(tuple(listing.objects), text, origin, self._names, self._default_queue)
             return await asyncio.to_thread(snapshot.written, known)
 
     async def write(self, folder: str) -> None:

@@ -217,10 +217,10 @@ def _parsed(text: str) -> Iterable[Any]:
             return [json.loads(text)]
         except json.JSONDecodeError:
             pass  # several documents, or YAML in its flow style
-    return yaml.load_all(text, Loader=_Loader)
+    return yaml.load_all(text, Loader=_DocumentLoader)
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever of two there is
+class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever of two there is
     """YAML as the API server's clients read it: a time stays a text, and no key is given twice."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class

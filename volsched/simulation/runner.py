@@ -30,7 +30,7 @@ Scores = dict[str, dict[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SimulationSettings:
     """How long to run, for whose pods, and whether scores are kept."""
 
     cycles: int = 10
@@ -46,7 +46,7 @@ class Simulation:
     world: World
     mirror: Mirror
     profile: Profile
-    settings: Settings
+    settings: SimulationSettings
     cycles: int = 0
     settled: bool = False
     pipelined: list[tuple[int, str, str]] = field(default_factory=list)
@@ -65,7 +65,7 @@ class Simulation:
     """What plugins have to show beside: quotas of other kinds, cards."""
 
 
-class _Clock:
+class _SimulatedClock:
     """The world's time, and the real one for durations, which decide nothing."""
 
     def __init__(self, world: World) -> None:
@@ -82,7 +82,7 @@ class _Clock:
         return 0.0
 
 
-class _Witness:
+class _ObserverPlugin:
     """A plugin that says nothing and sees what others register, and which tasks wait for room when a session closes."""
 
     name = "simulate"
@@ -110,25 +110,25 @@ class _Witness:
 def simulate(
     inventory: Inventory,
     profile: Profile,
-    settings: Settings | None = None,
+    settings: SimulationSettings | None = None,
     on_cycle: Callable[[int, CycleReport], None] | None = None,
 ) -> Simulation:
     """Run cycles until one changes nothing, or as many as the settings allow."""
-    return Stage(inventory, profile, settings or Settings()).run(on_cycle)
+    return Stage(inventory, profile, settings or SimulationSettings()).run(on_cycle)
 
 
 class Stage:
     """A simulation that can go on after it has settled, once its ``simulation`` was told of something new."""
 
-    def __init__(self, inventory: Inventory, profile: Profile, settings: Settings) -> None:
+    def __init__(self, inventory: Inventory, profile: Profile, settings: SimulationSettings) -> None:
         mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
         world = World(inventory, settings.scheduler_names)
         self.simulation = simulation = Simulation(world, mirror, profile, settings)
-        witness: Plugin = _Witness(simulation)
+        witness: Plugin = _ObserverPlugin(simulation)
         tiers = (*profile.plugins, ((PluginOption(witness.name), witness),))
         witnessed = Profile(profile.configuration, profile.actions, tiers)
         note = _score_keeper(simulation) if settings.scores else None
-        self._scheduler = Scheduler(mirror, witnessed, world, _Clock(world), on_placed=note)
+        self._scheduler = Scheduler(mirror, witnessed, world, _SimulatedClock(world), on_placed=note)
         mirror.apply(world.begin())
 
     def run(self, on_cycle: Callable[[int, CycleReport], None] | None = None, more: int = 0) -> Simulation:

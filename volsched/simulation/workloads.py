@@ -148,7 +148,7 @@ def plain_group(pod: api.Pod, owner: api.ApiObject | None) -> api.PodGroup:
     return completed(grouping.plain_group(meta, grouping.seed_of(pod), annotations))
 
 
-def job_pod(job: api.Job, member: jobs.Member, group: str, birth: Birth) -> api.Pod:
+def job_pod(job: api.Job, member: jobs.WantedPod, group: str, birth: Birth) -> api.Pod:
     """Return one pod of a completed Job."""
     spec = member.task.template.spec
     shared = (api.Volume(v.volume, api.PersistentVolumeClaimSource(v.claim)) for v in jobs.shared_volumes(job))

@@ -75,7 +75,7 @@ _TOLD_FIRST: Final = (
 
 
 @dataclass(slots=True)
-class History:
+class SimulationHistory:
     """What happened, in order; an Event that states the same again is not told twice."""
 
     binds: list[tuple[int, Bind]] = field(default_factory=list)
@@ -96,7 +96,7 @@ class World:
 
     def __init__(self, inventory: Inventory, scheduler_names: Sequence[str]) -> None:
         self.cycle = 0
-        self.history = History()
+        self.history = SimulationHistory()
         self.pods: dict[str, api.Pod] = {}
         self.groups: dict[str, api.PodGroup] = {}
         self.claims = {found.key: found for found in inventory.of(api.PersistentVolumeClaim)}

@@ -17,7 +17,7 @@ from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster
-from volsched.model.plan import Bind, Evict, PlanStep
+from volsched.model.plan import Bind, Evict, PlanStep, StepRecorder
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
@@ -50,17 +50,6 @@ class SteadyClock:
     def cpu(self) -> float:
         """Return 0: nothing is over its budget."""
         return 0.0
-
-
-@dataclass(slots=True)
-class Recorder:
-    """An executor that keeps the steps and does nothing."""
-
-    steps: list[PlanStep] = field(default_factory=list)
-
-    def execute(self, steps: Sequence[PlanStep]) -> None:
-        """Keep the steps."""
-        self.steps.extend(steps)
 
 
 def a_node(
@@ -252,7 +241,7 @@ class Rig:
 
     mirror: Mirror
     scheduler: Scheduler
-    recorder: Recorder
+    recorder: StepRecorder
     clock: SteadyClock
 
     @property
@@ -260,16 +249,16 @@ class Rig:
         """The live state."""
         return self.mirror.cluster
 
-    def cycle(self, *changes: Change) -> Decision:
+    def cycle(self, *changes: Change) -> CycleDecision:
         """Apply changes, run one cycle, and say what it decided."""
         self.mirror.apply(changes)
         self.recorder.steps.clear()
         report = self.scheduler.cycle()
-        return Decision(list(self.recorder.steps), self.cluster, report)
+        return CycleDecision(list(self.recorder.steps), self.cluster, report)
 
 
 @dataclass(slots=True)
-class Decision:
+class CycleDecision:
     """What a cycle wants done, and how the cluster stands after it."""
 
     steps: list[PlanStep]
@@ -311,11 +300,13 @@ def a_rig(
     mirror = Mirror(settings)
     mirror.apply(cluster.changes())
     profile, _ = load_profile(configuration)
-    recorder, clock = Recorder(), SteadyClock()
+    recorder, clock = StepRecorder(), SteadyClock()
     return Rig(mirror, Scheduler(mirror, profile, recorder, clock, engine), recorder, clock)
 
 
-def decide(cluster: ClusterBuilder, configuration: str, engine: Callable[[Cluster], Engine] = FastEngine) -> Decision:
+def decide(
+    cluster: ClusterBuilder, configuration: str, engine: Callable[[Cluster], Engine] = FastEngine
+) -> CycleDecision:
     """Run one cycle on a cluster."""
     return a_rig(cluster, configuration, engine).cycle()
 

@@ -49,7 +49,7 @@ class Stale(VolschedError):  # noqa: N818 - as Misdeclared
 
 
 @dataclass(slots=True)
-class _Witness:
+class _AnswerSnapshot:
     """All answers about one template as they were when it was last asked about, and where the logs stood then."""
 
     entry: Entry
@@ -67,7 +67,7 @@ class CheckedEngine(FastEngine):
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster)
-        self._witnesses: dict[int, _Witness] = {}
+        self._witnesses: dict[int, _AnswerSnapshot] = {}
 
     def open(self, callbacks: NodeCallbacks) -> None:
         """Use these callbacks from now on."""
@@ -106,9 +106,9 @@ class CheckedEngine(FastEngine):
     def _callbacks(self) -> list[Callback]:
         return [*self.callbacks.predicates, *self.callbacks.node_orders]
 
-    def _witness(self, entry: Entry, task: TaskInfo, answers: list[list[Answer]]) -> _Witness:
+    def _witness(self, entry: Entry, task: TaskInfo, answers: list[list[Answer]]) -> _AnswerSnapshot:
         cluster, callbacks = self.cluster, self._callbacks()
-        return _Witness(
+        return _AnswerSnapshot(
             entry,
             task,
             cluster.clocks.layout,
@@ -244,7 +244,7 @@ class CheckedEngine(FastEngine):
             if alike and callback.key(other) != key:
                 raise _fault(callback, f"is keyed by queue and tells {task.key} from {other.key}, which is equal to it")
 
-    def _check_reuse(self, before: _Witness, now: _Witness) -> None:
+    def _check_reuse(self, before: _AnswerSnapshot, now: _AnswerSnapshot) -> None:
         """An answer that changed must have been asked for again."""
         changed = set(self.cluster.node_ledger.usage_log.since(before.usage) or ())
         facts_changed = before.facts != now.facts
@@ -260,7 +260,9 @@ class CheckedEngine(FastEngine):
                 if then != answer and row not in allowed:
                     raise _fault(callback, self._reuse_fault(callback, before, now, self.cluster.rows[row], then))
 
-    def _reuse_fault(self, callback: Callback, before: _Witness, now: _Witness, node: NodeInfo, then: Answer) -> str:
+    def _reuse_fault(
+        self, callback: Callback, before: _AnswerSnapshot, now: _AnswerSnapshot, node: NodeInfo, then: Answer
+    ) -> str:
         if before.task is not now.task and _answer(callback, before.task, node) == then:
             return f"tells {now.task.key} from {before.task.key}, which has the same template"
         view = {"facts": NodeFacts, "amounts": NodeAmounts, "node": NodeInfo}[callback.signature.node].__name__
@@ -272,7 +274,7 @@ class CheckedEngine(FastEngine):
 
     # -- what the engine keeps ------------------------------------------------------------------------------------
 
-    def _check_entry(self, entry: Entry, witness: _Witness) -> None:
+    def _check_entry(self, entry: Entry, witness: _AnswerSnapshot) -> None:
         """The engine's sums are those of the fresh answers, to the bit."""
         predicates = len(self.callbacks.predicates)
         lasting = [place for place, c in enumerate(self._callbacks()) if c.scope != "pod" and witness.speaks[place]]

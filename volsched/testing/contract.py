@@ -14,7 +14,7 @@ from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.plan import PlanStep
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_rig
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_rig
 from volsched.testing.checked import CheckedEngine
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults, leftovers
@@ -48,7 +48,7 @@ def _where(found: object, expected: object) -> str:
     return f":\n  {found}\ninstead of\n  {expected}"
 
 
-class Outcome(NamedTuple):
+class CycleOutcome(NamedTuple):
     """What a cycle decided: bindings, evictions, the words for those who wait, and every step."""
 
     bindings: dict[str, str]
@@ -57,25 +57,25 @@ class Outcome(NamedTuple):
     steps: list[PlanStep]
 
 
-def outcome(decision: Decision) -> Outcome:
+def outcome(decision: CycleDecision) -> CycleOutcome:
     """Return what a cycle decided, as it is before the next one."""
-    return Outcome(decision.bindings, decision.evictions, decision.waiting, decision.steps)
+    return CycleOutcome(decision.bindings, decision.evictions, decision.waiting, decision.steps)
 
 
-def decided_alike(cluster: ClusterBuilder, configuration: str, *later: Sequence[Change]) -> list[Outcome]:
+def decided_alike(cluster: ClusterBuilder, configuration: str, *later: Sequence[Change]) -> list[CycleOutcome]:
     """Run a cycle on a cluster, and one after each of some changes, with every engine; return what all decided.
 
     After each cycle every account of the cluster is counted from scratch, and nothing that was only tried is left.
     """
 
-    def play(engine: MakeEngine) -> list[Outcome]:
+    def play(engine: MakeEngine) -> list[CycleOutcome]:
         rig = a_rig(cluster, configuration, engine)
         return [_counted(rig, changes) for changes in ((), *later)]
 
     return engine_contract(play)
 
 
-def _counted(rig: Rig, changes: Sequence[Change]) -> Outcome:
+def _counted(rig: Rig, changes: Sequence[Change]) -> CycleOutcome:
     found = outcome(rig.cycle(*changes))
     if wrong := [*faults(rig.cluster), *leftovers(rig.cluster)]:
         raise AssertionError(f"after the cycle the accounts of the cluster are wrong: {wrong}")

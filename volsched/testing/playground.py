@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from volsched.testing.controlplane.__main__ import State
+from volsched.testing.controlplane.__main__ import BackgroundState
 from volsched.testing.controlplane.__main__ import main as control_plane
 from volsched.testing.controlplane.errors import ControlPlaneError
 from volsched.testing.documents import yaml_documents
@@ -66,7 +66,7 @@ class Playground:
         control_plane(["down", "--folder", str(self.folder)])
 
     def _kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        state = State.read(self.folder)
+        state = BackgroundState.read(self.folder)
         if state is None:
             raise ControlPlaneError(f"no control plane is running in {self.folder}")
         command = [f"{state.bin}/kubectl", "--kubeconfig", state.kubeconfig, *arguments]
@@ -115,7 +115,7 @@ class Playground:
 
     def _kubeconfig_for(self, account: str) -> str:
         """The admin's kubeconfig with a service account's token, so that a process has its own rights and no others."""
-        state = State.read(self.folder)
+        state = BackgroundState.read(self.folder)
         if state is None:
             raise ControlPlaneError(f"no control plane is running in {self.folder}")
         token = self._kubectl("create", "token", account, "-n", NAMESPACE, "--duration=24h").strip()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from volsched.model.cluster import Cluster
-from volsched.model.dra.devices import Ledger
+from volsched.model.dra.devices import DeviceLedger
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -35,7 +35,7 @@ def faults(cluster: Cluster) -> list[str]:
 
 def _devices(cluster: Cluster) -> Iterator[str]:
     """Who has which device, counted again from the claims and from what is in flight."""
-    devices, again = cluster.devices, Ledger()
+    devices, again = cluster.devices, DeviceLedger()
     for claim in devices.claims.values():
         allocation = devices.allocation_of(claim)
         if allocation is not None and claim.uid not in devices.vacant:

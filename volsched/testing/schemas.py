@@ -43,7 +43,7 @@ _LEAF: Final = ""
 
 def schemas_of(server: ApiClient, crds: Path = CRDS) -> dict[str, Any]:
     """Return what the file holds, as an API server and the CRDs in a folder have it."""
-    tree = _Tree()
+    tree = _FieldTypes()
     wanted = {*api.KINDS, *READ_AT_MAX, *((version, kind) for kind, of in dra.VERSIONS.items() for version in of)}
     versions = list(_versions(server))
     for version in versions:
@@ -72,7 +72,7 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value, order="sorted").decode()
 
 
-class _Tree:
+class _FieldTypes:
     """Types by name: for each field the name of its type, none for what has no fields.
 
     A `[` before it states that there is a list of them, a `{` that there is a map to them.

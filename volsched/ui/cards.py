@@ -18,7 +18,7 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.dra.api import ResourceClaim, ResourceSlice
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
@@ -129,7 +129,7 @@ class LiveCards(Observer):
         if self.is_hearing:
             self._touch(each for each in (node_before, task.node) if each is not None)
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Hear that a node offers something else."""
         self._touch((node,))
 

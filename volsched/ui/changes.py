@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from plugins.capacity_card.quotas.quota import CARD_QUOTA
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.asking.records import Figures, QueueState
 from volsched.asking.restarting import restarted
 from volsched.model import api
@@ -34,7 +34,7 @@ class ChangeError(VolschedError):
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class EditableQuota:
     """A quota that can be changed. ``now`` and ``most`` are in whole units, memory in GiB; None: there is none now."""
 
     field: str
@@ -70,27 +70,27 @@ class Model:
 # --- what there is --------------------------------------------------------------------------------------------------
 
 
-def limits_of(queue: api.Queue, state: QueueState | None) -> tuple[Limit, ...]:
+def limits_of(queue: api.Queue, state: QueueState | None) -> tuple[EditableQuota, ...]:
     """Return the quotas of a queue, and those that it might have of what is used in it."""
     said = [*_said(queue)]
     known = {limit.name for limit in said if limit.field != DESERVED}
     for figures in state.figures if state is not None else ():
         if figures.resource not in known:
             field = CAPABILITY if _is_resource(figures.resource) else CARDS
-            said.append(Limit(field, figures.resource, None, _most_of(figures)))
+            said.append(EditableQuota(field, figures.resource, None, _most_of(figures)))
     return tuple(said)
 
 
-def _said(queue: api.Queue) -> Iterator[Limit]:
+def _said(queue: api.Queue) -> Iterator[EditableQuota]:
     for field in (CAPABILITY, DESERVED):
         for name, amount in getattr(queue.spec, field).items():
             units = _units(name, str(amount))
             if units is not None:
-                yield Limit(field, name, units, _room(units))
+                yield EditableQuota(field, name, units, _room(units))
     for card, amount in _cards(queue).items():
-        yield Limit(CARDS, card, amount, _room(amount))
+        yield EditableQuota(CARDS, card, amount, _room(amount))
     for device, amount in _devices(queue):
-        yield Limit(DEVICES, device, amount, _room(amount))
+        yield EditableQuota(DEVICES, device, amount, _room(amount))
 
 
 def _most_of(figures: Figures) -> int:
@@ -154,8 +154,8 @@ def _offers(offers: Iterable[tuple[str, str]]) -> str:
 # --- what is changed ------------------------------------------------------------------------------------------------
 
 
-def changed(known: Known, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]) -> Known:
-    """Return the cluster with other quotas of a queue, by ``Limit.key``, and more or fewer nodes like some, by name.
+def changed(known: KnownCluster, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]) -> KnownCluster:
+    """Return the cluster with other quotas of a queue, by ``EditableQuota.key``, and more or fewer nodes by name.
 
     Raises ChangeError for what is not there or out of bounds.
     """
@@ -163,7 +163,7 @@ def changed(known: Known, queue: str, amounts: Mapping[str, int], nodes: Mapping
     return known.with_objects(objects)
 
 
-def _with_quotas(known: Known, name: str, amounts: Mapping[str, int]) -> Iterator[api.ApiObject]:
+def _with_quotas(known: KnownCluster, name: str, amounts: Mapping[str, int]) -> Iterator[api.ApiObject]:
     if amounts:
         found = next((q for q in known.objects if isinstance(q, api.Queue) and q.metadata.name == name), None)
         if found is None:
@@ -193,7 +193,7 @@ def _with_quota(queue: api.Queue, field: str, name: str, amount: int) -> api.Que
     return msgspec.structs.replace(queue, spec=spec, metadata=meta)
 
 
-def _with_nodes(known: Known, wanted: Mapping[str, int]) -> Iterator[api.ApiObject]:
+def _with_nodes(known: KnownCluster, wanted: Mapping[str, int]) -> Iterator[api.ApiObject]:
     models = {model.name: model for model in models_of(each for each in known.objects if isinstance(each, api.Node))}
     for name, count in wanted.items():
         model = models.get(name)
@@ -205,7 +205,7 @@ def _with_nodes(known: Known, wanted: Mapping[str, int]) -> Iterator[api.ApiObje
             yield from _fewer(known, model, -count)
 
 
-def _more(known: Known, name: str, count: int) -> Iterator[api.Node]:
+def _more(known: KnownCluster, name: str, count: int) -> Iterator[api.Node]:
     like = next(each for each in known.objects if isinstance(each, api.Node) and each.metadata.name == name)
     for number in range(1, count + 1):
         called = f"{name}-more-{number}"
@@ -214,7 +214,7 @@ def _more(known: Known, name: str, count: int) -> Iterator[api.Node]:
         yield completed(msgspec.structs.replace(like, metadata=meta))
 
 
-def _fewer(known: Known, model: Model, count: int) -> Iterator[api.ApiObject]:
+def _fewer(known: KnownCluster, model: Model, count: int) -> Iterator[api.ApiObject]:
     """Yield so many of a model's nodes as drained, those with the fewest pods, and their pods as made again."""
     pods: dict[str, list[str]] = {name: [] for name in model.nodes}
     for pod in known.objects:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from volsched import registry
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.framework.config.loading import find_in_data
 from volsched.kube.client.client import Api
 from volsched.kube.watch.config_source import ConfigMapSource, Verdicts
@@ -43,7 +43,7 @@ class Follower:
     ``notice`` states what is wrong with the scheduler's configuration as it is written; empty while it holds.
     """
 
-    def __init__(self, server: Api, configured: Known) -> None:
+    def __init__(self, server: Api, configured: KnownCluster) -> None:
         """Begin; raises ConfigError."""
         self._server = server
         self._live = Live(configured)
@@ -114,7 +114,7 @@ class Follower:
         await asyncio.sleep(max(PAUSE_SECONDS, REST * self._took))
         return await self.picture()
 
-    async def known(self) -> tuple[int, Known]:
+    async def known(self) -> tuple[int, KnownCluster]:
         """Return the cluster of the newest picture, and the number of that."""
         number, _ = await self.picture()
         async with self._turn:

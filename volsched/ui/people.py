@@ -17,7 +17,7 @@ import structlog
 
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
-from volsched.kube.serve.reader_access import KEPT_SECONDS, REVIEWS_AT_ONCE, REVIEWS_PER_SECOND, Refusal
+from volsched.kube.serve.reader_access import KEPT_SECONDS, REVIEWS_AT_ONCE, REVIEWS_PER_SECOND, AccessRefusal
 from volsched.kube.serve.reviews import Person, may, whose
 from volsched.kube.write.bucket import TokenBucket
 from volsched.model.values.bounded import Bounded
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class Visibility:
     """What somebody may see by name. ``namespaces`` and ``queues``: None for all of them."""
 
     namespaces: frozenset[str] | None = None
@@ -55,7 +55,7 @@ class Scope:
         return self.queues is None or queue in self.queues
 
 
-WHOLE: Final = Scope()
+WHOLE: Final = Visibility()
 """What whoever runs the page on their own machine sees: it was read with their own rights."""
 
 
@@ -65,39 +65,41 @@ class People:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._bucket = TokenBucket(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)
-        self._people: Bounded[bytes, tuple[float, Person | Refusal]] = Bounded(MOST_TOKENS)
+        self._people: Bounded[bytes, tuple[float, Person | AccessRefusal]] = Bounded(MOST_TOKENS)
         self._answers: Bounded[tuple[str, ...], tuple[float, bool]] = Bounded(MOST_ANSWERS)
         self._asking = asyncio.Semaphore(QUESTIONS_AT_ONCE)
 
-    async def who(self, authorization: str) -> Person | Refusal:
+    async def who(self, authorization: str) -> Person | AccessRefusal:
         """Return who sends this header, or why they may not look at the page."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            return Refusal(401, "send the token of a ServiceAccount or user: Authorization: Bearer TOKEN")
+            return AccessRefusal(401, "send the token of a ServiceAccount or user: Authorization: Bearer TOKEN")
         key = hashlib.sha256(token.encode()).digest()
         known = self._people.recall(key)
         if known is not None and time.monotonic() < known[0]:
             return known[1]
         if not self._bucket.take():
-            return Refusal(429, "too many people are being asked about; try again in a second")
+            return AccessRefusal(429, "too many people are being asked about; try again in a second")
         try:
             found = await self._find_out(token)
         except ApiError as error:
             _log.warning("it cannot be found out who looks", error=str(error))
-            return Refusal(503, "the API server cannot be asked who may look")
+            return AccessRefusal(503, "the API server cannot be asked who may look")
         self._people[key] = (time.monotonic() + KEPT_SECONDS, found)
         return found
 
-    async def _find_out(self, token: str) -> Person | Refusal:
+    async def _find_out(self, token: str) -> Person | AccessRefusal:
         person = await whose(self._api, token)
         if person is None:
-            return Refusal(401, "the API server does not know this token")
+            return AccessRefusal(401, "the API server does not know this token")
         if not await may(self._api, person, "nonResourceAttributes", {"path": PATH, "verb": "get"}):
-            return Refusal(403, f'user "{person.name}" may not get {PATH}: bind the ClusterRole volsched-ui-reader')
+            return AccessRefusal(
+                403, f'user "{person.name}" may not get {PATH}: bind the ClusterRole volsched-ui-reader'
+            )
         return person
 
-    async def scope(self, person: Person, namespaces: Iterable[str], queues: Iterable[str]) -> Scope:
+    async def scope(self, person: Person, namespaces: Iterable[str], queues: Iterable[str]) -> Visibility:
         """Say which of these namespaces and queues somebody may see by name; what cannot be found out is not shown."""
         pods, all_queues, nodes = await asyncio.gather(
             self._may(person, "list", "", "pods"),
@@ -106,7 +108,7 @@ class People:
         )
         seen = None if pods else await self._those(person, "list", "", "pods", {(each, "") for each in namespaces})
         used = None if all_queues else await self._those(person, "get", VOLCANO, "queues", {("", q) for q in queues})
-        return Scope(seen, used, nodes)
+        return Visibility(seen, used, nodes)
 
     async def _those(
         self, person: Person, verb: str, group: str, resource: str, places: Iterable[tuple[str, str]]

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from volsched.asking.cards import NodeCards
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.asking.lists import queue_state
 from volsched.asking.records import QueueState, WaitingJob
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -46,7 +46,7 @@ class Live:
     The cost of a look follows what changed: nodes, queues and jobs that nothing happened to are what they were.
     """
 
-    def __init__(self, configured: Known) -> None:
+    def __init__(self, configured: KnownCluster) -> None:
         """Begin without any objects; raises ConfigError."""
         self._configured = configured
         self._shadow = Shadow(configured.profile(), configured.scheduler_names, configured.default_queue)
@@ -65,7 +65,7 @@ class Live:
         return self._shadow.mirror.cluster
 
     @property
-    def known(self) -> Known:
+    def known(self) -> KnownCluster:
         """The cluster as a value, for questions that are asked of it in sessions of their own."""
         return replace(self._configured, objects=tuple(self._shadow.objects.values()))
 
@@ -157,7 +157,7 @@ class _Use(Observer):
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         self._note()
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         self._note()
 
     def node_removed(self, node: NodeInfo) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.serve.listeners import Listeners
@@ -14,7 +14,7 @@ from volsched.ui.people import People
 from volsched.ui.server import Ui
 
 
-async def serve(source: Source, configured: Known, address: str, *, with_access: bool = False) -> None:
+async def serve(source: Source, configured: KnownCluster, address: str, *, with_access: bool = False) -> None:
     """Serve for ever; raises CredentialsError, and KubeSetupError when the address cannot be had."""
     server = await Api.connect(source)
     follower = Follower(server, configured)

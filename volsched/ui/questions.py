@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from volsched.asking import snapshot
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.asking.records import Difference, Explanation
 from volsched.kube.tasks import Tasks
 from volsched.model.values.bounded import Bounded
@@ -38,7 +38,7 @@ class QuestionError(Exception):
     """There is no answer; the text states why."""
 
 
-class Questions:
+class ClusterQuestions:
     """Asks them about the cluster as a follower has it."""
 
     def __init__(self, follower: Follower) -> None:
@@ -68,7 +68,7 @@ class Questions:
         """End what is being worked out."""
         await self._work.stop()
 
-    async def _once(self, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[Known]) -> bytes:
+    async def _once(self, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes:
         """Return what a command says; whoever asks the same meanwhile, or again before anything changed, shares it."""
         known = self._answers.recall(key)
         if known is None or known.cancelled():
@@ -76,7 +76,7 @@ class Questions:
             self._answers[key] = known
         return await asyncio.shield(known)
 
-    async def _asked(self, command: Sequence[str], worlds: Sequence[Known]) -> bytes:
+    async def _asked(self, command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes:
         async with self._turn:
             with contextlib.ExitStack() as files:
                 written = [await asyncio.to_thread(snapshot.written, world) for world in worlds]

@@ -17,7 +17,7 @@ from volsched.asking.cards import Cell, NodeCards
 from volsched.asking.diff import SORTS
 from volsched.asking.discreet import OTHERS
 from volsched.asking.records import Difference, PodDifference, QueueState, WaitingJob
-from volsched.ui.people import Scope
+from volsched.ui.people import Visibility
 from volsched.ui.picture import Picture
 
 SOMEBODY: Final = "somebody else's"
@@ -47,7 +47,7 @@ def namespaces_in(picture: Picture) -> frozenset[str]:
     return frozenset((jobs | holders) - {""})
 
 
-def seen_by(scope: Scope, picture: Picture) -> Seen:
+def seen_by(scope: Visibility, picture: Picture) -> Seen:
     """Return what somebody sees."""
     if scope.is_whole:
         return Seen(picture.queues, picture.cards, picture.waiting, {})
@@ -62,19 +62,19 @@ def seen_by(scope: Scope, picture: Picture) -> Seen:
     )
 
 
-def _queue_name(scope: Scope, queue: str) -> str:
+def _queue_name(scope: Visibility, queue: str) -> str:
     return queue if scope.names_queue(queue) else OTHERS
 
 
-def _under_seen(scope: Scope, queue: QueueState) -> QueueState:
+def _under_seen(scope: Visibility, queue: QueueState) -> QueueState:
     return queue if scope.names_queue(queue.parent) else msgspec.structs.replace(queue, parent="")
 
 
-def _job(scope: Scope, job: WaitingJob) -> WaitingJob:
+def _job(scope: Visibility, job: WaitingJob) -> WaitingJob:
     return msgspec.structs.replace(job, message=without_names(scope, job.message))
 
 
-def without_names(scope: Scope, text: str) -> str:
+def without_names(scope: Visibility, text: str) -> str:
     """Return a text in which pods and jobs of namespaces that somebody may not see are not named."""
 
     def said(found: re.Match[str]) -> str:
@@ -87,18 +87,18 @@ def without_names(scope: Scope, text: str) -> str:
 # --- cards ----------------------------------------------------------------------------------------------------------
 
 
-def _cards(scope: Scope, cards: Iterable[NodeCards]) -> tuple[NodeCards, ...]:
+def _cards(scope: Visibility, cards: Iterable[NodeCards]) -> tuple[NodeCards, ...]:
     named = (_named(scope, each) for each in cards)
     return tuple(named) if scope.nodes else tuple(_by_model(named))
 
 
-def _named(scope: Scope, cards: NodeCards) -> NodeCards:
+def _named(scope: Visibility, cards: NodeCards) -> NodeCards:
     if scope.namespaces is None or not any(cell.holder for cell in cards.cells):
         return cards
     return msgspec.structs.replace(cards, cells=tuple(Cell(cell.name, _holder(scope, cell)) for cell in cards.cells))
 
 
-def _holder(scope: Scope, cell: Cell) -> str:
+def _holder(scope: Visibility, cell: Cell) -> str:
     pods = _pods(cell.holder)
     own = [pod for pod in pods if scope.names(pod.partition("/")[0])]
     return ", ".join([*own, *[SOMEBODY] * (len(own) < len(pods))])
@@ -123,7 +123,7 @@ def _by_model(cards: Iterable[NodeCards]) -> Iterator[NodeCards]:
 # --- what if --------------------------------------------------------------------------------------------------------
 
 
-def difference_for(scope: Scope, difference: Difference) -> tuple[Difference, dict[str, int]]:
+def difference_for(scope: Visibility, difference: Difference) -> tuple[Difference, dict[str, int]]:
     """Return the pods that somebody may see of a difference, and how many others there are, by sort."""
     if scope.is_whole:
         return difference, {}
@@ -133,7 +133,7 @@ def difference_for(scope: Scope, difference: Difference) -> tuple[Difference, di
     return shown, {sort: counts[sort] for sort in SORTS if counts[sort]}
 
 
-def _pod(scope: Scope, pod: PodDifference) -> PodDifference:
+def _pod(scope: Visibility, pod: PodDifference) -> PodDifference:
     return msgspec.structs.replace(
         pod,
         why=without_names(scope, pod.why),
@@ -142,5 +142,5 @@ def _pod(scope: Scope, pod: PodDifference) -> PodDifference:
     )
 
 
-def _place(scope: Scope, word: str) -> str:
+def _place(scope: Visibility, word: str) -> str:
     return word if scope.nodes or _NO_NODE.fullmatch(word) else A_NODE

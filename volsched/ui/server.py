@@ -11,15 +11,15 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from volsched.asking.discreet import discreet
-from volsched.kube.serve.reader_access import Refusal
+from volsched.kube.serve.reader_access import AccessRefusal
 from volsched.kube.serve.reviews import Person
 from volsched.model import api
-from volsched.ui.changes import ChangeError, Limit, limits_of, models_of
+from volsched.ui.changes import ChangeError, EditableQuota, limits_of, models_of
 from volsched.ui.follow import Follower
 from volsched.ui.pages import VIEWS, Pages
-from volsched.ui.people import WHOLE, People, Scope
+from volsched.ui.people import WHOLE, People, Visibility
 from volsched.ui.picture import Picture
-from volsched.ui.questions import QuestionError, Questions
+from volsched.ui.questions import ClusterQuestions, QuestionError
 from volsched.ui.scoped import Seen, difference_for, namespaces_in, seen_by, without_names
 from volsched.ui.table import Event
 
@@ -50,7 +50,7 @@ class Ui:
         self._follower = follower
         self._people = people
         self._pages = Pages()
-        self._questions = Questions(follower)
+        self._questions = ClusterQuestions(follower)
 
     def application(self) -> web.Application:
         """Return what serves it."""
@@ -98,18 +98,18 @@ class Ui:
                 raise web.HTTPForbidden(text="this page is for this machine alone\n")
             return None
         found = await self._people.who(request.headers.get("Authorization", ""))
-        if isinstance(found, Refusal):
+        if isinstance(found, AccessRefusal):
             raise _refused(found)
         return found
 
-    async def _scope(self, request: web.Request, picture: Picture) -> Scope:
+    async def _scope(self, request: web.Request, picture: Picture) -> Visibility:
         """Return what who asks may see by name. It is asked each time; answers are kept for a minute."""
         person = await self._who(request)
         if person is None or self._people is None:
             return WHOLE
         return await self._people.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
 
-    async def _scope_of_job(self, request: web.Request) -> tuple[Scope, str, str]:
+    async def _scope_of_job(self, request: web.Request) -> tuple[Visibility, str, str]:
         """Return the scope and the job that is asked about; one that may not be seen is not there."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         person = await self._who(request)
@@ -120,7 +120,7 @@ class Ui:
             raise web.HTTPNotFound(text="there is no such job, or it is not for you to see\n")
         return scope, namespace, name
 
-    async def _seen(self, request: web.Request) -> tuple[Scope, Picture, Seen]:
+    async def _seen(self, request: web.Request) -> tuple[Visibility, Picture, Seen]:
         _, picture = await self._follower.picture()
         scope = await self._scope(request, picture)
         return scope, picture, seen_by(scope, picture)
@@ -177,7 +177,7 @@ class Ui:
         name = request.query.get("queue", "")
         return self._page("what-if_quotas", queue=name, limits=await self._limits(request, name) if name else ())
 
-    async def _limits(self, request: web.Request, name: str) -> tuple[Limit, ...]:
+    async def _limits(self, request: web.Request, name: str) -> tuple[EditableQuota, ...]:
         _, _, seen = await self._seen(request)
         _, known = await self._follower.known()
         state = next((queue for queue in seen.queues if queue.name == name), None)
@@ -240,7 +240,7 @@ class Ui:
                 await answer.write(b": still here\n\n")
 
 
-def _refused(refusal: Refusal) -> web.HTTPException:
+def _refused(refusal: AccessRefusal) -> web.HTTPException:
     kinds = {401: web.HTTPUnauthorized, 403: web.HTTPForbidden, 429: web.HTTPTooManyRequests}
     headers = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "1"}}.get(refusal.status)
     return kinds.get(refusal.status, web.HTTPServiceUnavailable)(text=refusal.message + "\n", headers=headers)
@@ -258,7 +258,7 @@ def _numbers(query: Mapping[str, str], prefix: str) -> dict[str, int]:
     return found
 
 
-def _that_differ(limits: tuple[Limit, ...], amounts: Mapping[str, int]) -> dict[str, int]:
+def _that_differ(limits: tuple[EditableQuota, ...], amounts: Mapping[str, int]) -> dict[str, int]:
     """Return the amounts that are other than now; a quota that is not there is added once its slider was moved."""
     now = {limit.key: limit.most if limit.now is None else limit.now for limit in limits}
     return {key: amount for key, amount in amounts.items() if now.get(key) != amount}

@@ -24,7 +24,7 @@ from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, EvictFailed, Gone, Put
 from volsched.model.job import PENDING, JobInfo
-from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, WritePodCondition
+from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, StepRecorder, WritePodCondition
 from volsched.model.status import TaskStatus
 from volsched.run.loop import SystemClock
 from volsched.scheduler import Profile, Scheduler
@@ -37,21 +37,7 @@ Identity = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
 
-class _Plan:
-    """Takes the steps of sessions, and carries none out."""
-
-    def __init__(self) -> None:
-        self.steps: list[PlanStep] = []
-
-    def execute(self, steps: Sequence[PlanStep]) -> None:
-        self.steps.extend(steps)
-
-    def take(self) -> list[PlanStep]:
-        steps, self.steps = self.steps, []
-        return steps
-
-
-class _Witness:
+class _ShadowPlugin:
     """A plugin that says nothing: it hears of a session once all others have their accounts, and when it closes."""
 
     name = "page"
@@ -82,8 +68,8 @@ class Shadow:
         self.usage: Usage | None = None
         self.dirty: dict[str, JobInfo] = {}
         self._reported: tuple[JobInfo, ...] = ()
-        self._plan = _Plan()
-        self._witness: Plugin = _Witness(self._opened, self._closing)
+        self._plan = StepRecorder()
+        self._witness: Plugin = _ShadowPlugin(self._opened, self._closing)
         bounds = Bounds(SESSION_BUDGET_SECONDS, contains_faults=True, admissions=Admissions(float("inf")))
         self._scheduler = Scheduler(self.mirror, self._witnessed(profile), self._plan, SystemClock(), bounds=bounds)
 

@@ -34,7 +34,7 @@ class Reason:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _ListedJob:
     """A job that waits. ``listed_from``: it is not shown before, in seconds since the epoch."""
 
     job: JobInfo
@@ -53,7 +53,7 @@ class WaitingList(Observer):
         self.reasons: dict[str, list[Reason]] = {}
         self.due = _FAR
         self._shadow = shadow
-        self._queues: dict[str, dict[str, _Entry]] = {}
+        self._queues: dict[str, dict[str, _ListedJob]] = {}
         self._queue_of: dict[str, str] = {}
         self._touched: set[str] = set()
         self._listed: dict[str, tuple[WaitingJob, ...]] = {}
@@ -70,7 +70,7 @@ class WaitingList(Observer):
         started: dict[str, str] = {}
         for job in jobs:
             if is_waiting(job):
-                self._put(job, _Entry(job, waiting_job(self._shadow, job, 0)))
+                self._put(job, _ListedJob(job, waiting_job(self._shadow, job, 0)))
             elif job.key in starts:
                 started[job.key] = starts[job.key]
             else:
@@ -86,9 +86,9 @@ class WaitingList(Observer):
                 said = f"The next session starts it, on {node}; no scheduler has bound it so far."
                 record = msgspec.structs.replace(record, step=STARTS, reason="", message=said)
                 since = record.since if record.since is not None else now
-                self._put(job, _Entry(job, record, min(now, since) + GRACE_SECONDS))
+                self._put(job, _ListedJob(job, record, min(now, since) + GRACE_SECONDS))
 
-    def _put(self, job: JobInfo, entry: _Entry) -> None:
+    def _put(self, job: JobInfo, entry: _ListedJob) -> None:
         if self._queue_of.get(job.key, job.queue) != job.queue:
             self._drop(job.key)
         self._queue_of[job.key] = job.queue
@@ -116,7 +116,7 @@ class WaitingList(Observer):
             self._all = tuple(job for queue in sorted(self._listed) for job in self._listed[queue])
         return self._all
 
-    def _unlisted(self, now: float) -> Iterable[_Entry]:
+    def _unlisted(self, now: float) -> Iterable[_ListedJob]:
         return (entry for found in self._queues.values() for entry in found.values() if entry.listed_from > now)
 
     def _list_again(self, queue: str, now: float) -> None:
@@ -134,7 +134,7 @@ class WaitingList(Observer):
             self._queues.pop(queue, None)
             self._listed.pop(queue, None)
 
-    def _remember(self, entry: _Entry, now: float) -> None:
+    def _remember(self, entry: _ListedJob, now: float) -> None:
         """Note why a job waits, where that is another reason than before."""
         reasons, record = self.reasons.setdefault(entry.job.key, []), entry.record
         if not reasons or (reasons[-1].step, reasons[-1].message) != (record.step, record.message):

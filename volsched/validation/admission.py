@@ -33,7 +33,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class AdmissionRequest:
     """What somebody wants to do; `new` is absent from a deletion, `old` from a creation."""
 
     operation: str
@@ -42,7 +42,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class AdmissionContext:
     """What a request is judged beside: the objects that there are, and the PodGroups in a queue that are not done.
 
     ``unknown_field`` states how much a field weighs that no such object has.
@@ -74,7 +74,7 @@ class Judgement:
 ALLOWED: Final = Judgement()
 
 
-def judge(request: Request, world: World) -> Judgement:
+def judge(request: AdmissionRequest, world: AdmissionContext) -> Judgement:
     """Return whether a request is let in; raises ConfigError when a validator that is installed cannot be loaded."""
     if request.operation == DELETE:
         return _judge_deletion(request.old, world)
@@ -88,7 +88,7 @@ def judge(request: Request, world: World) -> Judgement:
     return _judgement(request.new, errors, warnings)
 
 
-def _judge_deletion(old: Json | None, world: World) -> Judgement:
+def _judge_deletion(old: Json | None, world: AdmissionContext) -> Judgement:
     if old is None:
         return ALLOWED
     try:
@@ -101,7 +101,7 @@ def _judge_deletion(old: Json | None, world: World) -> Judgement:
     return _judgement(old, list(deletion_faults(found, world.beside.queues, world.groups_in(name))), [])
 
 
-def _faults(raw: Json, world: World) -> Faults:
+def _faults(raw: Json, world: AdmissionContext) -> Faults:
     try:
         found = read_object(raw)
     except ObjectError as error:

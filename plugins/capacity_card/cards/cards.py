@@ -44,7 +44,7 @@ class Card:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeCards:
+class CardOffers:
     """All that a node offers, in order of names, and what its labels lack."""
 
     cards: tuple[Card, ...] = ()
@@ -55,10 +55,10 @@ class NodeCards:
         return next((card for card in self.cards if card.name == name), None)
 
 
-NO_CARDS: Final = NodeCards()
+NO_CARDS: Final = CardOffers()
 
 
-def cards_of(labels: Mapping[str, str], allocatable: Mapping[str, int]) -> NodeCards:
+def cards_of(labels: Mapping[str, str], allocatable: Mapping[str, int]) -> CardOffers:
     """Return what a node offers; a resource of which nothing is allocatable is not offered.
 
     Amounts are in thousandths, those of cpu, memory and pods aside, which are no cards.
@@ -72,9 +72,9 @@ def cards_of(labels: Mapping[str, str], allocatable: Mapping[str, int]) -> NodeC
                 f"offers {', '.join(shared)} and has no label <prefix>/<type>.product with .count and .memory, "
                 "so these are no cards"
             )
-        return NodeCards((), tuple(warnings)) if warnings else NO_CARDS
+        return CardOffers((), tuple(warnings)) if warnings else NO_CARDS
     cards = [*_whole(product, offered, warnings), *_mps(product, labels, offered, warnings), *_mig(product, offered)]
-    return NodeCards(tuple(sorted(cards, key=lambda card: card.name)), tuple(warnings))
+    return CardOffers(tuple(sorted(cards, key=lambda card: card.name)), tuple(warnings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The cards of all nodes: looked at once for each version of a node, kept and added up from then on.
 
-``Catalogue`` has many attributes: the same cards by node, by kind of node and by name, kept together.
+``CardCatalogue`` has many attributes: the same cards by node, by kind of node and by name, kept together.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, Card, NodeCards, cards_of
+from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, Card, CardOffers, cards_of
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -27,7 +27,7 @@ NO_KIND: Final = 0
 """The kind of nodes without cards, and of those that nobody knows."""
 
 
-class Catalogue:
+class CardCatalogue:
     """Which node offers which cards, and what that makes in all.
 
     ``totals`` are milli-cards by name, without zeros. ``resources`` states which resource a card is; should nodes
@@ -36,8 +36,8 @@ class Catalogue:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._of: dict[str, NodeCards] = {}
-        self._alike: dict[Hashable, NodeCards] = {}
+        self._of: dict[str, CardOffers] = {}
+        self._alike: dict[Hashable, CardOffers] = {}
         self._extended: list[int] = []
         self._columns = 0
         self._offers: Counter[tuple[str, str]] = Counter()
@@ -54,7 +54,7 @@ class Catalogue:
         for node in cluster.nodes.values():
             self.put(node)
 
-    def of(self, node: NodeInfo) -> NodeCards:
+    def of(self, node: NodeInfo) -> CardOffers:
         """What a node offers."""
         return self._of.get(node.name, NO_CARDS)
 
@@ -82,7 +82,7 @@ class Catalogue:
         self._warned.pop(node.name, None)
         self._warnings.pop(node.name, None)
 
-    def _look_at(self, node: NodeInfo) -> NodeCards:
+    def _look_at(self, node: NodeInfo) -> CardOffers:
         """What a node offers; most nodes offer the same cards as others."""
         names = self._cluster.columns.names
         if self._columns != len(names):

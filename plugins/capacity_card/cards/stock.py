@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from plugins.capacity_card.cards.cards import NodeCards, cards_of
+from plugins.capacity_card.cards.cards import CardOffers, cards_of
 from volsched.framework.config.arguments import nearest
 from volsched.model import api
 from volsched.model.errors import QuantityError
@@ -29,7 +29,7 @@ class Stock:
     pairs of a node and what its labels lack, in order of names.
     """
 
-    nodes: Mapping[str, NodeCards] = field(default_factory=dict)
+    nodes: Mapping[str, CardOffers] = field(default_factory=dict)
     totals: Mapping[str, int] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[tuple[str, str], ...] = ()
@@ -68,7 +68,7 @@ def stock_of(nodes: Iterable[api.Node]) -> Stock:
     )
 
 
-def _warnings(offered: NodeCards, counts: Mapping[str, str]) -> Iterator[str]:
+def _warnings(offered: CardOffers, counts: Mapping[str, str]) -> Iterator[str]:
     yield from offered.warnings
     for card in offered.cards:
         if counts[card.name] != card.resource:
@@ -76,7 +76,7 @@ def _warnings(offered: NodeCards, counts: Mapping[str, str]) -> Iterator[str]:
             yield f"{message}; pods that name the card must ask for {counts[card.name]}"
 
 
-def cards_of_node(node: api.Node) -> NodeCards:
+def cards_of_node(node: api.Node) -> CardOffers:
     """Return what one node offers."""
     return cards_of(node.metadata.labels, _amounts(node))
 

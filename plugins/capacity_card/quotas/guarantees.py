@@ -14,7 +14,7 @@ from plugins.capacity_card.quotas.quota import CardQuota, Cards
 from volsched.model.queues.queue import ROOT, QueueInfo
 
 
-class Guarantees:
+class CardGuarantees:
     """The guarantees of all queues at one time, in milli-cards."""
 
     def __init__(

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from plugins.capacity_card.quotas.guarantees import Guarantees
+from plugins.capacity_card.quotas.guarantees import CardGuarantees
 from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, CardQuota, Cards, quota_of
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import QueueInfo
@@ -23,7 +23,7 @@ ROOT: Final = "root"
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class QueueLimit:
     """What one queue may hold: milli-cores, bytes, milli-cards by name.
 
     ``other`` counts for a card that is not named. ``left`` is what guarantees of other queues leave of cards, where
@@ -48,20 +48,20 @@ class Limit:
         return self.card(name) < self.cards.get(name, self.other)
 
 
-def own_limit(queue: QueueInfo, quota: CardQuota) -> Limit:
+def own_limit(queue: QueueInfo, quota: CardQuota) -> QueueLimit:
     """What a queue may hold by its own object."""
     cpu, memory = queue.capability.get(CPU, 0), queue.capability.get(MEMORY, 0)
     says_nothing = not ({CPU, MEMORY} & queue.capability.keys() or queue.annotations.get(CARD_QUOTA, "").strip())
-    return Limit(queue.name, cpu, memory, quota.cards, is_empty=says_nothing)
+    return QueueLimit(queue.name, cpu, memory, quota.cards, is_empty=says_nothing)
 
 
-def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, says_cards: bool) -> Limit:
+def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, says_cards: bool) -> QueueLimit:
     """What a queue lets everything below it hold together: no limit where it says nothing."""
     cpu, memory = (queue.capability.get(name, UNLIMITED) for name in (CPU, MEMORY))
-    return Limit(queue.name, cpu, memory, quota.cards, other=0 if says_cards else UNLIMITED)
+    return QueueLimit(queue.name, cpu, memory, quota.cards, other=0 if says_cards else UNLIMITED)
 
 
-class Limits:
+class QueueLimits:
     """The limits of all queues; ``version`` changes with any of them, with queues coming, going and moving.
 
     ``there`` is what the cluster has of each card, and may change: say so (``stock_changed``).
@@ -73,9 +73,9 @@ class Limits:
         self.is_hierarchical = is_hierarchical
         self._quotas: dict[str, CardQuota] = {}
         self._read_from: dict[str, Hashable] = {}
-        self._chains: dict[str, tuple[Limit, ...]] = {}
+        self._chains: dict[str, tuple[QueueLimit, ...]] = {}
         self._faulty: dict[str, QueueInfo] = {}
-        self._guarantees: Guarantees | None = None
+        self._guarantees: CardGuarantees | None = None
         self.version = 0
         for queue in cluster.queues.values():
             self.put(queue)
@@ -110,10 +110,10 @@ class Limits:
         self.version += 1
 
     @property
-    def guarantees(self) -> Guarantees:
+    def guarantees(self) -> CardGuarantees:
         """What each queue is guaranteed."""
         if self._guarantees is None:
-            self._guarantees = Guarantees(self._cluster.queues, self._quotas, is_hierarchical=self.is_hierarchical)
+            self._guarantees = CardGuarantees(self._cluster.queues, self._quotas, is_hierarchical=self.is_hierarchical)
         return self._guarantees
 
     def card_quota(self, name: str) -> CardQuota:
@@ -132,15 +132,15 @@ class Limits:
         """The card quotas of a queue."""
         return self.card_quota(name).cards
 
-    def chain(self, name: str) -> tuple[Limit, ...]:
+    def chain(self, name: str) -> tuple[QueueLimit, ...]:
         """All limits that hold for what is charged to a queue, its own first."""
         found = self._chains.get(name)
         if found is None:
             found = self._chains[name] = tuple(self._limits(name))
         return found
 
-    def _limits(self, name: str) -> Iterator[Limit]:
-        above: list[Limit] = []
+    def _limits(self, name: str) -> Iterator[QueueLimit]:
+        above: list[QueueLimit] = []
         for level in reversed(self._names(name)):
             limit = self._limit(level, is_own=level == name)
             above.append(replace(limit, left=self._left(level, above)))
@@ -156,13 +156,13 @@ class Limits:
             name = queues[name].parent
         return tuple(found)
 
-    def _limit(self, name: str, *, is_own: bool) -> Limit:
+    def _limit(self, name: str, *, is_own: bool) -> QueueLimit:
         queue, quota = self._cluster.queues[name], self.card_quota(name)
         if is_own:
             return own_limit(queue, quota)
         return ancestor_limit(queue, quota, says_cards=CARD_QUOTA in queue.annotations)
 
-    def _left(self, name: str, above: list[Limit]) -> Cards:
+    def _left(self, name: str, above: list[QueueLimit]) -> Cards:
         """What others' guarantees leave a queue of what there is, and of what queues above it may hold."""
         kept = self.guarantees.of_others(name)
         most = {card: min(self._there.get(card, 0), *(limit.card(card) for limit in above), UNLIMITED) for card in kept}

@@ -11,7 +11,7 @@ from typing import Final
 
 from plugins.capacity_card.cards.amounts import whole_up
 from plugins.capacity_card.cards.cards import resource_by_name
-from plugins.capacity_card.cards.catalogue import Catalogue, Kind
+from plugins.capacity_card.cards.catalogue import CardCatalogue, Kind
 from plugins.capacity_card.requests.requests import CardRequest, Names, card_names_of, card_request_of
 from volsched.model.errors import FieldError
 from volsched.model.pods.requests import aggregate
@@ -59,7 +59,7 @@ class Charges:
     name them is refused.
     """
 
-    def __init__(self, catalogue: Catalogue, *, spares_cpu: bool, is_strict: bool) -> None:
+    def __init__(self, catalogue: CardCatalogue, *, spares_cpu: bool, is_strict: bool) -> None:
         self._catalogue = catalogue
         self._spares_cpu = spares_cpu
         self._is_strict = is_strict

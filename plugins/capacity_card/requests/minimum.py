@@ -37,7 +37,7 @@ NOTHING: Final = RequestTotal()
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RolePods:
     """Pods of one role that want the same, and how many there are."""
 
     role: str
@@ -71,7 +71,7 @@ def need_of(job: JobInfo, started: Counter[str]) -> Need:
     return Need(roles, max(0, job.min_available - started.total() - sum(roles.values())))
 
 
-def cheapest(need: Need, kinds: Sequence[Kind]) -> RequestTotal:
+def cheapest(need: Need, kinds: Sequence[RolePods]) -> RequestTotal:
     """Return what the cheapest pods come to that a gang needs."""
     if not need.count:
         return NOTHING
@@ -82,7 +82,7 @@ def cheapest(need: Need, kinds: Sequence[Kind]) -> RequestTotal:
     )
 
 
-def _cards(need: Need, kinds: Sequence[Kind]) -> dict[Names, int]:
+def _cards(need: Need, kinds: Sequence[RolePods]) -> dict[Names, int]:
     """Return milli-cards by list: of each list what cannot be spared, and the rest of what all pods take of any."""
     lists = sorted({kind.card_request.names for kind in kinds if kind.card_request is not None})
     found = {names: least(need, _of_lists(kinds, (names,))) for names in lists}
@@ -93,7 +93,7 @@ def _cards(need: Need, kinds: Sequence[Kind]) -> dict[Names, int]:
     return {names: amount for names, amount in found.items() if amount}
 
 
-def _of_lists(kinds: Iterable[Kind], lists: Sequence[Names]) -> Iterable[tuple[str, int, int]]:
+def _of_lists(kinds: Iterable[RolePods], lists: Sequence[Names]) -> Iterable[tuple[str, int, int]]:
     for kind in kinds:
         asked = kind.card_request
         yield (

@@ -3,7 +3,8 @@
 What is chosen for a placed pod is *in flight* until the API server shows it: pods of the same job share it, others
 wait. It is taken back with the pod.
 
-``DeviceRules`` is one class: a choice of devices is made, kept in flight and taken back in one place.
+``DeviceRules`` is one class: a choice of devices is kept in flight and taken back in one place; the search for it is
+``DeviceAllocator``.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 from plugins.predicates.arguments import PredicatesArguments
-from plugins.predicates.devices.consumers import as_owner, consumer_of, group_of, is_idle, user_of
+from plugins.predicates.devices.allocator import DeviceAllocator
+from plugins.predicates.devices.consumers import consumer_of, user_of
 from plugins.predicates.devices.holders import DeviceHolders
 from plugins.predicates.devices.needs import KnownNeeds
-from plugins.predicates.devices.resource_claims import Needs, can_be_released, left_over
+from plugins.predicates.devices.releases import release_useless
+from plugins.predicates.devices.resource_claims import ClaimNeeds, left_over
 from plugins.predicates.devices.vacancies import Vacancies
-from plugins.predicates.verdicts import node_refusal, pod_refusal
-from volsched.framework.columns.node_terms import selects
+from plugins.predicates.verdicts import pod_refusal
 from volsched.framework.dra.extended import Pairs, from_devices
-from volsched.framework.dra.pools import Pools
 from volsched.framework.dra.results import allocation_of
-from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, choose
-from volsched.framework.dra.selectors import MOST_SECONDS, Selectors
+from volsched.framework.dra.search import Unfit
+from volsched.framework.dra.selectors import MOST_SECONDS
 from volsched.framework.leaving import terminating_on
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, Holders, NodeOrder, Predicate, PrePredicate, Rule, SessionClose, Wake
@@ -35,19 +36,15 @@ from volsched.model.dra.device import Claim
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
-from volsched.model.plan import ClaimWrite, ReleaseClaim
+from volsched.model.plan import ClaimWrite
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import ON_NODE, TaskStatus
-from volsched.model.verdict import Scope, Verdict
+from volsched.model.verdict import Verdict
 
-UNREACHED = node_refusal("resourceclaim not available on the node", resolvable=False)
-TOO_HARD = node_refusal("too many combinations of devices to try", resolvable=False)
 POSTPONED_SECONDS = 2.0
 """Between sessions that work out selectors for as long as they may: others have most of the time."""
 MOST_KEPT = 1 << 16
-MOST_TRIES = 3
-"""Nodes on which the search for devices may come to its limit before it is given up for all."""
 BEYOND_LIMITS = -1e6
 """The score of a node that would give more devices than quotas allow: any other is tried before."""
 TOO_SMALL = -1e5
@@ -66,19 +63,12 @@ class DeviceRules(Observer):
         self._cluster = cluster
         self._within = within
         self._devices = cluster.devices
-        self._pools = Pools(cluster.devices)
-        self._selectors = Selectors(selector_seconds)
+        self._allocator = DeviceAllocator(cluster.devices, selector_seconds)
         self._vacancies = Vacancies(cluster)
         self._needs = KnownNeeds(cluster.devices)
         self._from_devices: dict[int, Pairs] = {}
         self._classes_version = -1
         self._session: Session | None = None
-        self._given_up: dict[Hashable, int] = {}
-        self._given_up_version = -1
-        self._faults: dict[Hashable, dict[str, str]] = {}
-        self._faults_version = -1
-        self._postponed: set[Hashable] = set()
-        self._rounds = 0
 
     def open(self, session: Session) -> None:
         """Begin a session: its plugins state how many devices a pod may be given.
@@ -86,15 +76,14 @@ class DeviceRules(Observer):
         Nodes that were not judged in the one before, as that would have taken long, are asked again.
         """
         self._session = session
-        self._selectors.begin(session.clock)
-        if self._postponed:
-            self._postponed.clear()
-            self._rounds += 1
+        if self._allocator.begin(session.clock):
             self._cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
     def wake_at(self) -> float | None:
         """When nodes that were not judged yet are asked again (seconds since the epoch); None: there are none."""
-        return self._session.now + POSTPONED_SECONDS if self._postponed and self._session is not None else None
+        if self._session is None or not self._allocator.is_behind:
+            return None
+        return self._session.now + POSTPONED_SECONDS
 
     # -- the rule -----------------------------------------------------------------------------------------------------
 
@@ -129,67 +118,27 @@ class DeviceRules(Observer):
 
     def refuse_pod(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims are not ready for it."""
-        needs = self._needs_of(task) if self._concerns(task) else None
+        needs = self.needs_of(task) if self._concerns(task) else None
         return pod_refusal(needs.fault, needs.shown_as) if needs is not None and needs.fault else None
 
     def key(self, task: TaskInfo) -> Hashable | None:
         """Tell what the pod wants of devices, None when it wants nothing."""
-        return self._needs_of(task).key if self._concerns(task) else None
+        return self.needs_of(task).key if self._concerns(task) else None
 
     def version(self, _: TaskInfo) -> int:
         """Tell when answers may have changed for nodes that did not change themselves."""
-        return self._devices.version + self._rounds
+        return self._devices.version + self._allocator.rounds
 
     def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Ask about one node."""
         if not self._concerns(task):
             return None
-        needs = self._needs_of(task)
-        found = self._choose(needs, _wanted(needs, task, node), node)
+        needs = self.needs_of(task)
+        found = self._allocator.choose(needs, _wanted(needs, task, node), node)
         return found if isinstance(found, Verdict) else None
 
-    def _choose(self, needs: Needs, claims: Sequence[Claim], node: NodeInfo) -> Choice | Verdict:
-        """Return the devices that these claims of a pod would get on a node, or why they get none."""
-        if needs.given_up or any(selector is not None and not selects(selector, node) for _, selector in needs.given):
-            return UNREACHED
-        if not claims:
-            return []
-        if self._hopeless(needs.key):
-            return TOO_HARD
-        found = self._search(claims, node, needs.limits)
-        if isinstance(found, Unfit) and needs.limits and not found.is_postponed:
-            found = self._search(claims, node, {})
-        if isinstance(found, Unfit) and found.is_postponed:
-            self._postponed.add(needs.key)
-        if isinstance(found, Unfit) and found.gave_up:
-            self._given_up[needs.key] = self._given_up.get(needs.key, 0) + 1
-        faults = self._faults_of(needs.key)
-        faults.pop(node.name, None)
-        if isinstance(found, Impossible):
-            faults[node.name] = found.message
-            return node_refusal(found.message, resolvable=False)
-        return node_refusal(found.reason, resolvable=not found.gave_up) if isinstance(found, Unfit) else found
-
-    def _search(self, claims: Sequence[Claim], node: NodeInfo, limits: Limits) -> Choice | Unfit | Impossible:
-        devices, pools = self._devices, self._pools.of(node)
-        self._selectors.ask_for(claims[0].key.partition("/")[0] if claims else "")
-        return choose(claims, pools, devices.classes, devices.ledger, self._selectors, limits=limits)
-
-    def _hopeless(self, key: Hashable) -> bool:
-        """Return whether claims like these were too hard on so many nodes that others are not tried for now."""
-        if self._given_up_version != self._devices.claims_version:
-            self._given_up_version = self._devices.claims_version
-            self._given_up.clear()
-        return self._given_up.get(key, 0) >= MOST_TRIES
-
-    def _faults_of(self, key: Hashable) -> dict[str, str]:
-        """Return the nodes on which claims like these could not be judged: one is enough to keep a pod waiting."""
-        if self._faults_version != self._devices.version:
-            self._faults_version = self._devices.version
-            self._faults.clear()
-        return self._faults.setdefault(key, {})
-
-    def _needs_of(self, task: TaskInfo) -> Needs:
+    def needs_of(self, task: TaskInfo) -> ClaimNeeds:
+        """Return what the claims of a pod need, with what depends on the session."""
         needs = self._needs.of(task)
         if needs.unready and self._session is not None:
             now = self._session.now
@@ -204,7 +153,7 @@ class DeviceRules(Observer):
         """Tell what the pod's claims ask for, None when they leave nothing to prefer."""
         if not task.template.has_resource_claims:
             return None
-        needs = self._needs_of(task)
+        needs = self.needs_of(task)
         needs.company = self._needs.company(task, needs)
         if not needs.limits and not needs.company and not any(_is_prioritised(claim) for claim in needs.open):
             return None
@@ -214,12 +163,12 @@ class DeviceRules(Observer):
         """Score how early the alternatives are that a node would serve, of all requests that have some."""
         if self.preference_key(task) is None:
             return 0.0
-        needs = self._needs_of(task)
+        needs = self.needs_of(task)
         claims = _wanted(needs, task, node)
-        found = self._choose(needs, claims, node)
+        found = self._allocator.choose(needs, claims, node)
         if isinstance(found, Verdict):
             return 0.0
-        if needs.limits and isinstance(self._search(claims, node, needs.limits), Unfit):
+        if needs.limits and isinstance(self._allocator.search(claims, node, needs.limits), Unfit):
             return BEYOND_LIMITS
         room = 0.0 if all(self._has_room(node, name, amount) for name, amount in needs.company) else TOO_SMALL
         picked = {
@@ -240,15 +189,15 @@ class DeviceRules(Observer):
         """Give a pod that was just placed its devices; one that comes back from an eviction has them still."""
         if not self._concerns(task) or task.node is None or task.status not in PLACED_NOW:
             return None
-        needs = self._needs_of(task)
+        needs = self.needs_of(task)
         if needs.fault:
             return pod_refusal(needs.fault, needs.shown_as)
         claims, unmade = _wanted(needs, task, task.node), needs.unmade_on(task, task.node)
         with self._as_it_will_be(task, task.node):
-            found = self._choose(needs, claims, task.node)
+            found = self._allocator.choose(needs, claims, task.node)
         if isinstance(found, Verdict):
             return pod_refusal(f'claims of pod "{task.key}" on node "{task.node.name}": {found.message}')
-        fault = next(iter(self._faults_of(needs.key).values()), "")
+        fault = next(iter(self._allocator.faults_of(needs.key).values()), "")
         if fault:
             return pod_refusal(fault)
         job = task.job.key if task.job is not None else task.uid
@@ -302,43 +251,8 @@ class DeviceRules(Observer):
         """Look again who shares a claim with whom."""
         self._needs.members_changed(job)
 
-    # -- claims that are in the way -----------------------------------------------------------------------------------
 
-    def release_useless(self, session: Session) -> None:
-        """Have one claim released for each pod that no node takes, if nobody else uses it and it rules nodes out."""
-        for task in sorted(session.refusals.refused.values(), key=lambda waiting: waiting.key):
-            self._release_left_over(session, task)
-            refusal = task.refusal
-            if refusal is None or refusal.scope is not Scope.NODE or task.status is not TaskStatus.PENDING:
-                continue
-            if not task.template.has_resource_claims:
-                continue
-            needs = self._needs_of(task)
-            for claim, selector in needs.given:
-                given_back = self._is_of_idle_group(task, claim)
-                rules_out = selector is not None and any(not selects(selector, n) for n in session.cluster.rows)
-                if (rules_out or given_back or claim.uid in needs.given_up) and can_be_released(
-                    task, claim, self._devices
-                ):
-                    group = group_of(task, claim)
-                    user = as_owner(group) if group is not None else task.as_owner
-                    session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, user)])
-                    break
-
-    @staticmethod
-    def _is_of_idle_group(task: TaskInfo, claim: Claim) -> bool:
-        """Whether a claim is held for a group that could not start, and has no pod anywhere."""
-        user = user_of(task, claim)
-        return user != task.uid and any(consumer.uid == user for consumer in claim.reserved_for) and is_idle(task)
-
-    def _release_left_over(self, session: Session, task: TaskInfo) -> None:
-        """Have the claim deleted that an attempt made which came to nothing: the next one makes its own."""
-        claim = left_over(task, self._devices)
-        if claim is not None and not claim.deleting and task.status is TaskStatus.PENDING:
-            session.submit([ReleaseClaim(claim.uid, task.namespace, claim.name, task.as_owner, delete=True)])
-
-
-def _wanted(needs: Needs, task: TaskInfo, node: NodeInfo) -> list[Claim]:
+def _wanted(needs: ClaimNeeds, task: TaskInfo, node: NodeInfo) -> list[Claim]:
     """Return the claims that have to be served on a node, that for extended resources last."""
     unmade = needs.unmade_on(task, node)
     return needs.open if unmade is None else [*needs.open, unmade.claim]
@@ -365,5 +279,5 @@ def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
     yield Predicate(found.refuse, applies_to=found.applies, key=found.key, version=found.version)
     yield NodeOrder(found.score, applies_to=found.applies, key=found.preference_key, version=found.version)
     yield EventHandler(found, first=True, applies_to=found.concern)
-    yield SessionClose(partial(found.release_useless, registrar.session))
+    yield SessionClose(partial(release_useless, registrar.session, found))
     yield Holders(DeviceHolders(registrar.cluster).of)

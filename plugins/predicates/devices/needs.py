@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from plugins.predicates.devices.resource_claims import Needs, left_over, named_by, needs_of
+from plugins.predicates.devices.resource_claims import ClaimNeeds, left_over, named_by, needs_of
 from volsched.model.dra.devices import Devices
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -20,11 +20,11 @@ Company = tuple[tuple[str, int], ...]
 """What several pods request together, in project units; empty for one alone."""
 
 
-class _Known(NamedTuple):
+class _CachedNeeds(NamedTuple):
     """What a pod's claims need, what it was found out from, and the keys of the claims that can change it."""
 
     stamp: object
-    needs: Needs
+    needs: ClaimNeeds
     claims: tuple[str, ...]
 
 
@@ -33,7 +33,7 @@ class KnownNeeds:
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
-        self._known: dict[str, _Known] = {}
+        self._known: dict[str, _CachedNeeds] = {}
         self._users: dict[str, set[str]] = {}
         """The pods of which something is known, by the keys of their claims."""
         self._members: dict[str, set[str]] = {}
@@ -42,7 +42,7 @@ class KnownNeeds:
         self._classes_version = devices.classes_version
         self._shared: dict[str, Mapping[str, list[TaskInfo]]] = {}
 
-    def of(self, task: TaskInfo) -> Needs:
+    def of(self, task: TaskInfo) -> ClaimNeeds:
         """Return what a pod's claims need."""
         self._catch_up()
         stamp = (task.resource_claims, task.claim_names, task.template, task.job)
@@ -51,16 +51,16 @@ class KnownNeeds:
             known = self._find_out(task, stamp)
         return known.needs
 
-    def _find_out(self, task: TaskInfo, stamp: object) -> _Known:
+    def _find_out(self, task: TaskInfo, stamp: object) -> _CachedNeeds:
         self._drop(task.uid)
-        known = self._known[task.uid] = _Known(stamp, needs_of(task, self._devices), tuple(self._keys_of(task)))
+        known = self._known[task.uid] = _CachedNeeds(stamp, needs_of(task, self._devices), tuple(self._keys_of(task)))
         for key in known.claims:
             self._users.setdefault(key, set()).add(task.uid)
         if task.job is not None:
             self._members.setdefault(task.job.key, set()).add(task.uid)
         return known
 
-    def company(self, task: TaskInfo, needs: Needs) -> Company:
+    def company(self, task: TaskInfo, needs: ClaimNeeds) -> Company:
         """Add up what those request that will have to go where this pod goes, as the devices of its claims are there.
 
         These are all pods that wait with it for one of the same open claims.

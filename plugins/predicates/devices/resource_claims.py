@@ -23,7 +23,7 @@ NOWHERE = NodeSelector(terms=())
 
 
 @dataclass(slots=True)
-class Needs:
+class ClaimNeeds:
     """What the claims of one pod need of a node.
 
     ``fault`` refuses the pod whatever the node, and ``shown_as`` states what it waits for then. ``given`` are claims
@@ -88,17 +88,17 @@ class Needs:
         return found
 
 
-def needs_of(task: TaskInfo, devices: Devices) -> Needs:
+def needs_of(task: TaskInfo, devices: Devices) -> ClaimNeeds:
     """Find out what a pod's claims need."""
-    needs = Needs(extended=from_devices(task.template, devices))
+    needs = ClaimNeeds(extended=from_devices(task.template, devices))
     fault = _extended_fault(task, needs, devices)
     if fault:
-        return Needs(fault)
+        return ClaimNeeds(fault)
     job = task.job.key if task.job is not None else task.uid
     for claim in _claims_of(task, devices):
         fault = claim if isinstance(claim, str) else _fault(task, claim, devices, job)
         if isinstance(claim, str) or fault:
-            return Needs(str(fault), _shown_as(claim, devices))
+            return ClaimNeeds(str(fault), _shown_as(claim, devices))
         allocation = devices.allocation_of(claim)
         if allocation is None:
             needs.open.append(claim)
@@ -126,7 +126,7 @@ def left_over(task: TaskInfo, devices: Devices) -> Claim | None:
     return devices.extended_claim_of(task.as_owner)
 
 
-def _extended_fault(task: TaskInfo, needs: Needs, devices: Devices) -> str:
+def _extended_fault(task: TaskInfo, needs: ClaimNeeds, devices: Devices) -> str:
     """Return why a pod's extended resources keep it waiting, and note what wants them; empty when they do not."""
     known = left_over(task, devices)
     if known is not None:

@@ -21,7 +21,7 @@ import numpy as np
 
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from plugins.predicates.volumes.claims import SELECTED_NODE, is_bound, is_delayed, keys_of
-from plugins.predicates.volumes.volumes import OpenVolumes, UnboundClaim, Volume, affinity_of
+from plugins.predicates.volumes.volumes import OpenVolumes, UnboundClaim, VolumeInfo, affinity_of
 from volsched.framework.accounts.templates import keep
 from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.columns import FactColumns
@@ -62,7 +62,7 @@ class _Provision:
 
 
 @dataclass(slots=True)
-class _Needs:
+class _VolumeNeeds:
     """What the claims of a template need, as storage stood at ``version``."""
 
     template: PodTemplate
@@ -71,9 +71,9 @@ class _Needs:
     bound: list[NodeSelector] = field(default_factory=list)
     selected: list[tuple[str, str]] = field(default_factory=list)
     """Claims for which a node was selected, and the node."""
-    assumed: list[tuple[str, Volume]] = field(default_factory=list)
+    assumed: list[tuple[str, VolumeInfo]] = field(default_factory=list)
     """Claims that another pod placed by us is about to bind to a volume."""
-    unbound: list[tuple[UnboundClaim, Volume | None]] = field(default_factory=list)
+    unbound: list[tuple[UnboundClaim, VolumeInfo | None]] = field(default_factory=list)
     """Claims for which there is nothing yet but perhaps a volume that names them."""
 
 
@@ -86,7 +86,7 @@ class VolumeBinding(Observer):
         self._bind_within = bind_within
         self._seen = cluster.storage.version
         self._open = OpenVolumes(cluster.storage)
-        self._needs: dict[int, _Needs] = {}
+        self._needs: dict[int, _VolumeNeeds] = {}
         self._provisions: dict[str, tuple[int, _Provision]] = {}
         self._holders: dict[str, dict[str, str]] = {}
         self._taken: dict[str, str] = {}
@@ -126,7 +126,7 @@ class VolumeBinding(Observer):
         found: Mask = mask[rows]
         return found
 
-    def _can_be_seen_apart(self, needs: _Needs) -> bool:
+    def _can_be_seen_apart(self, needs: _VolumeNeeds) -> bool:
         """Whether no volume names a claim, and at most one claim may get any of the open ones."""
         if any(named is not None for _, named in needs.unbound):
             return False
@@ -144,7 +144,7 @@ class VolumeBinding(Observer):
             room |= selector_mask(selector, facts)
         return mask & room
 
-    def _find(self, needs: _Needs, node: NodeInfo) -> Verdict | list[VolumeWrite]:
+    def _find(self, needs: _VolumeNeeds, node: NodeInfo) -> Verdict | list[VolumeWrite]:
         """Return what must be written for the pod to have its volumes on a node, or why that cannot be."""
         if needs.lost:
             return LOST_VOLUME
@@ -193,18 +193,18 @@ class VolumeBinding(Observer):
         self._follow()
         return self._storage.version, self.version
 
-    def _needs_of(self, task: TaskInfo) -> _Needs:
+    def _needs_of(self, task: TaskInfo) -> _VolumeNeeds:
         template = task.template
         stamp = self.stamp()
         found = self._needs.get(template.id)
         if found is None or found.template is not template or found.version != stamp:
-            found = keep(self._needs, template, _Needs(template, stamp))
+            found = keep(self._needs, template, _VolumeNeeds(template, stamp))
             for key in keys_of(template):
                 self._sort(key, found)
             found.unbound.sort(key=lambda item: (item[0].size, item[0].key))
         return found
 
-    def _sort(self, key: str, needs: _Needs) -> None:
+    def _sort(self, key: str, needs: _VolumeNeeds) -> None:
         """Find out what one claim needs."""
         storage = self._storage
         claim = storage.claims.get(key)
@@ -223,7 +223,7 @@ class VolumeBinding(Observer):
         else:
             self._sort_delayed(key, claim, needs)
 
-    def _sort_delayed(self, key: str, claim: api.PersistentVolumeClaim, needs: _Needs) -> None:
+    def _sort_delayed(self, key: str, claim: api.PersistentVolumeClaim, needs: _VolumeNeeds) -> None:
         assumed_volume, assumed_node = self._storage.assumed.get(key, ("", ""))
         unbound = UnboundClaim.of(key, claim)
         if assumed_volume:

@@ -26,7 +26,7 @@ UNREACHABLE = NodeSelector(terms=())
 
 
 @dataclass(frozen=True, slots=True)
-class Volume:
+class VolumeInfo:
     """What matters about a PersistentVolume that somebody may bind."""
 
     name: str
@@ -85,7 +85,7 @@ class UnboundClaim:
         """What it asks for, whoever asks."""
         return self.size, self.mode, self.attributes_class, self.access_modes, self.selector
 
-    def accepts_named(self, volume: Volume) -> bool:
+    def accepts_named(self, volume: VolumeInfo) -> bool:
         """Return whether a volume that names this claim will do."""
         return (
             volume.capacity >= self.size
@@ -93,7 +93,7 @@ class UnboundClaim:
             and volume.attributes_class == self.attributes_class
         )
 
-    def accepts(self, volume: Volume) -> bool:
+    def accepts(self, volume: VolumeInfo) -> bool:
         """Return whether a volume that any claim may have will do."""
         return (
             self.accepts_named(volume)
@@ -117,10 +117,10 @@ class _Shelf:
     """Volumes in order, sorted when somebody looks."""
 
     def __init__(self) -> None:
-        self._volumes: dict[str, Volume] = {}
-        self._sorted: list[Volume] | None = None
+        self._volumes: dict[str, VolumeInfo] = {}
+        self._sorted: list[VolumeInfo] | None = None
 
-    def put(self, volume: Volume) -> None:
+    def put(self, volume: VolumeInfo) -> None:
         self._volumes[volume.name] = volume
         self._sorted = None
 
@@ -128,7 +128,7 @@ class _Shelf:
         del self._volumes[name]
         self._sorted = None
 
-    def __iter__(self) -> Iterator[Volume]:
+    def __iter__(self) -> Iterator[VolumeInfo]:
         if self._sorted is None:
             self._sorted = sorted(self._volumes.values(), key=lambda volume: volume.order)
         return iter(self._sorted)
@@ -137,14 +137,14 @@ class _Shelf:
 class _Fitting:
     """The volumes of a class that will do for claims of one shape: how many for each label, and those not so told."""
 
-    def __init__(self, unbound: UnboundClaim, volumes: Iterable[Volume]) -> None:
+    def __init__(self, unbound: UnboundClaim, volumes: Iterable[VolumeInfo]) -> None:
         self._unbound = unbound
         self.counts: dict[str, dict[str, int]] = {}
-        self.others: dict[str, Volume] = {}
+        self.others: dict[str, VolumeInfo] = {}
         for volume in volumes:
             self.follow(volume, 1)
 
-    def follow(self, volume: Volume, by: int) -> None:
+    def follow(self, volume: VolumeInfo, by: int) -> None:
         """Follow a volume that came (1) or went (-1)."""
         if not self._unbound.accepts(volume):
             return
@@ -163,7 +163,7 @@ class _Fitting:
             else:
                 del counts[value]
 
-    def reach(self, taken: Iterable[Volume], facts: FactColumns) -> Mask:
+    def reach(self, taken: Iterable[VolumeInfo], facts: FactColumns) -> Mask:
         """Mark the rows of nodes that reach any of them but those that are taken."""
         gone: dict[tuple[str, str], int] = {}
         names_gone = set()
@@ -190,12 +190,12 @@ class _Class:
     SHAPES = 64
 
     def __init__(self) -> None:
-        self.volumes: dict[str, Volume] = {}
+        self.volumes: dict[str, VolumeInfo] = {}
         self._anywhere = _Shelf()
         self._by_label: dict[str, dict[str, _Shelf]] = {}
         self._fitting: dict[Hashable, _Fitting] = {}
 
-    def put(self, volume: Volume) -> None:
+    def put(self, volume: VolumeInfo) -> None:
         """Take a volume in."""
         self.volumes[volume.name] = volume
         for shelf in self._shelves_of(volume):
@@ -203,7 +203,7 @@ class _Class:
         for fitting in self._fitting.values():
             fitting.follow(volume, 1)
 
-    def take(self, volume: Volume) -> None:
+    def take(self, volume: VolumeInfo) -> None:
         """Let a volume go."""
         del self.volumes[volume.name]
         for shelf in self._shelves_of(volume):
@@ -211,7 +211,7 @@ class _Class:
         for fitting in self._fitting.values():
             fitting.follow(volume, -1)
 
-    def _shelves_of(self, volume: Volume) -> list[_Shelf]:
+    def _shelves_of(self, volume: VolumeInfo) -> list[_Shelf]:
         label = _label_of(volume.affinity)
         if label is None:
             return [self._anywhere]
@@ -254,7 +254,7 @@ def _only_label_of(affinity: NodeSelector | None) -> tuple[str, tuple[str, ...]]
     return label if len(term.labels) == 1 and not term.names and not term.not_names else None
 
 
-def _mask_of(volumes: Iterable[Volume], facts: FactColumns) -> Mask:
+def _mask_of(volumes: Iterable[VolumeInfo], facts: FactColumns) -> Mask:
     mask = np.zeros(len(facts.cluster.rows), dtype=np.bool_)
     for volume in volumes:
         if volume.affinity is None:
@@ -270,9 +270,9 @@ class OpenVolumes:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._seen = -1
-        self._volumes: dict[str, Volume] = {}
+        self._volumes: dict[str, VolumeInfo] = {}
         self._classes: dict[str, _Class] = {}
-        self._named: dict[str, dict[str, Volume]] = {}
+        self._named: dict[str, dict[str, VolumeInfo]] = {}
         self._claim_of: dict[str, str] = {}
 
     def follow(self) -> None:
@@ -298,7 +298,7 @@ class OpenVolumes:
         if found.metadata.deletion_timestamp is not None or (reference is None and phase not in ("Available", "")):
             return
         affinity = affinity_of(found)
-        volume = Volume(
+        volume = VolumeInfo(
             name,
             amount_of("storage", found.spec.capacity.get("storage", 0)),
             class_of(found),
@@ -328,11 +328,11 @@ class OpenVolumes:
             return
         self._classes[volume.storage_class].take(volume)
 
-    def get(self, name: str) -> Volume | None:
+    def get(self, name: str) -> VolumeInfo | None:
         """Return a volume that is not bound."""
         return self._volumes.get(name)
 
-    def named(self, unbound: UnboundClaim) -> list[Volume]:
+    def named(self, unbound: UnboundClaim) -> list[VolumeInfo]:
         """Return the volumes whose user, or an earlier attempt of ours, named this claim."""
         claim = self._storage.claims[unbound.key]
         found = []
@@ -354,10 +354,10 @@ class OpenVolumes:
             np.zeros(len(facts.cluster.rows), dtype=np.bool_) if group is None else group.reach(unbound, taken, facts)
         )
 
-    def smallest(self, unbound: UnboundClaim, node: NodeInfo, taken: Mapping[str, object]) -> Volume | None:
+    def smallest(self, unbound: UnboundClaim, node: NodeInfo, taken: Mapping[str, object]) -> VolumeInfo | None:
         """Return the smallest open volume that will do on a node and that is not taken."""
         group = self._classes.get(unbound.storage_class)
-        best: Volume | None = None
+        best: VolumeInfo | None = None
         for shelf in group.near(node) if group is not None else ():
             for volume in shelf:
                 if best is not None and volume.order >= best.order:

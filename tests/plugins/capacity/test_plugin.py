@@ -14,7 +14,7 @@ from volsched.framework.config.loading import ConfigurationError
 from volsched.model.plan import RecordEvent
 from volsched.model.values.series import Numbers
 from volsched.registry import load_configuration, load_profile
-from volsched.testing.builders import ClusterBuilder, Decision, a_cluster, a_node, a_queue, a_rig, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, a_cluster, a_node, a_queue, a_rig, put
 
 # -- configuration ----------------------------------------------------------------------------------------------------
 
@@ -123,7 +123,7 @@ def test_a_later_tier_is_heard_about_jobs_that_say_no_minimum_of_resources() -> 
 # -- what is told -----------------------------------------------------------------------------------------------------
 
 
-def told(decision: Decision) -> list[tuple[str, str]]:
+def told(decision: CycleDecision) -> list[tuple[str, str]]:
     """What is told of queues."""
     return [
         (step.name, step.message)
@@ -157,7 +157,7 @@ def test_without_a_hierarchy_parents_do_not_matter() -> None:
     assert (told(decision), sorted(decision.bindings)) == ([], ["some-0"])
 
 
-def limits(decision: Decision) -> Numbers:
+def limits(decision: CycleDecision) -> Numbers:
     [(_, numbers)] = [found for found in decision.report.series if found[0].name == "volsched_queue_limit"]
     return numbers
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.capacity.dues import Due, in_a_tree, side_by_side
+from plugins.capacity.dues import DueAmounts, in_a_tree, side_by_side
 from tests.actions.evictions import World
 from tests.actions.rigs import conf
 from tests.plugins.capacity.desk import tree_conf
@@ -51,7 +51,7 @@ def _written(spec: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     return texts
 
 
-def dues(cluster: Cluster, kind: str) -> dict[str, Due]:
+def dues(cluster: Cluster, kind: str) -> dict[str, DueAmounts]:
     make = in_a_tree if kind == "in a tree" else side_by_side
     return make(cluster.queues, there(cluster))
 

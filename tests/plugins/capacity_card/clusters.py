@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from volsched.model.plan import RecordEvent
-from volsched.testing.builders import GROUP_NAME, ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import GROUP_NAME, ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig
 
 GPU, MPS = "nvidia.com/gpu", "nvidia.com/gpu.shared"
 A, H, T = "NVIDIA-A100", "NVIDIA-H100", "NVIDIA-T4"
@@ -87,7 +87,7 @@ def cards() -> Cards:
     return Cards(a_cluster().objects)
 
 
-def decided(cluster: ClusterBuilder, *others: str, **arguments: Any) -> Decision:
+def decided(cluster: ClusterBuilder, *others: str, **arguments: Any) -> CycleDecision:
     """One cycle."""
     return rig(cluster, *others, **arguments).cycle()
 
@@ -97,12 +97,12 @@ def rig(cluster: ClusterBuilder, *others: str, **arguments: Any) -> Rig:
     return a_rig(cluster, configuration(*others, **arguments))
 
 
-def nodes_of(decision: Decision) -> dict[str, int]:
+def nodes_of(decision: CycleDecision) -> dict[str, int]:
     """How many pods each node holds."""
     return {node.name: len(node.tasks) for node in decision.cluster.rows if node.tasks}
 
 
-def refusal(decision: Decision, name: str) -> tuple[str, str]:
+def refusal(decision: CycleDecision, name: str) -> tuple[str, str]:
     """Reason and message of why a pod or a PodGroup waits."""
     job = decision.cluster.jobs.get(f"default/{name}")
     found = job.refusal if job is not None else decision.task(name).refusal
@@ -110,7 +110,7 @@ def refusal(decision: Decision, name: str) -> tuple[str, str]:
     return found.reason, found.message
 
 
-def events(decision: Decision, kind: str) -> list[tuple[str, str, str, str]]:
+def events(decision: CycleDecision, kind: str) -> list[tuple[str, str, str, str]]:
     """Name, type, reason and message of the Events on objects of a kind."""
     return [
         (step.name, step.type, step.reason, step.message)

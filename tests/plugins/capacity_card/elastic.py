@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tests.plugins.capacity_card.clusters import CREATED, Cards
-from volsched.testing.builders import Decision, a_rig
+from volsched.testing.builders import CycleDecision, a_rig
 
 DESERVED, GUARANTEE = "volsched.io/card.deserved", "volsched.io/card.guarantee"
 ACTIONS = "enqueue, allocate, preempt, reclaim, backfill"
@@ -74,11 +74,11 @@ def world() -> Elastic:
     return Elastic([])
 
 
-def decided(cluster: Elastic, text: str | None = None, **told: Any) -> Decision:
+def decided(cluster: Elastic, text: str | None = None, **told: Any) -> CycleDecision:
     return a_rig(cluster, text or elastic(**told)).cycle()
 
 
-def by_job(decision: Decision) -> dict[str, int]:
+def by_job(decision: CycleDecision) -> dict[str, int]:
     """How many pods of each job are evicted."""
     found: dict[str, int] = {}
     for name in decision.evictions:

@@ -21,14 +21,14 @@ from volsched.model.plan import WriteQueueStatus
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED
 from volsched.registry import load_profile
-from volsched.testing.builders import Decision, Rig, put
+from volsched.testing.builders import CycleDecision, Rig, put
 
 QUALIFIED = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 """What Kubernetes takes as the name of an extended resource behind its domain."""
 H200, H800, RTX = "NVIDIA-H200", "NVIDIA-H800", "NVIDIA-GeForce-RTX-4090"
 
 
-def said(decision: Decision) -> dict[str, dict[str, str]]:
+def said(decision: CycleDecision) -> dict[str, dict[str, str]]:
     """What each queue is to say from now on, without what all say."""
     return {
         step.name: {name: text for name, text in step.allocated.items() if name not in ("cpu", "memory", "pods")}

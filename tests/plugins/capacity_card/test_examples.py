@@ -22,7 +22,7 @@ from volsched.registry import load_profile
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
-from volsched.simulation.runner import Settings, simulate
+from volsched.simulation.runner import SimulationSettings, simulate
 
 A, H, T = "NVIDIA-A100", "NVIDIA-H100", "NVIDIA-T4"
 GPU = "nvidia.com/gpu"
@@ -36,7 +36,7 @@ def simulated(tmp_path: Path) -> Any:
         path = tmp_path / "manifests.yaml"
         path.write_text("\n---\n".join(manifests))
         inventory = take_stock(read_documents((str(path),)))
-        return result_of(simulate(inventory, load_profile(configuration)[0], Settings(scores=True)))
+        return result_of(simulate(inventory, load_profile(configuration)[0], SimulationSettings(scores=True)))
 
     return run
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from bench import cards as world
 from bench import worlds
-from plugins.capacity_card.rules import Rules
+from plugins.capacity_card.rules import CardRules
 from tests.actions.rigs import finished
 from tests.plugins.capacity_card.clusters import A, H, cards, rig
 from volsched.framework.engine.engine import FastEngine
@@ -86,7 +86,7 @@ def test_a_thousand_gangs_that_wait_for_quota_are_not_asked_about_when_it_is_no_
     scheduling = rig(cluster)
     assert words in scheduling.cycle().waiting["waits-7-0"]
     asked: list[str] = []
-    monkeypatch.setattr(Rules, "count_refusal", lambda self, task, verdict: asked.append(task.name))
+    monkeypatch.setattr(CardRules, "count_refusal", lambda self, task, verdict: asked.append(task.name))
 
     scheduling.cycle(Gone("Pod", "default", "other-0", "pod-default-other-0"))
     assert asked == []

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from plugins.capacity_card.cards.matching import first_unmet
 from plugins.capacity_card.requests.charges import Charge
-from plugins.capacity_card.requests.minimum import Kind, Need, cheapest, least
+from plugins.capacity_card.requests.minimum import Need, RolePods, cheapest, least
 from plugins.capacity_card.requests.requests import CardRequest
 from tests.plugins.capacity_card.clusters import GPU, A, Cards, H, T, cards, configuration, decided, refusal, rig
 from volsched.model.changes import Gone
@@ -279,7 +279,7 @@ needs = st.builds(
 )
 kinds = st.lists(
     st.builds(
-        lambda role, cpu, names, amount, count: Kind(
+        lambda role, cpu, names, amount, count: RolePods(
             role, Charge(cpu, 0, names, ()), CardRequest(names, GPU, amount, names) if names else None, count
         ),
         st.sampled_from("xyz"),
@@ -292,9 +292,9 @@ kinds = st.lists(
 )
 
 
-def startable(need: Need, found: list[Kind]) -> Iterator[list[Kind]]:
+def startable(need: Need, found: list[RolePods]) -> Iterator[list[RolePods]]:
     """All choices of pods with which a gang can start."""
-    pods = [Kind(kind.role, kind.charge, kind.card_request, 1) for kind in found for _ in range(kind.count)]
+    pods = [RolePods(kind.role, kind.charge, kind.card_request, 1) for kind in found for _ in range(kind.count)]
     for chosen in combinations(pods, min(need.count, len(pods))):
         by_role = Counter(pod.role for pod in chosen)
         if need.can_be_had(by_role):
@@ -302,7 +302,7 @@ def startable(need: Need, found: list[Kind]) -> Iterator[list[Kind]]:
 
 
 @given(needs, kinds)
-def test_the_least_of_an_amount_is_that_of_the_best_choice(need: Need, found: list[Kind]) -> None:
+def test_the_least_of_an_amount_is_that_of_the_best_choice(need: Need, found: list[RolePods]) -> None:
     sums = [sum(pod.charge.cpu for pod in chosen) for chosen in startable(need, found)]
 
     if sums:
@@ -311,7 +311,7 @@ def test_the_least_of_an_amount_is_that_of_the_best_choice(need: Need, found: li
 
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @given(needs, kinds, st.dictionaries(st.sampled_from([A, H, T]), st.integers(0, 6)))
-def test_no_gang_is_kept_out_that_could_start(need: Need, found: list[Kind], room: dict[str, int]) -> None:
+def test_no_gang_is_kept_out_that_could_start(need: Need, found: list[RolePods], room: dict[str, int]) -> None:
     """If the cards of any choice of pods can all be had, what is weighed for the gang can."""
     choices: list[Counter[tuple[str, ...]]] = []
     for chosen in startable(need, found):

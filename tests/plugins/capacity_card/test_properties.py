@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import partial
 
 import pytest
 from hypothesis import given
 
-from plugins.capacity_card.ledger import Ledger
+from plugins.capacity_card.accounts import QueueAccount
+from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.refusals import NAME
 from tests.plugins.capacity_card.worlds import QUOTA, card_stories
 from tests.properties.stories import Reader, Story, World, difference, live, steps_with
@@ -98,7 +100,7 @@ def test_what_is_given_back_leaves_every_account_at_zero(story: Story) -> None:
 
     reader.cycle(world.take())
 
-    assert all(account.is_zero for account in ledger_of(reader).accounts())
+    assert all(account.is_zero for account in accounts_of(ledger_of(reader)))
 
 
 def test_the_stories_are_worth_telling() -> None:
@@ -168,13 +170,13 @@ def quota_of(cluster: Cluster, queue: str, card: str) -> int:
     return max(0, amount) * 1000
 
 
-def ledger_of(reader: Reader) -> Ledger:
+def ledger_of(reader: Reader) -> CardQuotaLedger:
     return reader.scheduler._accounts.get(f"{NAME}.ledger", lambda cluster: None)  # type: ignore[return-value]
 
 
-def recounted(reader: Reader, story: Story) -> Ledger:
+def recounted(reader: Reader, story: Story) -> CardQuotaLedger:
     told = {key: f'"{key}": true' in story.configuration for key in ("cardUnlimitedCpuMemory", "checkAncestors")}
-    return Ledger(
+    return CardQuotaLedger(
         reader.cluster,
         spares_cpu=told["cardUnlimitedCpuMemory"],
         is_strict=False,
@@ -182,7 +184,15 @@ def recounted(reader: Reader, story: Story) -> Ledger:
     )
 
 
-def same_accounts(one: Ledger, other: Ledger) -> bool:
+def accounts_of(ledger: CardQuotaLedger) -> Iterator[QueueAccount]:
+    """Every account there is: of jobs, of queues, of subtrees."""
+    accounts = ledger.accounts
+    yield from (holding.account for holding in accounts._holdings.values())
+    yield from (*accounts._own.values(), *accounts._below.values())
+
+
+def same_accounts(ledger: CardQuotaLedger, counted: CardQuotaLedger) -> bool:
+    one, other = ledger.accounts, counted.accounts
     names = [*one._own, *one._below, *other._own, *other._below]
     return all(
         (mine.cpu, mine.memory, mine.cards, mine.placed) == (theirs.cpu, theirs.memory, theirs.cards, theirs.placed)

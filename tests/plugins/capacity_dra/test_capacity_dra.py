@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.capacity_dra.ledger import Ledger
+from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.plugin import Quotas
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
@@ -16,7 +16,7 @@ from volsched.framework.dra.amounts import Amount
 from volsched.model.changes import BindFailed, DroppedFields, Gone
 from volsched.model.job import INQUEUE
 from volsched.model.plan import RecordEvent
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig
 from volsched.testing.recount import faults
 
 GI = 1 << 30
@@ -79,7 +79,7 @@ def _not_made(_: Any) -> Quotas:
     raise AssertionError("no session has run")
 
 
-def events(decision: Decision) -> list[tuple[str, str, str]]:
+def events(decision: CycleDecision) -> list[tuple[str, str, str]]:
     return [(s.kind, s.type, s.reason) for s in decision.steps if isinstance(s, RecordEvent) and s.reason == REASON]
 
 
@@ -391,7 +391,7 @@ def test_accounts_are_those_that_are_counted_anew_and_no_quota_is_passed(
         failed = BindFailed(f"pod-default-p{number}", "n1", "no", rig.clock.now() + 1)
         rig.cycle(failed if number % 2 else Gone("Pod", "default", f"p{number}", f"pod-default-p{number}"))
 
-    again = Ledger(rig.cluster, with_admin=False)
+    again = ClaimLedger(rig.cluster, with_admin=False)
     for name, limit in zip(("a", "b", "dept"), limits, strict=True):
         now = used(rig, name)
         assert now == {key.key: int(value) for key, value in again.account(name).used.items()}

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.capacity_dra.demands import Demands
-from plugins.capacity_dra.ledger import Ledger
+from plugins.capacity_dra.demands import DeviceDemands
+from plugins.capacity_dra.ledger import ClaimLedger
 from tests.framework.dra.worlds import claim, device_class, exactly, held
 from tests.plugins.capacity_dra.test_announced import template
 from tests.plugins.capacity_dra.test_capacity_dra import EXTENDED, HIERARCHY, a_world, quota, quotas_of, wanting
@@ -34,8 +34,8 @@ QUEUES = ("a", "b", "dept")
 
 def counted_anew(cluster: Cluster, queue: str) -> tuple[Amounts, Amounts, Amounts]:
     """What jobs reserve in a queue, in all queues below it as well, and beside what each of them holds itself."""
-    ledger = Ledger(cluster, with_admin=False)
-    demands = Demands(cluster, ledger, with_admin=False)
+    ledger = ClaimLedger(cluster, with_admin=False)
+    demands = DeviceDemands(cluster, ledger, with_admin=False)
     users = set(ledger.account(queue).users)
     admitted = [job for job in cluster.jobs.values() if job.phase == INQUEUE]
     own = [job for job in admitted if job.queue == queue]
@@ -65,7 +65,7 @@ def check(rig: Rig) -> None:
 
 def check_ungated(rig: Rig) -> None:
     """What pods count for that were let in and have no node is what they count for when everything is counted anew."""
-    followed, anew = quotas_of(rig).ledger, Ledger(rig.cluster, with_admin=False)
+    followed, anew = quotas_of(rig).ledger, ClaimLedger(rig.cluster, with_admin=False)
     for task in rig.cluster.tasks.values():
         if task.ungated and task.status is TaskStatus.PENDING:
             keys = followed.claims_of(task)
@@ -274,13 +274,13 @@ def test_a_vote_counts_jobs_that_changed_and_not_all_that_are_admitted(
 ) -> None:
     rig = with_admitted(admitted)
     asked: list[str] = []
-    minimum = Demands.minimum
+    minimum = DeviceDemands.minimum
 
-    def counting(demands: Demands, job: JobInfo, *rest: Any) -> Amounts:
+    def counting(demands: DeviceDemands, job: JobInfo, *rest: Any) -> Amounts:
         asked.append(job.name)
         return minimum(demands, job, *rest)
 
-    monkeypatch.setattr(Demands, "minimum", counting)
+    monkeypatch.setattr(DeviceDemands, "minimum", counting)
     voting = ClusterBuilder()
     for name in ("v0", "v1", "v2"):
         wanting(voting, name, exactly(), queue="q0", phase="Pending")

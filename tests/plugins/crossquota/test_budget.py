@@ -10,7 +10,7 @@ from plugins.crossquota.plugin import ARGUMENTS, build
 from tests.plugins.clusters import Lab
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, RESOURCES
 from volsched.framework.config.arguments import values_of
-from volsched.model.nodes.node import NodeSpec
+from volsched.model.nodes.node import NodeProperties
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Shortfall
@@ -63,7 +63,7 @@ def test_a_node_that_offers_a_matching_resource_is_a_gpu_node(
 def test_a_node_whose_device_plugin_restarts_stays_a_gpu_node() -> None:
     world = lab(**{"quota.cpu": 0})
     world.node("g1", **{GPU: 0})
-    facts = NodeSpec("g1", capacity={GPU: 4000})
+    facts = NodeProperties("g1", capacity={GPU: 4000})
     world.cluster.node_ledger.put([(facts, {"cpu": 8000})])
 
     assert admitted(world, world.pod("p", cpu=1)) == set()
@@ -347,7 +347,7 @@ def test_an_annotation_that_comes_later_counts() -> None:
     task = world.pod("p", cpu=6)
     assert refusal(world, task) is None
 
-    facts = NodeSpec("g1", annotations={f"{ANN}cpu": "4"})
+    facts = NodeProperties("g1", annotations={f"{ANN}cpu": "4"})
     world.cluster.node_ledger.put([(facts, {"cpu": 8000, GPU: 8000})])
 
     assert refusal(world, task) is not None

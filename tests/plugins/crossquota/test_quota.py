@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.crossquota.quota import Limits, NodeQuota, part_of, quota_of
+from plugins.crossquota.quota import NodeQuota, NodeQuotas, part_of, quota_of
 from volsched.model.nodes.columns import ResourceColumns
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.values.quantity import amount_of
 
 GI = 1 << 30
@@ -22,15 +22,15 @@ def node(annotations: dict[str, str] | None = None, **allocatable: Any) -> NodeI
     columns = ResourceColumns()
     amounts = {columns.column(name.replace("_", "-")): amount_of(name.replace("_", "-"), text)
                for name, text in allocatable.items()}  # fmt: skip
-    found = NodeInfo(NodeSpec("n1", annotations=annotations or {}), columns)
+    found = NodeInfo(NodeProperties("n1", annotations=annotations or {}), columns)
     for column, amount in amounts.items():
         found.allocatable[column] = amount
     return found
 
 
-def limits(*resources: str, amounts: dict[str, Any] | None = None, **parts: Any) -> Limits:
+def limits(*resources: str, amounts: dict[str, Any] | None = None, **parts: Any) -> NodeQuotas:
     read = {name: amount_of(name, text) for name, text in (amounts or {}).items()}
-    return Limits(resources, read, {name.replace("_", "-"): Fraction(str(text)) for name, text in parts.items()})
+    return NodeQuotas(resources, read, {name.replace("_", "-"): Fraction(str(text)) for name, text in parts.items()})
 
 
 # --- the table ------------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ def limits(*resources: str, amounts: dict[str, Any] | None = None, **parts: Any)
     ],
 )
 def test_the_first_of_five_places_counts_for_each_resource_by_itself(
-    annotations: dict[str, str], limit: Limits, allocatable: dict[str, Any], expected: tuple[int, ...]
+    annotations: dict[str, str], limit: NodeQuotas, allocatable: dict[str, Any], expected: tuple[int, ...]
 ) -> None:
     assert quota_of(node(annotations, **allocatable), limit) == NodeQuota(expected)
 

@@ -12,7 +12,7 @@ from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import Gone
 from volsched.model.plan import RecordEvent
 from volsched.registry import load_profile
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, put
 from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults, leftovers
 
@@ -160,7 +160,7 @@ def test_another_configuration_counts_anew() -> None:
 # --- what is told ---------------------------------------------------------------------------------------------------
 
 
-def told(decision: Decision) -> list[tuple[str, str, str]]:
+def told(decision: CycleDecision) -> list[tuple[str, str, str]]:
     return [(s.name, s.reason, s.message) for s in decision.steps if isinstance(s, RecordEvent) and s.kind == "Node"]
 
 
@@ -190,7 +190,7 @@ def test_annotations_of_other_nodes_are_nobodys_business() -> None:
 # --- what is shown --------------------------------------------------------------------------------------------------
 
 
-def numbers(decision: Decision) -> dict[str, dict[tuple[str, ...], float]]:
+def numbers(decision: CycleDecision) -> dict[str, dict[tuple[str, ...], float]]:
     return {series.name.removeprefix("volsched_crossquota_"): dict(found) for series, found in decision.report.series}
 
 

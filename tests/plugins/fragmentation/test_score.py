@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from plugins.fragmentation.means import Means, Sums, means_of, size_of
+from plugins.fragmentation.means import CardSums, Means, means_of, size_of
 from plugins.fragmentation.score import taken
 from tests.plugins.fragmentation.worlds import CONFIGURATION, a_plain_rig, cards, demand_of, shared
 from volsched.framework.accounts.card_parts import PartRequest
@@ -78,9 +78,9 @@ def test_nothing_is_lost_on_a_full_node() -> None:
 
 
 def test_means_are_rounded_so_that_one_pod_more_seldom_changes_them() -> None:
-    many = Sums(1_000_000, 10_000_000, 40 << 40, {1: 900_000, 8: 100_000}, {})
-    more = Sums(1_000_000, 10_000_000, 40 << 40, {1: 900_000, 8: 100_000}, {})
-    more.add(Sums(1000, 14_000, 1 << 36, {1: 1000}, {}), 1)
+    many = CardSums(1_000_000, 10_000_000, 40 << 40, {1: 900_000, 8: 100_000}, {})
+    more = CardSums(1_000_000, 10_000_000, 40 << 40, {1: 900_000, 8: 100_000}, {})
+    more.add(CardSums(1000, 14_000, 1 << 36, {1: 1000}, {}), 1)
 
     assert means_of(many) == means_of(more)
     assert means_of(many).blocks == ((1, 29), (8, 3))

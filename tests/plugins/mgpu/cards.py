@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from plugins.mgpu.devices import Card, State
-from plugins.mgpu.placement import Ask, Lists
+from plugins.mgpu.devices import FreeCard, NodeCardState
+from plugins.mgpu.placement import ContainerRequest, Lists
 
 T4, M = 15109, 16384
 
 
-def state(text: str, memory: int = M) -> State:
+def state(text: str, memory: int = M) -> NodeCardState:
     """Free core / free MiB / instances of each card, or ``idle``; ``3 idle`` stands for three of them."""
-    cards: list[Card] = []
+    cards: list[FreeCard] = []
     for part in text.split(", "):
         if part.endswith("idle"):
-            cards += [Card(100, memory)] * int(part.removesuffix("idle") or 1)
+            cards += [FreeCard(100, memory)] * int(part.removesuffix("idle") or 1)
         else:
-            cards.append(Card(*map(int, part.split("/"))))
-    return State(memory, tuple(cards))
+            cards.append(FreeCard(*map(int, part.split("/"))))
+    return NodeCardState(memory, tuple(cards))
 
 
-def asks(text: str) -> tuple[Ask, ...]:
+def asks(text: str) -> tuple[ContainerRequest, ...]:
     """What each container wants: ``core/MiB``, ``fullK``, or ``GxC/M`` for that much on each of G cards."""
     return tuple(_ask(part) for part in text.split())
 
 
-def _ask(text: str) -> Ask:
+def _ask(text: str) -> ContainerRequest:
     if text.startswith("full"):
-        return Ask(int(text[4:]), 100)
+        return ContainerRequest(int(text[4:]), 100)
     count, _, amounts = text.rpartition("x")
     core, memory = map(int, amounts.split("/"))
-    return Ask(int(count or 1), core, memory)
+    return ContainerRequest(int(count or 1), core, memory)
 
 
 def shown(lists: Lists | None) -> str | None:

@@ -12,7 +12,7 @@ from plugins.mgpu.results import ASSUMED, INDEX
 from tests.plugins.mgpu.cards import M, asks
 from volsched.model.changes import Gone
 from volsched.model.plan import Bind
-from volsched.testing.builders import Decision, Rig, a_cluster, a_group, a_node, a_pod, a_rig
+from volsched.testing.builders import CycleDecision, Rig, a_cluster, a_group, a_node, a_pod, a_rig
 
 NATIVE, GUARANTEED = "native-burst-share", "guaranteed-burst-share"
 Manifest = dict[str, Any]
@@ -107,7 +107,7 @@ def gone(name: str) -> Gone:
     return Gone("Pod", "default", name, f"uid-{name}")
 
 
-def lists(decision: Decision, name: str) -> str | None:
+def lists(decision: CycleDecision, name: str) -> str | None:
     """The card lists that a pod's Binding carries, as "0 ; 1,2"; None when it is not bound."""
     for step in decision.steps:
         if isinstance(step, Bind) and step.name == name:

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations
 
-from plugins.mgpu.devices import State
-from plugins.mgpu.placement import Ask, Lists
+from plugins.mgpu.devices import NodeCardState
+from plugins.mgpu.placement import ContainerRequest, Lists
 
 
-def choices(state: State, asks: Sequence[Ask], most_instances: int) -> Iterator[Lists]:
+def choices(state: NodeCardState, asks: Sequence[ContainerRequest], most_instances: int) -> Iterator[Lists]:
     """Every valid choice, in lexicographic order."""
     if not asks:
         yield ()
@@ -22,12 +22,12 @@ def choices(state: State, asks: Sequence[Ask], most_instances: int) -> Iterator[
         for index in chosen:
             cards[index] = [cards[index][0] - ask.core, cards[index][1] - memory, cards[index][2] + 1]
         if all(cards[i][0] >= 0 and cards[i][1] >= 0 and cards[i][2] <= most_instances for i in chosen):
-            left = State(state.memory, tuple(map(tuple, cards)))  # type: ignore[arg-type]
+            left = NodeCardState(state.memory, tuple(map(tuple, cards)))  # type: ignore[arg-type]
             for others in choices(left, rest, most_instances):
                 yield (chosen, *others)
 
 
-def fullness(state: State, asks: Sequence[Ask], lists: Lists, weight_of_core: int) -> Fraction:
+def fullness(state: NodeCardState, asks: Sequence[ContainerRequest], lists: Lists, weight_of_core: int) -> Fraction:
     """The mean over the cards of w x core^2 + (1 - w) x memory^2, shares in use."""
     used = [[100 - card.core, state.memory - card.memory] for card in state.cards]
     for ask, chosen in zip(asks, lists, strict=True):
@@ -40,7 +40,7 @@ def fullness(state: State, asks: Sequence[Ask], lists: Lists, weight_of_core: in
 
 
 def best(
-    state: State, asks: Sequence[Ask], *, packs: bool, weight_of_core: int, most_instances: int
+    state: NodeCardState, asks: Sequence[ContainerRequest], *, packs: bool, weight_of_core: int, most_instances: int
 ) -> tuple[Fraction, Lists] | None:
     """The best fullness and the first of the best choices; None when there is no choice."""
     found: tuple[Fraction, Lists] | None = None

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.mgpu.devices import Card, State
-from plugins.mgpu.placement import Ask, Search, alike, charged
+from plugins.mgpu.devices import FreeCard, NodeCardState
+from plugins.mgpu.placement import ContainerRequest, PlacementSearch, alike, charged
 from plugins.mgpu.scoring import Strategy
 from tests.plugins.mgpu import exhaustive
 from tests.plugins.mgpu.cards import T4, M, asks, shown, state
@@ -16,7 +16,9 @@ FOUR = "80/12288/1, 50/8192/2, idle, 20/4096/3"
 PACK, SPREAD = Strategy(packs=True), Strategy(packs=False)
 
 
-def found(search: Search, cards: State, wanted: tuple[Ask, ...]) -> tuple[str | None, float | None]:
+def found(
+    search: PlacementSearch, cards: NodeCardState, wanted: tuple[ContainerRequest, ...]
+) -> tuple[str | None, float | None]:
     """The lists and the score."""
     best = search.best(alike(cards), tuple(sorted(wanted)))
     placement = search.place(cards, wanted)
@@ -57,7 +59,7 @@ def test_known_placements(
     cards: str, memory: int, wanted: str, weight: int, packed: str | None, spread: str | None,
     score: float | None, spread_score: float | None,
 ) -> None:  # fmt: skip
-    pack, spreading = Search(Strategy(True, weight)), Search(Strategy(False, weight))
+    pack, spreading = PlacementSearch(Strategy(True, weight)), PlacementSearch(Strategy(False, weight))
 
     lists, value = found(pack, state(cards, memory), asks(wanted))
     spread_lists, spread_value = found(spreading, state(cards, memory), asks(wanted))
@@ -70,12 +72,12 @@ def test_known_placements(
 
 
 def test_a_full_node_of_cards_that_are_used_whole_scores_one() -> None:
-    assert found(Search(PACK), state("2 idle"), asks("full2"))[1] == 1.0
-    assert found(Search(PACK), state("50/2048/1", 4096), asks("50/2048"))[1] == 1.0
+    assert found(PlacementSearch(PACK), state("2 idle"), asks("full2"))[1] == 1.0
+    assert found(PlacementSearch(PACK), state("50/2048/1", 4096), asks("50/2048"))[1] == 1.0
 
 
 def test_instances_are_limited_per_unit_and_not_per_pod() -> None:
-    two = Search(Strategy(most_instances=2))
+    two = PlacementSearch(Strategy(most_instances=2))
 
     assert found(two, state("3 idle"), asks("10/256 10/256 10/256"))[0] == "0 ; 0 ; 1"
     assert found(two, state("98/15000/2, idle"), asks("10/256"))[0] == "1"
@@ -83,28 +85,31 @@ def test_instances_are_limited_per_unit_and_not_per_pod() -> None:
 
 
 def test_a_card_without_memory_gives_itself_whole_and_nothing_else() -> None:
-    assert found(Search(PACK), state("2 idle", 0), asks("full1")) == ("0", 0.5 * 0.2)
-    assert found(Search(PACK), state("2 idle", 0), asks("10/256"))[0] is None
+    assert found(PlacementSearch(PACK), state("2 idle", 0), asks("full1")) == ("0", 0.5 * 0.2)
+    assert found(PlacementSearch(PACK), state("2 idle", 0), asks("10/256"))[0] is None
 
 
 def test_a_card_that_has_less_than_it_gave_away_takes_nothing() -> None:
-    assert found(Search(PACK), state("-20/-1024/3, 50/1024/1"), asks("10/256"))[0] == "1"
+    assert found(PlacementSearch(PACK), state("-20/-1024/3, 50/1024/1"), asks("10/256"))[0] == "1"
 
 
 def test_memory_that_is_no_memory_of_a_card_is_counted_exactly() -> None:
     """Beyond 64 bits the points are Python's own integers."""
     huge = 15_109_000_000
 
-    one_mib_apart = State(huge, (Card(60, huge - 256, 1), Card(60, huge - 257, 1)))
+    one_mib_apart = NodeCardState(huge, (FreeCard(60, huge - 256, 1), FreeCard(60, huge - 257, 1)))
 
-    assert found(Search(PACK), one_mib_apart, asks("10/256"))[0] == "1"
-    assert found(Search(SPREAD), one_mib_apart, asks("10/256"))[0] == "0"
-    assert found(Search(SPREAD), State(huge, (Card(100, huge),) * 3), asks("30/256 2x30/257"))[0] == "0 ; 1,2"
+    assert found(PlacementSearch(PACK), one_mib_apart, asks("10/256"))[0] == "1"
+    assert found(PlacementSearch(SPREAD), one_mib_apart, asks("10/256"))[0] == "0"
+    assert (
+        found(PlacementSearch(SPREAD), NodeCardState(huge, (FreeCard(100, huge),) * 3), asks("30/256 2x30/257"))[0]
+        == "0 ; 1,2"
+    )
 
 
 def test_a_node_of_more_cards_than_an_integer_has_bits() -> None:
-    assert found(Search(SPREAD), state("70 idle"), asks("10/256 2x10/256"))[0] == "0 ; 1,2"
-    assert found(Search(PACK), state("69 idle, 50/8192/1"), asks("10/256"))[0] == "69"
+    assert found(PlacementSearch(SPREAD), state("70 idle"), asks("10/256 2x10/256"))[0] == "0 ; 1,2"
+    assert found(PlacementSearch(PACK), state("69 idle, 50/8192/1"), asks("10/256"))[0] == "69"
 
 
 # -- equality with going through all choices ---------------------------------------------------------------------------
@@ -112,14 +117,14 @@ def test_a_node_of_more_cards_than_an_integer_has_bits() -> None:
 MEMORY = 4096
 amounts = st.tuples(st.sampled_from([5, 20, 25, 33, 50, 75, 99]), st.sampled_from([256, 512, 1000, 1024, 2048, 4096]))
 some_asks = st.one_of(
-    amounts.map(lambda a: Ask(1, *a)),
-    st.tuples(st.integers(1, 3), amounts).map(lambda both: Ask(both[0], *both[1])),
-    st.integers(1, 3).map(lambda k: Ask(k, 100)),
+    amounts.map(lambda a: ContainerRequest(1, *a)),
+    st.tuples(st.integers(1, 3), amounts).map(lambda both: ContainerRequest(both[0], *both[1])),
+    st.integers(1, 3).map(lambda k: ContainerRequest(k, 100)),
 )
 some_cards = st.one_of(
-    st.just(Card(100, MEMORY)),
+    st.just(FreeCard(100, MEMORY)),
     st.builds(
-        Card,
+        FreeCard,
         st.sampled_from([0, 20, 25, 40, 50, 66, 75, 80]),
         st.sampled_from([0, 256, 512, 1024, 2048, 3072, 3840]),
         st.integers(1, 3),
@@ -132,9 +137,9 @@ strategies = st.builds(Strategy, st.booleans(), st.sampled_from([0, 20, 50, 100]
 @settings(max_examples=1000)
 @given(st.lists(some_cards, min_size=1, max_size=5), st.lists(some_asks, min_size=1, max_size=4), strategies)
 def test_the_search_finds_what_going_through_all_choices_finds(
-    cards: list[Card], wanted: list[Ask], strategy: Strategy
+    cards: list[FreeCard], wanted: list[ContainerRequest], strategy: Strategy
 ) -> None:
-    node = State(MEMORY, tuple(cards))
+    node = NodeCardState(MEMORY, tuple(cards))
     expected = exhaustive.best(
         node,
         wanted,
@@ -142,7 +147,7 @@ def test_the_search_finds_what_going_through_all_choices_finds(
         weight_of_core=strategy.weight_of_core,
         most_instances=strategy.most_instances,
     )
-    search = Search(strategy)
+    search = PlacementSearch(strategy)
 
     best = search.best(alike(node), tuple(sorted(wanted)))
     placement = search.place(node, tuple(wanted))
@@ -158,10 +163,10 @@ def test_the_search_finds_what_going_through_all_choices_finds(
 
 @given(st.lists(some_cards, min_size=1, max_size=8), st.lists(some_asks, min_size=1, max_size=6), strategies)
 def test_a_search_that_is_given_up_says_so_and_overdraws_no_card(
-    cards: list[Card], wanted: list[Ask], strategy: Strategy
+    cards: list[FreeCard], wanted: list[ContainerRequest], strategy: Strategy
 ) -> None:
-    node, search = State(MEMORY, tuple(cards)), Search(strategy, limit=0)
-    exact = Search(strategy).best(alike(node), tuple(sorted(wanted)))
+    node, search = NodeCardState(MEMORY, tuple(cards)), PlacementSearch(strategy, limit=0)
+    exact = PlacementSearch(strategy).best(alike(node), tuple(sorted(wanted)))
 
     best = search.best(alike(node), tuple(sorted(wanted)))
     placement = search.place(node, tuple(wanted))
@@ -179,7 +184,7 @@ def test_a_search_that_is_given_up_says_so_and_overdraws_no_card(
 
 
 def test_nodes_with_cards_in_equal_states_share_one_search() -> None:
-    search = Search(PACK)
+    search = PlacementSearch(PACK)
     one, other = state("70/11013/1, idle", T4), state("idle, 70/11013/1", T4)
 
     for _ in range(1000):
@@ -190,7 +195,7 @@ def test_nodes_with_cards_in_equal_states_share_one_search() -> None:
 
 
 def test_truncations_are_counted() -> None:
-    search = Search(PACK, limit=0)
+    search = PlacementSearch(PACK, limit=0)
 
     search.best(alike(state("2 idle")), asks("30/4096"))
 
@@ -198,9 +203,9 @@ def test_truncations_are_counted() -> None:
 
 
 def test_sixteen_distinct_containers_of_eight_cards_are_beyond_the_limit_and_placed_all_the_same() -> None:
-    wanted = tuple(Ask(8, 3 + number % 3, 256 + number) for number in range(16))
+    wanted = tuple(ContainerRequest(8, 3 + number % 3, 256 + number) for number in range(16))
 
-    placement = Search(SPREAD).place(state("16 idle"), wanted)
+    placement = PlacementSearch(SPREAD).place(state("16 idle"), wanted)
 
     assert placement.truncated
     assert placement.lists is not None

@@ -29,7 +29,7 @@ from volsched.framework.config.loading import ConfigurationError
 from volsched.model.changes import BindFailed, Bound
 from volsched.model.plan import Bind, RecordEvent
 from volsched.registry import load_profile
-from volsched.testing.builders import Decision, Rig, a_group, puts
+from volsched.testing.builders import CycleDecision, Rig, a_group, puts
 from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults, leftovers
 
@@ -42,7 +42,7 @@ UNCLEAR = "mgpu: node card state unknown"
 NO_IDS = "predicate.MGPUScheduleMode is id, and annotation volsched.io/mgpu-card-ids is missing: indexes are used"
 
 
-def told(decision: Decision, name: str = "n1") -> dict[str, str]:
+def told(decision: CycleDecision, name: str = "n1") -> dict[str, str]:
     """Reason and message of Events on a node."""
     return {step.reason: step.message for step in decision.steps if isinstance(step, RecordEvent) and step.name == name}
 
@@ -822,7 +822,7 @@ def test_a_binding_under_way_counts_under_a_new_configuration() -> None:
 # -- numbers -----------------------------------------------------------------------------------------------------------
 
 
-def numbers(decision: Decision) -> dict[str, dict[tuple[str, ...], float]]:
+def numbers(decision: CycleDecision) -> dict[str, dict[tuple[str, ...], float]]:
     return {found.name: dict(values) for found, values in decision.report.series}
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.mgpu.devices import CARD_IDS, NODE_TYPE, POLICY, Cards, cards_of
-from plugins.mgpu.placement import Ask
+from plugins.mgpu.placement import ContainerRequest
 from plugins.mgpu.requests import ContainerAsk
 from plugins.mgpu.results import INDEX, lists_of, written
 from volsched.model.errors import FieldError
@@ -20,7 +20,7 @@ few = st.dictionaries(st.sampled_from([f"{INDEX}a", f"{INDEX}b", f"{INDEX}0", f"
 def test_lists_that_are_read_are_as_many_different_cards_of_the_node(
     annotations: dict[str, str], count: int, wanted: int
 ) -> None:
-    asks = (ContainerAsk(0, Ask(wanted, 10, 256)), ContainerAsk(1, Ask(1, 10, 256)))
+    asks = (ContainerAsk(0, ContainerRequest(wanted, 10, 256)), ContainerAsk(1, ContainerRequest(1, 10, 256)))
     try:
         found = lists_of(asks, ("a", "b"), annotations, Cards(count, 1024))
     except FieldError:
@@ -32,7 +32,7 @@ def test_lists_that_are_read_are_as_many_different_cards_of_the_node(
 
 
 def test_any_order_is_read() -> None:
-    asks = (ContainerAsk(0, Ask(3, 10, 256)),)
+    asks = (ContainerAsk(0, ContainerRequest(3, 10, 256)),)
 
     assert lists_of(asks, ("a",), {f"{INDEX}a": "2,0,1"}, Cards(3, 1024)) == ((0, 1, 2),)
 
@@ -43,7 +43,7 @@ def test_any_order_is_read() -> None:
 def test_what_is_written_is_read_back(chosen: list[list[int]], by_id: bool) -> None:
     names, ids = ("a", "b", "c"), ("GPU-a", "GPU-b", "GPU-c", "GPU-d")
     lists = tuple(map(tuple, chosen))
-    asks = tuple(ContainerAsk(place, Ask(len(cards), 10, 256)) for place, cards in enumerate(lists))
+    asks = tuple(ContainerAsk(place, ContainerRequest(len(cards), 10, 256)) for place, cards in enumerate(lists))
 
     annotations = written(asks, lists, names, ids if by_id else ())
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from plugins.mgpu.devices import Card
+from plugins.mgpu.devices import FreeCard
 from plugins.mgpu.ledger import CardLedger, Requests
 from plugins.mgpu.results import INDEX
 from tests.plugins.mgpu.cards import M, asks
@@ -142,7 +142,7 @@ class World:
                     free[where][card] = [core - ask.core, left - memory, instances + 1]
         for name, cards in free.items():
             assert all(core >= 0 and left >= 0 and instances <= MOST for core, left, instances in cards), (name, cards)
-            assert ledger_of(self.rig).nodes[name].state.cards == tuple(Card(*card) for card in cards)
+            assert ledger_of(self.rig).nodes[name].state.cards == tuple(FreeCard(*card) for card in cards)
 
 
 arrivals = st.tuples(st.just("arrive"), st.sampled_from(WANTS), st.integers(1, 3))

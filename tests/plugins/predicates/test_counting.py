@@ -137,7 +137,8 @@ def check(world: Lab, task: TaskInfo) -> None:
 
 def snapshot(domains: Domains) -> Any:
     censuses = {s: (dict(c.by_node), [dict(t.counts) for t in c.tables.values()]) for s, c in domains._censuses.items()}
-    claims = [{term: dict(c.table.counts) for term, c in known.items()} for known in (domains._apart, domains._liked)]
+    placed = (domains._apart, domains._liked)
+    claims = [{term: dict(c.table.counts) for term, c in each.known.items()} for each in placed]
     return censuses, [{term: counts for term, counts in known.items() if counts} for known in claims]
 
 

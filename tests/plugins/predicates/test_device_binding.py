@@ -12,7 +12,7 @@ from tests.framework.dra.worlds import DRIVER, claim, device, exactly, part
 from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, chosen, using
 from volsched.model.changes import BindFailed
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
-from volsched.testing.builders import Decision, Rig, SteadyClock, a_rig, put
+from volsched.testing.builders import CycleDecision, Rig, SteadyClock, a_rig, put
 from volsched.testing.contract import ENGINES
 
 Json = dict[str, Any]
@@ -45,11 +45,11 @@ def given(pod: str = "", *, ago: float = 0.0, now: float, **conditions: str) -> 
     return {**claim("c", exactly()), "status": status}
 
 
-def writes_of(decision: Decision) -> list[ClaimWrite]:
+def writes_of(decision: CycleDecision) -> list[ClaimWrite]:
     return [write for step in decision.steps if isinstance(step, Bind) for write in step.claims]
 
 
-def released(decision: Decision) -> list[str]:
+def released(decision: CycleDecision) -> list[str]:
     return [step.name for step in decision.steps if isinstance(step, ReleaseClaim)]
 
 

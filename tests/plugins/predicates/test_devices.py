@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part
-from volsched.framework.dra.search import MOST_STEPS, _Search
+from volsched.framework.dra.search import MOST_STEPS, _AllocationSearch
 from volsched.framework.engine.engine import FastEngine
 from volsched.model.changes import BindFailed, Bound, Gone
 from volsched.model.plan import Bind, ReleaseClaim
 from volsched.model.pods.owners import as_pod
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
 from volsched.testing.contract import ENGINES
 from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults
@@ -50,7 +50,7 @@ def a_world(*objects: dict[str, Any], nodes: tuple[str, ...] = ("n1", "n2")) -> 
     return cluster
 
 
-def chosen(decision: Decision) -> dict[str, list[str]]:
+def chosen(decision: CycleDecision) -> dict[str, list[str]]:
     """The devices that each bound pod's claims are to be given, and those that they have already as nothing."""
     found: dict[str, list[str]] = {}
     for step in decision.steps:
@@ -386,13 +386,13 @@ def test_a_search_without_end_is_given_up_for_all_nodes(monkeypatch: pytest.Monk
     """Thirty devices of which no fifteen will do are half a million combinations, on each of twenty nodes."""
     steps = 0
 
-    def counted(search: _Search) -> None:
+    def counted(search: _AllocationSearch) -> None:
         nonlocal steps
         steps += 1
         take_step(search)
 
-    take_step = _Search._step
-    monkeypatch.setattr(_Search, "_step", counted)
+    take_step = _AllocationSearch._step
+    monkeypatch.setattr(_AllocationSearch, "_step", counted)
     names = tuple(f"n{number:02}" for number in range(20))
     slices = [cards(name, *(f"d{number:02}" for number in range(30))) for name in names]
     wanted = claim("c", exactly("a", count=15), exactly("b", "false"))

@@ -13,7 +13,7 @@ from volsched.framework.dra.extended import claim_name
 from volsched.model.changes import BindFailed, Gone
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
 from volsched.model.pods.owners import as_pod
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
 from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults
 
@@ -47,7 +47,7 @@ def two_nodes(*objects: dict[str, Any], devices: int = 2) -> ClusterBuilder:
     return cluster
 
 
-def writes(decision: Decision) -> dict[str, ClaimWrite]:
+def writes(decision: CycleDecision) -> dict[str, ClaimWrite]:
     return {s.name: s.claims[0] for s in decision.steps if isinstance(s, Bind) and s.claims}
 
 

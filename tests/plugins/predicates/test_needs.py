@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from plugins.predicates.devices.needs import KnownNeeds
-from plugins.predicates.devices.resource_claims import Needs, needs_of
+from plugins.predicates.devices.resource_claims import ClaimNeeds, needs_of
 from tests.actions.rigs import Tries, cycle, rig
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
 from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards, chosen, using
@@ -18,13 +18,13 @@ from volsched.model.changes import Bound, Change, Gone, Put
 from volsched.model.job import TO_BE_TRIED
 from volsched.model.plan import Bind
 from volsched.model.values.bounded import entries_of
-from volsched.testing.builders import ClusterBuilder, Decision, Rig, a_cluster, a_rig, put
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
 from volsched.testing.naive import NaiveEngine
 
 NODES = ("n1", "n2", "n3")
 
 
-def said(needs: Needs) -> tuple[Any, ...]:
+def said(needs: ClaimNeeds) -> tuple[Any, ...]:
     """All that needs say, without the caches in them."""
     given = [(one.key, one.version, selector) for one, selector in needs.given]
     return needs.fault, given, [one.key for one in needs.open], needs.key
@@ -220,7 +220,7 @@ HAPPENINGS: list[Callable[[int, int], Change]] = [
 ]  # fmt: skip
 
 
-def echoes(decision: Decision, version: int) -> Iterable[Change]:
+def echoes(decision: CycleDecision, version: int) -> Iterable[Change]:
     """The bindings of a cycle come true, one claim of each pod is seen as it was written."""
     for step in decision.steps:
         if isinstance(step, Bind):

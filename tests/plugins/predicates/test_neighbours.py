@@ -329,5 +329,5 @@ def test_clusters_without_such_rules_keep_nothing() -> None:
         world.move(task, TaskStatus.RUNNING, "n1")
     domains = domains_of(world.session)
 
-    kept = (domains._censuses, domains._apart, domains._liked, domains._index, domains._nodes)
-    assert not any(kept)
+    terms, nodes = (domains._apart.known, domains._liked.known), domains._nodes
+    assert not any((domains._censuses, *terms, domains._index.by_label, nodes.counts, nodes.eligible))

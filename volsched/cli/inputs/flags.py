@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from volsched import cli
-from volsched.cli.names import contexts, files
+from volsched.cli.names import contexts, files, of_kind
 from volsched.kube.serve.listeners import Listeners
 from volsched.model.pods.limits import DEFAULT
 from volsched.model.values.duration import seconds_of
@@ -58,6 +58,25 @@ def together(*options: Callable[[Command], Command]) -> Callable[[Command], Comm
         return command
 
     return decorate
+
+
+scheduler_flags: Final = together(
+    click.option(
+        "--scheduler-name",
+        "scheduler_names",
+        multiple=True,
+        show_default="those of the scheduler that runs, else volsched and volcano",
+        help="The schedulerName of pods that are scheduled. May be repeated.",
+    ),
+    click.option(
+        "--default-queue",
+        default="",
+        shell_complete=of_kind("Queue"),
+        show_default="that of the scheduler that runs, else default",
+        help="The queue of what names none.",
+    ),
+)
+"""Which pods are those of the scheduler, and which queue counts for what names none."""
 
 
 def leader_flags(lease: str, namespace: str, what: str) -> Callable[[Command], Command]:

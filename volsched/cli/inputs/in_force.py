@@ -83,7 +83,7 @@ class InForce:
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _FoundText:
     """A text, and what was found out about it; no text where there is none."""
 
     text: str | None = None
@@ -124,28 +124,28 @@ def configuration(inventory: Inventory | None, flags: Mapping[str, Any], *, is_o
     return InForce(profile, *words, text=found.text or "")
 
 
-def _named(flags: Mapping[str, Any]) -> _Found | None:
+def _named(flags: Mapping[str, Any]) -> _FoundText | None:
     """Return the configuration that a flag names."""
     if flags["config"]:
-        return _Found(read_text(flags["config"]), flags["config"])
+        return _FoundText(read_text(flags["config"]), flags["config"])
     if not flags["scheduler_configmap"]:
         return None
     namespace, name = flags["scheduler_configmap"].split("/")
     found = next(iter(_config_maps(flags, name, namespace)), None)
     if found is None:
         raise ConfigError("", "there is no such object in the cluster")
-    return _Found(_text_of(found), _origin(found))
+    return _FoundText(_text_of(found), _origin(found))
 
 
-def _of_manifests(inventory: Inventory) -> _Found:
+def _of_manifests(inventory: Inventory) -> _FoundText:
     chosen = inventory.chosen_configuration()
-    return _Found(chosen, inventory.configuration_source) if chosen is not None else _Found()
+    return _FoundText(chosen, inventory.configuration_source) if chosen is not None else _FoundText()
 
 
 # --- the scheduler that runs ----------------------------------------------------------------------------------------
 
 
-def _of_cluster(flags: Mapping[str, Any]) -> _Found:
+def _of_cluster(flags: Mapping[str, Any]) -> _FoundText:
     """Return what the scheduler of this cluster has in force, as far as it can be found out."""
     from volsched.kube.errors import ApiError  # noqa: PLC0415 - half a second of imports, for those who ask a cluster
 
@@ -155,7 +155,7 @@ def _of_cluster(flags: Mapping[str, Any]) -> _Found:
             return replace(_well_known(flags), doubt=doubt) if doubt else _well_known(flags)
         found = _in_force(flags, lease)
     except ApiError as error:
-        return _Found(doubt=f"The scheduler's configuration cannot be read: {error.message}; {WAY_OUT}.")
+        return _FoundText(doubt=f"The scheduler's configuration cannot be read: {error.message}; {WAY_OUT}.")
     words = " ".join(part for part in (doubt, found.doubt) if part)
     return replace(found, doubt=words, names=lease.names, default_queue=lease.default_queue)
 
@@ -176,7 +176,7 @@ def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
     return last, f"There are other schedulers ({names}); shown is that of the Lease {last.lease}."
 
 
-def _in_force(flags: Mapping[str, Any], lease: Any) -> _Found:
+def _in_force(flags: Mapping[str, Any], lease: Any) -> _FoundText:
     """Return the text that a scheduler has in force."""
     from volsched.kube.lead.leases import BUILT_IN  # noqa: PLC0415
     from volsched.kube.watch.config_source import text_hash  # noqa: PLC0415 - as above
@@ -184,45 +184,47 @@ def _in_force(flags: Mapping[str, Any], lease: Any) -> _Found:
     if lease.configuration == BUILT_IN:
         texts = {text_hash(text): text for text in (DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE)}
         if lease.hash in texts:
-            return _Found(texts[lease.hash], BUILT_IN)
-        return _Found(doubt=f"The built-in configuration of that scheduler is another version's; {WAY_OUT}.")
+            return _FoundText(texts[lease.hash], BUILT_IN)
+        return _FoundText(doubt=f"The built-in configuration of that scheduler is another version's; {WAY_OUT}.")
     if lease.config_map is None:
         return _of_file(flags, lease)
     namespace, name = lease.config_map
     found = next(iter(_config_maps(flags, name, namespace)), None)
     if found is None:
-        return _Found(doubt=f"ConfigMap/{namespace}/{name}, which the scheduler follows, is gone; {WAY_OUT}.")
+        return _FoundText(doubt=f"ConfigMap/{namespace}/{name}, which the scheduler follows, is gone; {WAY_OUT}.")
     text = _text_of(found)
     if text_hash(text) == lease.hash:
-        return _Found(text, _origin(found))
+        return _FoundText(text, _origin(found))
     doubt = f"{_origin(found)} says something else than what is in force (hash {lease.hash}): its Events say why."
-    return _Found(text, _origin(found), doubt)
+    return _FoundText(text, _origin(found), doubt)
 
 
-def _of_file(flags: Mapping[str, Any], lease: Any) -> _Found:
+def _of_file(flags: Mapping[str, Any], lease: Any) -> _FoundText:
     """Return the ConfigMap that a scheduler's file was most likely mounted from: one of the very text."""
     from volsched.kube.watch.config_source import text_hash  # noqa: PLC0415 - as above
 
     for name in WELL_KNOWN:
         for found in _config_maps(flags, name):
             if any(text_hash(text) == lease.hash for text in found.data.values()):
-                return _Found(next(t for t in found.data.values() if text_hash(t) == lease.hash), _origin(found))
-    return _Found(
+                return _FoundText(next(t for t in found.data.values() if text_hash(t) == lease.hash), _origin(found))
+    return _FoundText(
         doubt=f"The scheduler reads its configuration from the file {lease.configuration}, and no ConfigMap "
         f"{' or '.join(WELL_KNOWN)} has that text; {WAY_OUT}."
     )
 
 
-def _well_known(flags: Mapping[str, Any]) -> _Found:
+def _well_known(flags: Mapping[str, Any]) -> _FoundText:
     """Return the ConfigMap that our manifests or Volcano's bring, where no Lease states what is in force."""
     for name in WELL_KNOWN:
         listed = sorted(_config_maps(flags, name), key=lambda found: (_rank(found), found.key))
         for found in listed:
             if find_in_data(found.data) is not None:
                 doubt = f"No Lease says which configuration is in force; counted with {_origin(found)}."
-                return _Found(_text_of(found), _origin(found), doubt)
+                return _FoundText(_text_of(found), _origin(found), doubt)
     looked = "neither a Lease of a volsched scheduler nor a ConfigMap " + " or ".join(WELL_KNOWN)
-    return _Found(doubt=f"No scheduler configuration was found in the cluster ({looked}); {WAY_OUT}.", is_absent=True)
+    return _FoundText(
+        doubt=f"No scheduler configuration was found in the cluster ({looked}); {WAY_OUT}.", is_absent=True
+    )
 
 
 def _rank(found: api.ConfigMap) -> int:

@@ -14,9 +14,9 @@ from typing import Any, Final
 import click
 
 from volsched.asking import snapshot
-from volsched.asking.known import Known
+from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
-from volsched.cli.inputs.flags import together
+from volsched.cli.inputs.flags import scheduler_flags, together
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.cli.output import refuse, say
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
@@ -28,7 +28,7 @@ from volsched.ports import CycleReport
 from volsched.simulation.documents import InputError, read_text
 from volsched.simulation.runner import SCHEDULER_NAMES
 
-_LONG: Final = 1.0
+_LONG: Final = 2.0
 """Seconds after which progress is shown even when nobody may be looking."""
 
 _RARELY: Final = 100_000
@@ -37,51 +37,40 @@ _RARELY: Final = 100_000
 known_flags: Final = together(
     source_flags,
     in_force.config_flags,
-    click.option(
-        "--scheduler-name",
-        "scheduler_names",
-        multiple=True,
-        show_default="those of the scheduler that runs, else volsched and volcano",
-        help="The schedulerName of pods that are scheduled. May be repeated.",
-    ),
-    click.option(
-        "--default-queue",
-        default="",
-        show_default="that of the scheduler that runs, else default",
-        help="The queue of what names none.",
-    ),
+    scheduler_flags,
 )
 """Where to read, and which configuration counts."""
 
 
 class Progress:
-    """Lines on standard error, for whoever looks on or has to wait."""
+    """Lines on standard error, for whoever looks on or has to wait; ``unit`` is what sessions are called there."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "session") -> None:
+        self._unit = unit
         self._began = time.monotonic()
 
-    def say(self, message: str) -> None:
-        """Return what was done."""
+    def show(self, message: str) -> None:
+        """Show what was done."""
         if sys.stderr.isatty() or time.monotonic() - self._began > _LONG:
             click.echo(f"{message} ({time.monotonic() - self._began:.1f} s)", err=True)
 
     def cycle(self, number: int, report: CycleReport) -> None:
-        """Return what a session did."""
+        """Show what a session did."""
         waiting = sum(report.waiting.pods.values())
-        self.say(f"session {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
+        self.show(f"{self._unit} {number}: {report.placed} placed, {report.evicted} evicted, {waiting} waiting")
 
 
-def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) -> Known:
+def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) -> KnownCluster:
     """Read what the flags name; ends with a word about why not."""
     given = dict(flags)
     check_source(paths, given)
     in_force.check_flags(paths, given)
     found = _of_snapshot(paths, given) or _read(paths, given)
-    progress.say(f"{len(found.objects)} objects read")
+    progress.show(f"{len(found.objects)} objects read")
     return found
 
 
-def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> Known | None:
+def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster | None:
     """Return the cluster of the snapshot that is named, with what flags say otherwise; None when there is none."""
     found = snapshot_in(paths)
     if found is None:
@@ -91,7 +80,7 @@ def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> Known | None
     return configured(found, flags["config"]) if flags["config"] else found
 
 
-def snapshot_in(paths: Sequence[str]) -> Known | None:
+def snapshot_in(paths: Sequence[str]) -> KnownCluster | None:
     """Return the cluster of the snapshot among these paths; None when they are manifests. Ends when it is broken."""
     snapshots = [path for path in paths if Path(path).is_file() and snapshot.is_snapshot(_start_of(path))]
     if not snapshots:
@@ -109,7 +98,7 @@ def _start_of(path: str) -> bytes:
         return file.read(len(snapshot.MAGIC))
 
 
-def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> Known:
+def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster:
     inventory = read_manifests(paths) if paths else None
     counts = in_force.configuration(inventory, flags)
     if counts.doubt:
@@ -118,7 +107,7 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> Known:
     queue = flags["default_queue"] or counts.default_queue or "default"
     text, origin = counts.text or DEFAULT_CONFIGURATION, counts.origin or "the built-in configuration"
     objects = inventory.objects if inventory is not None else _of_cluster(flags)
-    return Known(tuple(objects), text, origin, names, queue)
+    return KnownCluster(tuple(objects), text, origin, names, queue)
 
 
 def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
@@ -143,7 +132,7 @@ def little_garbage() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def configured(found: Known, path: str) -> Known:
+def configured(found: KnownCluster, path: str) -> KnownCluster:
     """Return the cluster with the configuration of a file; ends when it does not hold."""
     try:
         other = replace(found, configuration=read_text(path), origin=path)

@@ -25,7 +25,7 @@ from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.native import api as native
-from volsched.model.plan import PlanStep
+from volsched.model.plan import StepRecorder
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
@@ -46,7 +46,7 @@ class Look:
     objects: Sequence[api.ApiObject]
 
 
-class _Witness:
+class _LookPlugin:
     """A plugin that says nothing and asks the others what there is to show, once they have their accounts."""
 
     name = "look"
@@ -61,14 +61,7 @@ class _Witness:
         self.tables = [table() for table in registered[ShownTable]]
 
 
-class _Nothing:
-    """Takes steps and does none of them."""
-
-    def execute(self, steps: Sequence[PlanStep]) -> None:
-        pass
-
-
-class _Clock:
+class _UnbudgetedClock:
     """The time of this machine."""
 
     def now(self) -> float:
@@ -105,13 +98,13 @@ def is_of_quotas(table: QuotaTable) -> bool:
     return table.name != RESERVATIONS
 
 
-def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _Witness:
+def _open(mirror: Mirror, in_force: InForce, changes: Iterable[Change]) -> _LookPlugin:
     """Open a session on what is there, with the plugins in force and nobody who acts: actions tell what they hold."""
-    witness = _Witness()
+    witness = _LookPlugin()
     telling: list[Plugin] = [action for action in in_force.profile.actions if isinstance(action, Plugin)]
     last = tuple((PluginOption(plugin.name), plugin) for plugin in [*telling, witness])
     profile = Profile(in_force.profile.configuration, (), (*in_force.profile.plugins, last))
-    scheduler = Scheduler(mirror, profile, _Nothing(), _Clock())
+    scheduler = Scheduler(mirror, profile, StepRecorder(), _UnbudgetedClock())
     mirror.apply(changes)
     scheduler.cycle()
     return witness

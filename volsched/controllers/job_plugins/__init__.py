@@ -62,7 +62,7 @@ class Outfit:
         for _, plugin, setting in self._plugins:
             yield from plugin.companions(setting)
 
-    def equip(self, member: jobs.Member, spec: Json) -> None:
+    def equip(self, member: jobs.WantedPod, spec: Json) -> None:
         """Give a pod's spec what the plugins add."""
         for _, plugin, setting in self._plugins:
             plugin.equip(setting, member, spec)

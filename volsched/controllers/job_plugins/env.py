@@ -14,7 +14,7 @@ from volsched.model import api
 _INDEX_NAMES: Final = ("VC_TASK_INDEX", "VK_TASK_INDEX")
 
 
-def _equip(_: Setting, member: jobs.Member, spec: Json) -> None:
+def _equip(_: Setting, member: jobs.WantedPod, spec: Json) -> None:
     for container in all_containers(spec):
         add_env(container, [{"name": name, "value": str(member.number)} for name in _INDEX_NAMES])
 

@@ -33,7 +33,7 @@ def sshd_port(job: api.Job) -> int:
     return read(MPI.flags, job.spec.plugins.get("mpi") or ()).number(_PORT)
 
 
-def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
+def _equip(setting: Setting, member: jobs.WantedPod, spec: Json) -> None:
     flags, containers = setting.flags, all_containers(spec)
     open_port(spec, containers, "mpijob-port", flags.number(_PORT))
     if member.task.name == flags.text(_MASTER):

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 
 from volsched.controllers import jobs
-from volsched.controllers.job_parts import PodTemplate
+from volsched.controllers.job_parts import TaskTemplate
 from volsched.controllers.job_plugins.flags import Flag, Values
 from volsched.controllers.owners import owner_reference
-from volsched.controllers.writes import Create, Kind
+from volsched.controllers.writes import ApiKind, Create
 from volsched.mirror.reading import seconds
 from volsched.model import api
 from volsched.model.errors import shortened
@@ -27,12 +27,12 @@ T = TypeVar("T")
 class Hosts:
     """The host names of a Job's pods, by task: made once for all pods that are told them."""
 
-    def __init__(self, job: api.Job, templates: Iterable[PodTemplate]) -> None:
+    def __init__(self, job: api.Job, templates: Iterable[TaskTemplate]) -> None:
         self._job = job
         self._templates = {task.name: template for task, template in zip(job.spec.tasks, templates, strict=True)}
         self._names: dict[str, tuple[str, ...]] = {}
 
-    def template(self, task: api.TaskSpec) -> PodTemplate:
+    def template(self, task: api.TaskSpec) -> TaskTemplate:
         """Return what a task's pods are made from."""
         return self._templates[task.name]
 
@@ -89,7 +89,7 @@ class Setting:
         return self.job.metadata.name
 
     def companion(
-        self, kind: Kind, name: str, fields: Json, *, must_match: bool = False, with_keys: bool = False
+        self, kind: ApiKind, name: str, fields: Json, *, must_match: bool = False, with_keys: bool = False
     ) -> Create:
         """Return an object of the Job's own, in its namespace; see `Create`."""
         namespace = self.job.metadata.namespace
@@ -103,7 +103,7 @@ class Setting:
 CompanionsFn: TypeAlias = Callable[[Setting], Iterable[Create]]
 """Returns the objects that pods of the Job need."""
 
-EquipFn: TypeAlias = Callable[[Setting, jobs.Member, Json], None]
+EquipFn: TypeAlias = Callable[[Setting, jobs.WantedPod, Json], None]
 """Adds to the spec of one pod what the plugin gives it."""
 
 FaultsFn: TypeAlias = Callable[[api.Job, Values], Iterable[str]]

@@ -40,7 +40,7 @@ _WAIT_IMAGE: Final = "wait-master-image"
 _WAITER: Final = "wait-for-master"
 
 
-def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
+def _equip(setting: Setting, member: jobs.WantedPod, spec: Json) -> None:
     flags, master = setting.flags, named_task(setting, _MASTER)
     port, address = flags.number(_PORT), setting.hosts.first(master)
     world = setting.once("world", lambda: _world(setting))
@@ -68,7 +68,7 @@ def _world(setting: Setting) -> int:
     return sum(task.replicas for task in setting.job.spec.tasks if task.name in roles)
 
 
-def _rank(setting: Setting, member: jobs.Member, master: api.TaskSpec) -> int | None:
+def _rank(setting: Setting, member: jobs.WantedPod, master: api.TaskSpec) -> int | None:
     if member.task.name == master.name:
         return member.number
     return member.number + master.replicas if member.task.name == setting.flags.text(_WORKER) else None

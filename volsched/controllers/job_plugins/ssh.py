@@ -46,7 +46,7 @@ def _companions(setting: Setting) -> Iterator[Create]:
     yield setting.companion(CONFIG_MAP, _name(setting), {"data": {_CONFIG: _client_config(setting)}}, must_match=True)
 
 
-def _equip(setting: Setting, _: jobs.Member, spec: Json) -> None:
+def _equip(setting: Setting, _: jobs.WantedPod, spec: Json) -> None:
     name = _name(setting)
     sources = [{"secret": _items(name, PRIVATE, PUBLIC, AUTHORIZED)}, {"configMap": _items(name, _CONFIG)}]
     volume = {"name": name, "projected": {"defaultMode": _MODE, "sources": sources}}

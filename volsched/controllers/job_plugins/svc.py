@@ -36,7 +36,7 @@ def _companions(setting: Setting) -> Iterator[Create]:
         yield setting.companion(NETWORK_POLICY, setting.name, {"spec": _network_policy(setting)})
 
 
-def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
+def _equip(setting: Setting, member: jobs.WantedPod, spec: Json) -> None:
     spec["hostname"] = spec.get("hostname") or member.name
     spec["subdomain"] = spec.get("subdomain") or setting.name
     config = _config_name(setting)

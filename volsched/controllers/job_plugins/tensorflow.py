@@ -28,7 +28,7 @@ ROLES: Final = ("ps", "worker", "chief", "evaluator")
 _PORT: Final = "port"
 
 
-def _equip(setting: Setting, member: jobs.Member, spec: Json) -> None:
+def _equip(setting: Setting, member: jobs.WantedPod, spec: Json) -> None:
     if _is_alone(setting.job):
         return
     config = _config(setting, member)
@@ -41,7 +41,7 @@ def _is_alone(job: api.Job) -> bool:
     return sum(task.replicas for task in job.spec.tasks) == 1
 
 
-def _config(setting: Setting, member: jobs.Member) -> str:
+def _config(setting: Setting, member: jobs.WantedPod) -> str:
     """Return what one pod is told; what all are told is made once, as it grows with their number."""
     cluster = setting.once("cluster", lambda: _text(_cluster(setting)))
     roles = setting.once("own", lambda: {task.name: role for role, task in reversed(_roles(setting).items())})

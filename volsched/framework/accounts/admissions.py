@@ -22,7 +22,7 @@ PAUSE_SECONDS: Final = 60.0
 
 
 @dataclass(slots=True)
-class _Admission:
+class _AdmittedGroup:
     """An admitted PodGroup that lacks pods: since when (seconds since the epoch), and how many it has."""
 
     group: str
@@ -38,7 +38,7 @@ class Admissions:
 
     def __init__(self, timeout: float = math.inf) -> None:
         self.timeout = timeout
-        self._lacking: dict[str, _Admission] = {}
+        self._lacking: dict[str, _AdmittedGroup] = {}
         self._ended: dict[str, tuple[str, float]] = {}
 
     def __len__(self) -> int:
@@ -55,7 +55,7 @@ class Admissions:
             known, count = self._lacking.get(job.key), len(job.tasks)
             if known is None or known.group != job.group_uid or count < known.pods:
                 self._lacking.pop(job.key, None)  # those whose time is over come first
-                self._lacking[job.key] = _Admission(job.group_uid, now, count)
+                self._lacking[job.key] = _AdmittedGroup(job.group_uid, now, count)
             else:
                 known.pods = count
 

@@ -65,7 +65,7 @@ def half_life_of(values: Mapping[str, Any]) -> float:
 
 
 @dataclass(slots=True)
-class _Account:
+class _QueuePastUse:
     """Of one queue: the weighted integral at a time, in amounts times seconds, and what is held from then on."""
 
     at: float
@@ -92,7 +92,7 @@ class PastUse(Observer):
         self._half_life = half_life
         self._held = held
         self._levels = levels
-        self._accounts: dict[str, _Account] = {}
+        self._accounts: dict[str, _QueuePastUse] = {}
         self._changed: dict[str, None] = {}
         self._unreported: dict[str, None] = {}
         self._tree = -1
@@ -134,10 +134,10 @@ class PastUse(Observer):
         changed, self._changed = self._changed, {}
         return dict.fromkeys(level for name in changed for level in self._levels(name))
 
-    def _begin(self, queue: QueueInfo) -> _Account:
+    def _begin(self, queue: QueueInfo) -> _QueuePastUse:
         """Go on from what the queue's status states; what it holds now is taken to have been held since."""
         past = queue.past
-        account = _Account(self._now) if past is None else _Account(min(past.at, self._now), dict(past.used))
+        account = _QueuePastUse(self._now) if past is None else _QueuePastUse(min(past.at, self._now), dict(past.used))
         account.held = dict(self._held(queue)) if past is not None else {}
         self._accounts[queue.name] = account
         return account
@@ -167,7 +167,7 @@ class PastUse(Observer):
         used = self.used(queue)
         return sum(_with_present(used, held, name) for name in sorted({*used, *held})) / max(weight, _LEAST_WEIGHT)
 
-    def _used(self, account: _Account, now: float) -> dict[str, float]:
+    def _used(self, account: _QueuePastUse, now: float) -> dict[str, float]:
         rest = math.exp2(-max(0.0, now - account.at) / self._half_life)
         grown = (1.0 - rest) * self._half_life / math.log(2)
         used, held = account.used, account.held

@@ -44,7 +44,7 @@ class QueueDemand:
 
 
 @dataclass(frozen=True, slots=True)
-class _Share:
+class _JobDemand:
     """What one job adds to its queue, and to those in which that counts."""
 
     queues: tuple[str, ...]
@@ -63,7 +63,7 @@ class QueueDemands(Observer):
         self._tree = cluster.clocks.queue_tree
         self._queues: dict[str, QueueDemand] = {}
         self._reserved: dict[str, int] = {}
-        self._shares: dict[str, _Share] = {}
+        self._shares: dict[str, _JobDemand] = {}
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self.version = 0
 
@@ -115,7 +115,7 @@ class QueueDemands(Observer):
 
     def _count(self, job: JobInfo) -> None:
         waiting = 0 if job.barred else len(job.waiting)
-        share = _Share(self._counted_in(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
+        share = _JobDemand(self._counted_in(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
         self._shares[job.key] = share
         self._add(share, 1)
 
@@ -128,7 +128,7 @@ class QueueDemands(Observer):
         if share is not None:
             self._add(share, -1)
 
-    def _add(self, share: _Share, by: int) -> None:
+    def _add(self, share: _JobDemand, by: int) -> None:
         accumulate(self._reserved, share.reserved, by)
         for name in share.queues:
             queue = self._queues.setdefault(name, QueueDemand())

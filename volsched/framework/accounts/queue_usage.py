@@ -23,7 +23,7 @@ from volsched.model.values.resources import PODS, accumulate
 NOTHING: Final[Mapping[str, int]] = {}
 
 
-class QueueUsage(Observer):
+class QueueUsageObserver(Observer):
     """Follows the cluster; ask ``catch_up`` when a session opens, so that changes of the tree of queues are in."""
 
     def __init__(self, cluster: Cluster, *, above: bool = False) -> None:

@@ -187,7 +187,7 @@ _AMOUNTS: Final = frozenset(
 )
 
 
-class _Reader:
+class _TemplateReader:
     """A template that notes whether more of it is read than a part; what it is asked for is the template's own."""
 
     __slots__ = ("_template", "read_more")
@@ -202,7 +202,7 @@ class _Reader:
         return cast("PodTemplate", self)
 
 
-class RequestReader(_Reader):
+class RequestReader(_TemplateReader):
     """Notes whether anything is read but how much a pod requests, with what scores assume."""
 
     __slots__ = ("nonzero_cpu", "nonzero_memory", "request")
@@ -218,7 +218,7 @@ class RequestReader(_Reader):
         return getattr(self._template, name)
 
 
-class ConstraintReader(_Reader):
+class ConstraintReader(_TemplateReader):
     """Notes whether a template's amounts are read: all that is equal for templates that differ in nothing else."""
 
     __slots__ = ()

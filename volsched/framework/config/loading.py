@@ -17,7 +17,8 @@ understand, so every problem is collected and any one of them refuses the whole.
 ``metrics``, where Volcano states from which system its usage plugin reads, is taken in its right form (a mapping to
 plain values) and has no effect here; a warning says so.
 
-Which plugins and actions there are, and what they can be told, comes from a ``Catalogue``: the framework knows none.
+Which plugins and actions there are, and what they can be told, comes from a ``PluginCatalogue``: the framework knows
+none.
 
 The module is long and has one subject: each step of reading needs the key and the line of what it complains about.
 """
@@ -112,7 +113,7 @@ class ConfigurationError(ConfigError):
         super().__init__("", "\n".join(map(str, self.problems)))
 
 
-class Catalogue(Protocol):
+class PluginCatalogue(Protocol):
     """The plugins, or the actions, that there are."""
 
     @property
@@ -143,17 +144,17 @@ class Loaded:
     warnings: tuple[ConfigProblem, ...] = ()
 
 
-def load(text: str, plugins: Catalogue, actions: Catalogue) -> Loaded:
+def load(text: str, plugins: PluginCatalogue, actions: PluginCatalogue) -> Loaded:
     """Return the configuration that a text says, from a bare file or a ConfigMap manifest; else ConfigurationError.
 
     Arguments come out checked and complete, with the defaults of those that are not given.
     """
-    problems = _Problems()
+    problems = _ConfigProblems()
     try:
         root = _root(text, problems)
         if _is_config_map(root):
             root = _inside_config_map(root, problems)
-        configuration = _Reader(problems, plugins, actions).read(root)
+        configuration = _ConfigReader(problems, plugins, actions).read(root)
     except _TooMany:
         raise ConfigurationError(problems.errors) from None
     if problems.errors:
@@ -183,7 +184,7 @@ def looks_like_configuration(text: str) -> bool:
     if len(text) > LONGEST_TEXT or ("actions" not in text and "tiers" not in text):
         return False
     try:
-        root = _root(text, _Problems())
+        root = _root(text, _ConfigProblems())
     except _TooMany:
         return False
     return any(name in ("actions", "tiers") for name, _ in _plain_entries(root))
@@ -197,7 +198,7 @@ def is_bare_configuration(text: str, *, among_others: bool = False) -> bool:
     if _OF_AN_OBJECT.search(text):
         return False
     try:
-        root = _root(text, _Problems())
+        root = _root(text, _ConfigProblems())
     except _TooMany:
         return False
     if not isinstance(root, yaml.MappingNode):
@@ -214,7 +215,7 @@ class _TooMany(Exception):  # noqa: N818 - stops the reading, is no error of its
 
 
 @dataclass(slots=True)
-class _Problems:
+class _ConfigProblems:
     """What was found wrong so far. ``shift`` is added to lines: where in a file the text begins."""
 
     errors: list[ConfigProblem] = field(default_factory=list)
@@ -238,7 +239,7 @@ class _Problems:
         return _TooMany()
 
 
-class _Loader(yaml.SafeLoader):
+class _ConfigLoader(yaml.SafeLoader):
     """YAML without dates, a value that looks like one stays the text that it is, and without deep brackets.
 
     The work of PyYAML's scanner grows with the square of the brackets that are open.
@@ -258,11 +259,11 @@ class _Loader(yaml.SafeLoader):
         super().fetch_flow_collection_start(TokenClass)
 
 
-def _root(text: str, problems: _Problems) -> yaml.Node:
+def _root(text: str, problems: _ConfigProblems) -> yaml.Node:
     if len(text) > LONGEST_TEXT:
         raise problems.stop("TooLong", 0, f"is longer than {LONGEST_TEXT} characters")
     try:
-        root = yaml.compose(text, Loader=_Loader)
+        root = yaml.compose(text, Loader=_ConfigLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         message = shortened(str(error.problem or error.context), 200)
@@ -291,7 +292,7 @@ def _is_config_map(root: yaml.Node) -> bool:
     return any(name == "kind" and value.value == "ConfigMap" for name, value in _plain_entries(root))
 
 
-def _inside_config_map(root: yaml.Node, problems: _Problems) -> yaml.Node:
+def _inside_config_map(root: yaml.Node, problems: _ConfigProblems) -> yaml.Node:
     data = next((value for name, value in _plain_entries(root) if name == "data"), None)
     texts = {name: node for name, node in _plain_entries(data or root) if isinstance(node.value, str)} if data else {}
     try:
@@ -310,14 +311,14 @@ def _inside_config_map(root: yaml.Node, problems: _Problems) -> yaml.Node:
 # --- its meaning ----------------------------------------------------------------------------------------------------
 
 
-class _Reader:
+class _ConfigReader:
     """Reads one configuration; every method returns what could be understood and notes the rest."""
 
-    def __init__(self, problems: _Problems, plugins: Catalogue, actions: Catalogue) -> None:
+    def __init__(self, problems: _ConfigProblems, plugins: PluginCatalogue, actions: PluginCatalogue) -> None:
         self._problems = problems
         self._plugins = plugins
         self._actions = actions
-        self._constructor = _Loader("")
+        self._constructor = _ConfigLoader("")
 
     def read(self, root: yaml.Node) -> Configuration:
         """Return the configuration, as far as it was understood."""
@@ -465,7 +466,7 @@ class _Reader:
 
     # -- parts that plugins and actions share
 
-    def _schema(self, what: str, catalogue: Catalogue, name: str, key: str, node: yaml.Node) -> Schema | None:
+    def _schema(self, what: str, catalogue: PluginCatalogue, name: str, key: str, node: yaml.Node) -> Schema | None:
         try:
             schema = catalogue.schema(name)
         except ConfigError as error:
@@ -489,7 +490,7 @@ class _Reader:
         key = f"{path}.arguments"
         if "arguments" in entries and not _is_null(entries["arguments"][1]):
             nodes = self._entries(entries["arguments"][1], key)
-        unreadable = _Unreadable()
+        unreadable = _UnreadableValue()
         given = {name: self._value(node, f"{key}.{name}", unreadable) for name, (_, node) in nodes.items()}
         readable = {name: value for name, value in given.items() if value is not unreadable}
         checked = check(owner, schema, readable, together)
@@ -571,7 +572,7 @@ class _Reader:
         return self._constructor.construct_object(node)
 
 
-class _Unreadable:
+class _UnreadableValue:
     """Stands for a value with a problem."""
 
 

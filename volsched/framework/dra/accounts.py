@@ -30,7 +30,7 @@ from volsched.model.queues.queue import levels
 from volsched.model.status import TaskStatus
 
 
-class Account:
+class ClaimAccount:
     """The claims that a queue uses, by how many pods, and what they count for together, without zeros."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class DeviceAccounts(Observer):
         self._cluster = cluster
         self._counts = counts
         self._with_admin = with_admin
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, ClaimAccount] = {}
         self.pod_charges: dict[str, PodCharge] = {}
         """The pods that count, by uid."""
         self._charges: dict[str, Amounts] = {}
@@ -84,9 +84,9 @@ class DeviceAccounts(Observer):
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def account(self, queue: str) -> Account:
+    def account(self, queue: str) -> ClaimAccount:
         """Return what a queue and all queues below it hold."""
-        return self._accounts.get(queue) or Account()
+        return self._accounts.get(queue) or ClaimAccount()
 
     def take_changed(self) -> dict[str, None]:
         """Return the names of queues whose accounts may have changed since this was last asked."""
@@ -253,11 +253,11 @@ class DeviceAccounts(Observer):
         self.version += 1
         for name in charge.levels:
             self._changed[name] = None
-            account = self._accounts.setdefault(name, Account())
+            account = self._accounts.setdefault(name, ClaimAccount())
             for key in charge.claims:
                 self._use(account, key, by)
 
-    def _use(self, account: Account, key: str, by: int) -> None:
+    def _use(self, account: ClaimAccount, key: str, by: int) -> None:
         """Let one more pod of a queue use a claim, or one less; the first one and the last one change what it holds."""
         was = account.users[key]
         account.users[key] += by

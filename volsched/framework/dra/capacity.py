@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import ceil
 
-from volsched.model.dra.device import Capacity, Device, Policy
+from volsched.model.dra.device import Capacity, CapacityRequestPolicy, Device
 from volsched.model.values.quantity import format_amount
 
 
@@ -51,7 +51,7 @@ def _rounded(asked: Fraction | None, capacity: Capacity) -> Fraction | None:
     return asked
 
 
-def _in_range(asked: Fraction, policy: Policy) -> Fraction | None:
+def _in_range(asked: Fraction, policy: CapacityRequestPolicy) -> Fraction | None:
     least = policy.least
     amount = asked if least is None else max(asked, least)
     if policy.step is not None:

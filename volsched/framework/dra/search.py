@@ -23,7 +23,7 @@ from volsched.framework.dra.pools import Pool
 from volsched.framework.dra.selectors import OverBudgetError, Selectors
 from volsched.model.dra.api import MOST_RESULTS, DeviceTaint, DeviceToleration
 from volsched.model.dra.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolId, Request, Slice
-from volsched.model.dra.devices import Ledger
+from volsched.model.dra.devices import DeviceLedger
 
 MOST_STEPS: Final = 40_000
 """Candidates that are tried for a node before it is given up."""
@@ -90,7 +90,7 @@ class _TooManyError(Exception):
 
 
 @dataclass(slots=True)
-class _Option:
+class _Alternative:
     """An alternative of a request, with its class and, where it takes all devices, these."""
 
     request: Request
@@ -110,7 +110,7 @@ class _Open:
     """A claim that is being served."""
 
     claim: Claim
-    options: list[list[_Option]]
+    options: list[list[_Alternative]]
     constraints: list[Constraint]
     chosen: list[Chosen] = field(default_factory=list)
 
@@ -119,13 +119,13 @@ def choose(
     claims: Sequence[Claim],
     pools: Sequence[Pool],
     classes: Mapping[str, ClassSpec],
-    ledger: Ledger,
+    ledger: DeviceLedger,
     selectors: Selectors,
     most_steps: int = MOST_STEPS,
     limits: Limits | None = None,
 ) -> Choice | Unfit | Impossible:
     """Choose devices for all claims together, from the pools of one node, and no more of any class than ``limits``."""
-    search = _Search(pools, classes, ledger, selectors, most_steps, limits or {})
+    search = _AllocationSearch(pools, classes, ledger, selectors, most_steps, limits or {})
     try:
         search.begin(claims)
         if search.claim(0):
@@ -138,14 +138,14 @@ def choose(
     return Unfit(f"invalid resource pool {invalid.id}: {invalid.invalid}") if invalid is not None else search.unfit()
 
 
-class _Search:
+class _AllocationSearch:
     """The state of one search: what is chosen so far, and what that uses up."""
 
     def __init__(
         self,
         pools: Sequence[Pool],
         classes: Mapping[str, ClassSpec],
-        ledger: Ledger,
+        ledger: DeviceLedger,
         selectors: Selectors,
         most_steps: int,
         limits: Limits,
@@ -188,7 +188,7 @@ class _Search:
             message = f"the claims of a pod ask for {total} devices, and it may have {MOST_DEVICES} at most"
             raise _impossible(message)
 
-    def _option(self, request: Request, ask: Ask) -> _Option:
+    def _option(self, request: Request, ask: Ask) -> _Alternative:
         found = self._classes.get(ask.device_class)
         if found is None:
             raise _impossible(f'request "{request.full_name(ask)}": {no_class(ask.device_class)}')
@@ -196,12 +196,12 @@ class _Search:
             raise _impossible(f'DeviceClass "{found.name}": {found.fault}')
         selectors = [(f'class "{found.name}"', text) for text in found.selectors]
         selectors += [(f'request "{request.full_name(ask)}"', text) for text in ask.selectors]
-        option = _Option(request, ask, tuple(selectors))
+        option = _Alternative(request, ask, tuple(selectors))
         if ask.takes_all:
             option.everything = list(self._all(option))
         return option
 
-    def _all(self, option: _Option) -> Iterator[tuple[Pool, Slice, Device]]:
+    def _all(self, option: _Alternative) -> Iterator[tuple[Pool, Slice, Device]]:
         """Yield all devices that a request for all of them means on this node."""
         for pool in self._pools:
             if pool.is_usable:
@@ -245,7 +245,7 @@ class _Search:
             raise _TooManyError
         return False
 
-    def _devices(self, index: int, number: int, option: _Option, have: int, start: int) -> bool:
+    def _devices(self, index: int, number: int, option: _Alternative, have: int, start: int) -> bool:
         """Serve one alternative of a request from its device number ``have`` on, then what is behind it."""
         if option.ask.takes_all and not option.everything:
             return False
@@ -271,7 +271,7 @@ class _Search:
             self._give_back(index, option, pool, device)
         return False
 
-    def _every_device(self, index: int, number: int, option: _Option, have: int) -> bool:
+    def _every_device(self, index: int, number: int, option: _Alternative, have: int) -> bool:
         """Take the next of all devices; there is no other choice."""
         pool, part, device = option.everything[have]
         self._step()
@@ -295,7 +295,7 @@ class _Search:
 
     # -- one device ---------------------------------------------------------------------------------------------------
 
-    def _is_meant(self, option: _Option, device: Device) -> bool:
+    def _is_meant(self, option: _Alternative, device: Device) -> bool:
         """Return whether the selectors of class and request mean a device; raises _StopError when they cannot tell."""
         for whose, expression in option.selectors:
             try:
@@ -308,7 +308,7 @@ class _Search:
                 return False
         return True
 
-    def _in_use(self, index: int, option: _Option, device: Device) -> bool:
+    def _in_use(self, index: int, option: _Alternative, device: Device) -> bool:
         """Return whether a device is taken; administrators share with everybody, but have it once in a claim."""
         mine = self._mine.get(device.id)
         if option.ask.admin:
@@ -317,7 +317,7 @@ class _Search:
             return True
         return not device.shareable and device.id in self._ledger.shares
 
-    def _taken_of(self, option: _Option, device: Device) -> dict[str, Fraction] | None:
+    def _taken_of(self, option: _Alternative, device: Device) -> dict[str, Fraction] | None:
         """Return what a request takes of a device's capacities, None when there is not so much left."""
         taken = capacity.consumed(device, option.ask.capacity)
         if taken is None:
@@ -326,7 +326,7 @@ class _Search:
         return taken if capacity.fits(device, taken, used, *self._parts.get(device.id, ())) else None
 
     def _take(
-        self, index: int, option: _Option, pool: Pool, part: Slice, device: Device, *, must: bool = False
+        self, index: int, option: _Alternative, pool: Pool, part: Slice, device: Device, *, must: bool = False
     ) -> bool:
         """Choose a device, if its counters, its taints and the claim's constraints allow it."""
         taken = self._taken_of(option, device)
@@ -353,7 +353,7 @@ class _Search:
         self.open[index].chosen.append(Chosen(option.request, option.ask, part, device, consumed))
         return True
 
-    def _give_back(self, index: int, option: _Option, pool: Pool, device: Device) -> None:
+    def _give_back(self, index: int, option: _Alternative, pool: Pool, device: Device) -> None:
         """Undo the last choice, which was of this device."""
         self._spend(option, self.open[index].chosen.pop().consumed, 1)
         holders: dict[DeviceId, list[object]] = self._parts if device.shareable else self._mine  # type: ignore[assignment]
@@ -366,17 +366,17 @@ class _Search:
             if constraint.concerns(option.request, name):
                 constraint.remove()
 
-    def _is_allowed(self, option: _Option, taken: Mapping[str, Fraction], device: Device) -> bool:
+    def _is_allowed(self, option: _Alternative, taken: Mapping[str, Fraction], device: Device) -> bool:
         """Return whether one device more of its class, and what is taken of it, is within the limits."""
         amounts = self._limited(option, taken if device.shareable else None)
         return all(self._allowance[key] >= amount for key, amount in amounts)
 
-    def _spend(self, option: _Option, consumed: Mapping[str, Fraction] | None, by: int) -> None:
+    def _spend(self, option: _Alternative, consumed: Mapping[str, Fraction] | None, by: int) -> None:
         for key, amount in self._limited(option, consumed):
             self._allowance[key] += by * amount
 
     def _limited(
-        self, option: _Option, consumed: Mapping[str, Fraction] | None
+        self, option: _Alternative, consumed: Mapping[str, Fraction] | None
     ) -> list[tuple[tuple[str, str], Fraction]]:
         """Return what a device takes of each limit: itself, and of its capacity what is consumed or was asked for."""
         if not self._allowance or option.ask.admin:
@@ -387,7 +387,7 @@ class _Search:
             found.append((whole if whole in self._allowance else (name, dimension.rpartition("/")[2]), amount))
         return [(key, amount) for key, amount in found if key in self._allowance]
 
-    def _add_to_constraints(self, index: int, option: _Option, device: Device) -> bool:
+    def _add_to_constraints(self, index: int, option: _Alternative, device: Device) -> bool:
         added: list[Constraint] = []
         name = option.request.full_name(option.ask)
         for constraint in self.open[index].constraints:

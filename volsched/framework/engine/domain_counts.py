@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from volsched.framework.columns.arrays import Rows
 from volsched.framework.columns.columns import FactColumns
-from volsched.model.nodes.node import NodeSpec
+from volsched.model.nodes.node import NodeProperties
 from volsched.model.pods.rules import PodTerm, Toleration
 from volsched.model.selectors import NodeSelector
 
@@ -127,7 +127,7 @@ class Eligible:
         self.names: set[str] = set()
         self.domains: dict[str, dict[str, int]] = {key: {} for key in keys}
 
-    def admits(self, facts: NodeSpec) -> bool:
+    def admits(self, facts: NodeProperties) -> bool:
         """Return whether a node counts."""
         labels = facts.labels
         if any(key not in labels for key in self._keys):
@@ -142,7 +142,7 @@ class Eligible:
             if taint.effect in HARD_EFFECTS
         )
 
-    def enter(self, facts: NodeSpec) -> None:
+    def enter(self, facts: NodeProperties) -> None:
         """Take a node in, if it counts."""
         if self.admits(facts):
             self.names.add(facts.name)
@@ -150,7 +150,7 @@ class Eligible:
                 value = facts.labels[key]
                 domains[value] = domains.get(value, 0) + 1
 
-    def leave(self, facts: NodeSpec) -> None:
+    def leave(self, facts: NodeProperties) -> None:
         """Forget a node."""
         if facts.name in self.names:
             self.names.discard(facts.name)
@@ -158,7 +158,7 @@ class Eligible:
                 add_to(domains, facts.labels[key], -1)
 
 
-class Table:
+class DomainTable:
     """Pods by domain of one topology key: ``counts`` has the domains that have any.
 
     An empty key stands for the node itself, whatever its labels.
@@ -218,7 +218,7 @@ class Census:
         self.selection = selection
         self.terms = selection.terms
         self.by_node: dict[str, int] = {}
-        self.tables: dict[tuple[str, int], Table] = {}
+        self.tables: dict[tuple[str, int], DomainTable] = {}
 
 
 class PlacedTerm:
@@ -230,7 +230,7 @@ class PlacedTerm:
         self.number = number
         self.term = term
         self.terms: tuple[PodTerm, ...] = (term,)
-        self.table = Table(term.topology_key, None, stamp)
+        self.table = DomainTable(term.topology_key, None, stamp)
 
 
 K = TypeVar("K", str, int)

@@ -12,34 +12,36 @@ draw them near.
 ``stamp`` states when answers about nodes other than the one that a task moved to or from may have changed: it does not
 change for a domain of a single node, because that node's row is asked again anyway.
 
-``Domains`` is one large class: all its tables follow the same move, and are right only together.
+``Domains`` is one large class: all its tables follow the same move, and are right only together. What it knows beside
+them of nodes and of placed pods is in ``placed_pods``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.columns import FactColumns
 from volsched.framework.engine.domain_counts import (
     Census,
+    DomainTable,
     Eligible,
     Finder,
     Labels,
     PlacedTerm,
     Selection,
-    Table,
     add_to,
 )
+from volsched.framework.engine.placed_pods import DomainNodes, PlacedTerms, PodIndex
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
-from volsched.model.pods.rules import PodTerm, SpreadConstraint, Toleration
+from volsched.model.pods.rules import PodTerm, SpreadConstraint
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
-from volsched.model.selectors import NAMESPACE_NAME, LabelSelector, NodeSelector
+from volsched.model.selectors import NAMESPACE_NAME, LabelSelector
 from volsched.model.status import ON_NODE, TaskStatus
 
 NAME = "framework.domains"
@@ -60,11 +62,11 @@ class Near(NamedTuple):
     """A template's own required terms: near the pods of one census in each of these topologies, apart from others'."""
 
     template: PodTemplate
-    affinity: tuple[Table, ...]
-    anti_affinity: tuple[Table, ...]
+    affinity: tuple[DomainTable, ...]
+    anti_affinity: tuple[DomainTable, ...]
 
     @property
-    def tables(self) -> tuple[Table, ...]:
+    def tables(self) -> tuple[DomainTable, ...]:
         """All tables."""
         return self.affinity + self.anti_affinity
 
@@ -73,7 +75,7 @@ class Spread(NamedTuple):
     """A template's spread constraints of one kind, each with the table that it is judged by."""
 
     template: PodTemplate
-    constraints: tuple[tuple[SpreadConstraint, Table], ...]
+    constraints: tuple[tuple[SpreadConstraint, DomainTable], ...]
     keys: tuple[str, ...]
 
 
@@ -81,7 +83,7 @@ class Liking(NamedTuple):
     """A template's own preferred terms, each with its table and weight (below 0 for anti-affinity)."""
 
     template: PodTemplate
-    terms: tuple[tuple[Table, int], ...]
+    terms: tuple[tuple[DomainTable, int], ...]
 
 
 class Domains(Observer):
@@ -91,16 +93,13 @@ class Domains(Observer):
         self._cluster = cluster
         self._namespaces_version = cluster.clocks.namespaces
         self._clock = 0
-        self._nodes: dict[str, dict[str, int]] = {}
-        self._eligible: dict[tuple[object, ...], Eligible] = {}
+        self._nodes = DomainNodes(cluster)
         self._era = cluster.clocks.era
         self._censuses: dict[Selection, Census] = {}
         self._finder: Finder[Census] = Finder()
-        self._index: dict[str, dict[str, dict[str, TaskInfo]]] = {}
-        self._apart: dict[PodTerm, PlacedTerm] = {}
-        self._apart_finder: Finder[PlacedTerm] = Finder()
-        self._liked: dict[PodTerm, PlacedTerm] = {}
-        self._liked_finder: Finder[PlacedTerm] = Finder()
+        self._index = PodIndex(cluster)
+        self._apart = PlacedTerms()
+        self._liked = PlacedTerms()
         self._near: dict[int, Near] = {}
         self._hard: dict[int, Spread] = {}
         self._soft: dict[int, Spread] = {}
@@ -125,10 +124,10 @@ class Domains(Observer):
         now_live = now is not None and status is not TaskStatus.RELEASING
         if was is not now:
             if was is not None:
-                self._note_pod(task, None)
+                self._index.note(task, None)
                 self._count(task, was.spec, -1, was_live)
             if now is not None:
-                self._note_pod(task, now)
+                self._index.note(task, now)
                 self._count(task, now.spec, 1, now_live)
         elif was is not None and was_live != now_live:
             for census in self._matching(task):
@@ -142,13 +141,13 @@ class Domains(Observer):
 
     def _concerns(self, task: TaskInfo) -> bool:
         """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""
-        return bool(self._censuses or self._index or _claims_anything(task.template))
+        return bool(self._censuses or self._index.by_label or _claims_anything(task.template))
 
-    def node_changed(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Follow a node's own properties: its tasks may be in other domains now."""
         facts = node.spec
         if before is None:
-            self._enter(facts)
+            self._nodes.enter(facts)
             return
         if before.labels == facts.labels and before.taints == facts.taints:
             return
@@ -156,38 +155,23 @@ class Domains(Observer):
         tasks = [task for task in node.tasks.values() if ON_NODE[task.status]]
         for task in tasks:
             self._count(task, before, -1, task.status is not TaskStatus.RELEASING)
-        self._leave(before)
-        self._enter(facts)
+        self._nodes.leave(before)
+        self._nodes.enter(facts)
         for task in tasks:
             self._count(task, facts, 1, task.status is not TaskStatus.RELEASING)
 
     def node_removed(self, node: NodeInfo) -> None:
         """Forget a node."""
-        self._leave(node.spec)
+        self._nodes.leave(node.spec)
 
-    def _enter(self, facts: NodeSpec) -> None:
-        for key, nodes in self._nodes.items():
-            if key in facts.labels:
-                value = facts.labels[key]
-                nodes[value] = nodes.get(value, 0) + 1
-        for eligible in self._eligible.values():
-            eligible.enter(facts)
-
-    def _leave(self, facts: NodeSpec) -> None:
-        for key, nodes in self._nodes.items():
-            if key in facts.labels:
-                add_to(nodes, facts.labels[key], -1)
-        for eligible in self._eligible.values():
-            eligible.leave(facts)
-
-    def _count(self, task: TaskInfo, facts: NodeSpec, by: int, live: bool) -> None:
+    def _count(self, task: TaskInfo, facts: NodeProperties, by: int, live: bool) -> None:
         for census in self._matching(task):
             if live or not census.selection.live:
                 self._add(census, facts, by)
         if _claims_anything(task.template):
             self._count_claims(task, facts, by)
 
-    def _add(self, census: Census, facts: NodeSpec, by: int) -> None:
+    def _add(self, census: Census, facts: NodeProperties, by: int) -> None:
         name, labels = facts.name, facts.labels
         add_to(census.by_node, name, by)
         for table in census.tables.values():
@@ -200,17 +184,17 @@ class Domains(Observer):
             elif table.key in labels:
                 self._gather(table, labels[table.key], by)
 
-    def _gather(self, table: Table, value: str, by: int) -> None:
+    def _gather(self, table: DomainTable, value: str, by: int) -> None:
         """Count for affinity, where it matters whether there is any pod in a domain."""
         before, after = table.count(value, by)
         if (before == 0) == (after == 0):
             return
-        if self._nodes[table.key].get(value, 0) > 1 or (table.draws and len(table.counts) <= 1):
+        if self._nodes.counts[table.key].get(value, 0) > 1 or (table.draws and len(table.counts) <= 1):
             table.stamp = self._tick()
         if after and table.draws:
             self._cluster.wake(ClusterEvent.NEIGHBOURS_CHANGED)
 
-    def _spread_out(self, table: Table, value: str, by: int) -> None:
+    def _spread_out(self, table: DomainTable, value: str, by: int) -> None:
         """Count for spreading, where it matters how many pods a domain has and how few another."""
         if not table.binds:
             table.count(value, by)
@@ -218,12 +202,12 @@ class Domains(Observer):
         lowest = table.lowest()
         table.count(value, by)
         raised = table.lowest() - lowest
-        if raised or self._nodes[table.key].get(value, 0) > 1:
+        if raised or self._nodes.counts[table.key].get(value, 0) > 1:
             table.stamp = self._tick()
         if raised > 0:
             self._cluster.wake(ClusterEvent.NEIGHBOURS_CHANGED)
 
-    def _count_claims(self, task: TaskInfo, facts: NodeSpec, by: int) -> None:
+    def _count_claims(self, task: TaskInfo, facts: NodeProperties, by: int) -> None:
         claims = self._claims_of(task.template)
         labels = facts.labels
         for placed_term in claims.apart:
@@ -254,7 +238,7 @@ class Domains(Observer):
         if self._namespaces_version == self._cluster.clocks.namespaces:
             return
         self._namespaces_version = self._cluster.clocks.namespaces
-        for finder in (self._finder, self._apart_finder, self._liked_finder):
+        for finder in (self._finder, self._apart, self._liked):
             finder.forget_answers()
         for selection, census in list(self._censuses.items()):
             if any(term.namespace_selector is not None for term in selection.terms):
@@ -263,60 +247,32 @@ class Domains(Observer):
         for rules in (self._near, self._liking):
             rules.clear()
 
-    def _note_pod(self, task: TaskInfo, node: NodeInfo | None) -> None:
-        for key, values in self._index.items():
-            value = task.labels.get(key)
-            if value is not None:
-                if node is not None:
-                    values.setdefault(value, {})[task.uid] = task
-                elif value in values:
-                    values[value].pop(task.uid, None)
-
-    def _pods_of(self, selection: Selection) -> Iterable[TaskInfo]:
-        """Return the pods among which those of a selection are: by a label that it demands, if it does."""
-        pair = next((pair for term in selection.terms for pair in term.selector.equal), None)
-        if pair is None:
-            return _placed(self._cluster)
-        key, value = pair
-        values = self._index.get(key)
-        if values is None:
-            values = self._index[key] = {}
-            for task in _placed(self._cluster):
-                if key in task.labels:
-                    values.setdefault(task.labels[key], {})[task.uid] = task
-        return values.get(value, {}).values()
-
     # -- what rules ask for -------------------------------------------------------------------------------------------
 
     def sweep(self) -> None:
         """Forget what has not been needed for long: called when a session opens."""
-        is_full = len(self._censuses) > _MOST_CENSUSES or len(self._eligible) > _MOST_ELIGIBLE
+        is_full = len(self._censuses) > _MOST_CENSUSES or len(self._nodes.eligible) > _MOST_ELIGIBLE
         if is_full or self._era != self._cluster.clocks.era:
             self._era = self._cluster.clocks.era
             self._forget_questions()
             self._forget_idle_terms(most=0)
-            in_use = {term.topology_key for known in (self._apart, self._liked) for term in known}
-            self._nodes = {key: nodes for key, nodes in self._nodes.items() if key in in_use}
+            self._nodes.keep({term.topology_key for placed in (self._apart, self._liked) for term in placed.known})
         else:
-            self._forget_idle_terms(max(_IDLE_TERMS, (len(self._apart) + len(self._liked)) // 2))
+            self._forget_idle_terms(max(_IDLE_TERMS, (self._apart.size + self._liked.size) // 2))
 
     def _forget_questions(self) -> None:
         """Forget what templates ask for: those that are still there ask again."""
         self._censuses.clear()
         self._finder = Finder()
-        self._index.clear()
-        self._eligible.clear()
+        self._index.by_label.clear()
+        self._nodes.eligible.clear()
         for rules in (self._near, self._hard, self._soft, self._liking):
             rules.clear()
 
     def _forget_idle_terms(self, most: int) -> None:
         """Forget the terms that no placed pod has, when there are more than so many."""
-        for known, finder in ((self._apart, self._apart_finder), (self._liked, self._liked_finder)):
-            idle = [term for term in known.values() if not term.table.counts] if len(known) > most else ()
-            if len(idle) > most:
-                for placed_term in idle:
-                    del known[placed_term.term]
-                    finder.remove(placed_term)
+        for placed in (self._apart, self._liked):
+            if placed.forget_idle(most):
                 self._claims.clear()
 
     def near(self, template: PodTemplate) -> Near:
@@ -324,7 +280,7 @@ class Domains(Observer):
         self._follow_namespaces()
         found = self._near.get(template.id)
         if found is None or found.template is not template:
-            affinity: tuple[Table, ...] = ()
+            affinity: tuple[DomainTable, ...] = ()
             if template.affinity:
                 selection = Selection(tuple(_anywhere(term) for term in template.affinity))
                 keys = dict.fromkeys(term.topology_key for term in template.affinity)
@@ -338,17 +294,17 @@ class Domains(Observer):
 
     def keeping_away(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
         """Return the anti-affinity terms of pods placed so far that mean this task."""
-        if not self._apart_finder.size:
+        if not self._apart.size:
             return ()
         self._follow_namespaces()
-        return self._apart_finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
+        return self._apart.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
 
     def drawing(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
         """Return the preferred terms of pods placed so far that mean this task; their tables hold weights."""
-        if not self._liked_finder.size:
+        if not self._liked.size:
             return ()
         self._follow_namespaces()
-        return self._liked_finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
+        return self._liked.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
 
     def liking(self, template: PodTemplate) -> Liking:
         """Return the tables of a template's preferred affinity and anti-affinity."""
@@ -380,33 +336,22 @@ class Domains(Observer):
             found = known[template.id] = Spread(template, tables, keys)
         return found
 
-    def _spread_table(self, template: PodTemplate, item: SpreadConstraint, keys: tuple[str, ...]) -> Table:
+    def _spread_table(self, template: PodTemplate, item: SpreadConstraint, keys: tuple[str, ...]) -> DomainTable:
         selector = item.selector if not item.selector.is_empty else LabelSelector(matches_nothing=True)
         selection = Selection((PodTerm("", selector, frozenset((template.namespace_of_terms,))),), live=True)
         if not item.hard and item.topology_key == "kubernetes.io/hostname":
             return self._table(selection, "")
         nodes = template.required_nodes if item.honor_affinity else None
         tolerations = template.tolerations if item.honor_taints else None
-        return self._table(selection, item.topology_key, self._eligible_nodes(keys, nodes, tolerations))
+        return self._table(selection, item.topology_key, self._nodes.eligible_for(keys, nodes, tolerations))
 
-    def _eligible_nodes(
-        self, keys: tuple[str, ...], selector: NodeSelector | None, tolerations: tuple[Toleration, ...] | None
-    ) -> Eligible:
-        key = (keys, selector, tolerations)
-        found = self._eligible.get(key)
-        if found is None:
-            found = self._eligible[key] = Eligible(keys, selector, tolerations)
-            for node in self._cluster.rows:
-                found.enter(node.spec)
-        return found
-
-    def _table(self, selection: Selection, key: str, eligible: Eligible | None = None) -> Table:
+    def _table(self, selection: Selection, key: str, eligible: Eligible | None = None) -> DomainTable:
         census = self._census(selection)
         which = (key, id(eligible))
         table = census.tables.get(which)
         if table is None:
-            self._watch(key)
-            table = census.tables[which] = Table(key, eligible, self._tick())
+            self._nodes.watch(key)
+            table = census.tables[which] = DomainTable(key, eligible, self._tick())
             for name, count in census.by_node.items():
                 labels = self._cluster.nodes[name].labels
                 if eligible is None or name in eligible.names:
@@ -415,19 +360,12 @@ class Domains(Observer):
                         table.count(value, count)
         return table
 
-    def _watch(self, key: str) -> None:
-        if key and key not in self._nodes:
-            nodes = self._nodes[key] = {}
-            for node in self._cluster.rows:
-                if key in node.labels:
-                    add_to(nodes, node.labels[key], 1)
-
     def _census(self, selection: Selection) -> Census:
         census = self._censuses.get(selection)
         if census is None:
             census = self._censuses[selection] = Census(selection)
             self._finder.add(census)
-            for task in self._pods_of(selection):
+            for task in self._index.candidates(selection):
                 if selection.live and task.status is TaskStatus.RELEASING:
                     continue
                 node = task.node
@@ -440,30 +378,30 @@ class Domains(Observer):
     def _claims_of(self, template: PodTemplate) -> _Claims:
         found = self._claims.get(template.id)
         if found is None or found.template is not template:
-            apart = tuple(self._claim(self._apart, self._apart_finder, term) for term in template.anti_affinity)
+            apart = tuple(self._claim(self._apart, term) for term in template.anti_affinity)
             liked = [(item.term, item.weight) for item in template.preferred_affinity]
             liked += [(item.term, -item.weight) for item in template.preferred_anti_affinity]
-            weighed = tuple((self._claim(self._liked, self._liked_finder, term), weight) for term, weight in liked)
+            weighed = tuple((self._claim(self._liked, term), weight) for term, weight in liked)
             found = self._claims[template.id] = _Claims(template, apart, weighed)
         return found
 
-    def _claim(self, known: dict[PodTerm, PlacedTerm], finder: Finder[PlacedTerm], term: PodTerm) -> PlacedTerm:
-        found = known.get(term)
+    def _claim(self, placed: PlacedTerms, term: PodTerm) -> PlacedTerm:
+        found = placed.known.get(term)
         if found is None:
-            self._watch(term.topology_key)
+            self._nodes.watch(term.topology_key)
             self._next_claim += 1
-            found = known[term] = PlacedTerm(self._next_claim, term, self._tick())
-            finder.add(found)
+            found = PlacedTerm(self._next_claim, term, self._tick())
+            placed.add(found)
         return found
 
 
-class _Accounts(Protocol):
+class _AccountProvider(Protocol):
     """What gives accounts, as a registrar does."""
 
     def account(self, name: str, make: Callable[[Cluster], Domains]) -> Domains: ...
 
 
-def domains_of(accounts: _Accounts) -> Domains:
+def domains_of(accounts: _AccountProvider) -> Domains:
     """Return the account of a session's cluster, tidied up."""
     found = accounts.account(NAME, Domains)
     found.sweep()
@@ -484,7 +422,3 @@ def _anywhere(term: PodTerm) -> PodTerm:
 
 def _claims_anything(template: PodTemplate) -> bool:
     return bool(template.anti_affinity or template.preferred_affinity or template.preferred_anti_affinity)
-
-
-def _placed(cluster: Cluster) -> Iterator[TaskInfo]:
-    return (task for task in cluster.tasks.values() if task.node is not None and ON_NODE[task.status])

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from volsched.framework.native import gangs as native_gangs
-from volsched.model.job import Condition, JobInfo, shown_as, with_condition
+from volsched.model.job import JobInfo, PodGroupCondition, shown_as, with_condition
 from volsched.model.native.group import NativeGroup
 from volsched.model.plan import WriteNativeStatus
 from volsched.model.pods.task import TaskInfo
@@ -43,14 +43,14 @@ def write_of(job: JobInfo) -> Iterator[WriteNativeStatus]:
     yield WriteNativeStatus(group.uid, group.namespace, group.name, group.version.name, job.conditions)
 
 
-def _said(job: JobInfo, group: NativeGroup) -> Condition | None:
+def _said(job: JobInfo, group: NativeGroup) -> PodGroupCondition | None:
     return next((said for said in job.conditions if said.type == group.version.condition), None)
 
 
-def _condition_of(job: JobInfo, group: NativeGroup) -> Condition | None:
+def _condition_of(job: JobInfo, group: NativeGroup) -> PodGroupCondition | None:
     """What a group's condition should say; None leaves it as it is."""
     if job.is_ready and _has_placed(job):
-        return Condition(group.version.condition, "True", SCHEDULED, "")
+        return PodGroupCondition(group.version.condition, "True", SCHEDULED, "")
     verdict = job.refusal
     if verdict is not None and (native_gangs.is_incomplete(verdict) or verdict.step in _SAYS_NOTHING):
         return None
@@ -58,22 +58,22 @@ def _condition_of(job: JobInfo, group: NativeGroup) -> Condition | None:
         return _of_members(job, group)
     message = verdict.short_message()
     if verdict.condition_reason is ConditionReason.SCHEDULER_ERROR:
-        return Condition(group.version.condition, "False", ConditionReason.SCHEDULER_ERROR.value, message)
-    return Condition(group.version.condition, "False", ConditionReason.UNSCHEDULABLE.value, message)
+        return PodGroupCondition(group.version.condition, "False", ConditionReason.SCHEDULER_ERROR.value, message)
+    return PodGroupCondition(group.version.condition, "False", ConditionReason.UNSCHEDULABLE.value, message)
 
 
 def _has_placed(job: JobInfo) -> bool:
     return any(task.node is not None or IS_FINISHED[task.status] for task in job.tasks.values())
 
 
-def _of_members(job: JobInfo, group: NativeGroup) -> Condition | None:
+def _of_members(job: JobInfo, group: NativeGroup) -> PodGroupCondition | None:
     """What follows from why its pods wait: their queue's words if that keeps them, else that no placement was found."""
     refused = [task for task in job.schedulable() if task.refusal is not None]
     if not refused:
         return None
     of_queue = [task.refusal for task in refused if task.refusal is not None and task.refusal.scope is Scope.QUEUE]
     message = _queues_words(of_queue) or _not_feasible(job, refused)
-    return Condition(group.version.condition, "False", ConditionReason.UNSCHEDULABLE.value, message)
+    return PodGroupCondition(group.version.condition, "False", ConditionReason.UNSCHEDULABLE.value, message)
 
 
 def _queues_words(refusals: list[Verdict]) -> str:

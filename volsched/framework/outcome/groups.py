@@ -22,9 +22,9 @@ from volsched.model.job import (
     PENDING,
     RUNNING,
     UNKNOWN,
-    Condition,
     GroupStatus,
     JobInfo,
+    PodGroupCondition,
     with_condition,
 )
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
@@ -97,7 +97,7 @@ def note_refusal(job: JobInfo) -> None:
         return
     verdict = job.refusal
     if verdict is not None and is_kept_out(job):
-        wanted = Condition(UNSCHEDULABLE, "True", verdict.condition_reason.value, verdict.short_message())
+        wanted = PodGroupCondition(UNSCHEDULABLE, "True", verdict.condition_reason.value, verdict.short_message())
         job.conditions = with_condition(job.conditions, wanted)
     elif known is not None and known.reason in _OWN_REASONS:
         job.conditions = tuple(condition for condition in job.conditions if condition is not known)

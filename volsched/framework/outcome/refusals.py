@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from volsched.framework.reporter import about_group
 from volsched.model.cluster import Cluster
-from volsched.model.job import Condition, JobInfo, with_condition
+from volsched.model.job import JobInfo, PodGroupCondition, with_condition
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import Step, Verdict
@@ -55,7 +55,7 @@ class Refusals:
         """Return why a task waited when the session began; for tasks that were refused since."""
         return self._before[task]
 
-    def cannot_start(self, job: JobInfo, condition: Condition) -> None:
+    def cannot_start(self, job: JobInfo, condition: PodGroupCondition) -> None:
         """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too.
 
         That is an Event as well, unless one tells already what keeps the job as a whole. Where a queue has its due both
@@ -67,7 +67,7 @@ class Refusals:
             self._tell(about_group(job, "Warning", condition.type, condition.message))
         self.set_conditions(job, with_condition(job.conditions, condition))
 
-    def set_conditions(self, job: JobInfo, conditions: tuple[Condition, ...]) -> None:
+    def set_conditions(self, job: JobInfo, conditions: tuple[PodGroupCondition, ...]) -> None:
         """Replace a PodGroup's conditions; they are written when they say something new."""
         if conditions != job.conditions:
             job.conditions = conditions

@@ -189,7 +189,7 @@ class Api:
             async with source as read:
                 self.requests["watch", resource, "200"] += 1
                 yield read
-        except _RefusedError as refused:
+        except _WatchRefusedError as refused:
             error = refused.error
             self.requests["watch", resource, error.code] += 1
             if error.status == 401:
@@ -259,10 +259,10 @@ class Api:
             answer, stream = await wire.stream(path, self._head, silence)
         except WireError as error:
             self._note(error)
-            raise _RefusedError(_of_wire(error)) from error
+            raise _WatchRefusedError(_of_wire(error)) from error
         try:
             if answer.status != 200:
-                raise _RefusedError(_refusal(answer))
+                raise _WatchRefusedError(_refusal(answer))
 
             async def read() -> bytes:
                 try:
@@ -288,10 +288,10 @@ class Api:
             )
             refusal = b"" if response.status == 200 else await response.content.read(1 << 16)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _RefusedError(_no_answer(error)) from error
+            raise _WatchRefusedError(_no_answer(error)) from error
         try:
             if response.status != 200:
-                raise _RefusedError(_refusal(_answer_of(response, refusal)))
+                raise _WatchRefusedError(_refusal(_answer_of(response, refusal)))
 
             async def read() -> bytes:
                 try:
@@ -392,7 +392,7 @@ def path_segment(name: str) -> str:
     return quote(name, safe="")
 
 
-class _RefusedError(Exception):
+class _WatchRefusedError(Exception):
     """A watch was not even begun."""
 
     def __init__(self, error: ApiError) -> None:

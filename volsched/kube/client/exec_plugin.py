@@ -26,7 +26,7 @@ LAST_SECONDS: Final = 1.0
 """How long a plugin that was killed may take to be gone."""
 
 
-class Plugin(ExecProvider):
+class ExecPlugin(ExecProvider):
     """One plugin as the kubeconfig names it; raises ConfigException, which never holds what it printed."""
 
     async def run(self, previous_response: str | None = None) -> Any:
@@ -81,4 +81,4 @@ async def _kill(process: asyncio.subprocess.Process) -> None:
 
 def use() -> None:
     """Have kubernetes-asyncio run plugins in this way."""
-    kube_config.ExecProvider = Plugin  # type: ignore[attr-defined]
+    kube_config.ExecProvider = ExecPlugin  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from aiohttp import web
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.metrics import CONTENT_TYPE
-from volsched.kube.serve.reader_access import ReaderAccess, Refusal
+from volsched.kube.serve.reader_access import AccessRefusal, ReaderAccess
 from volsched.kube.serve.serving_tls import self_signed_context
 
 Check: TypeAlias = Callable[[], str]
@@ -42,7 +42,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Pages:
+class PageContents:
     """What the pages say. `configuration` is anything that JSON can hold; `metrics` is Prometheus' text.
 
     `snapshot` gives a file of all that decides, or raises ApiError; it is served only where there is an `access`.
@@ -63,7 +63,7 @@ class Server:
     Where there is an `access`, it is asked who may read metrics and configuration, and their address speaks TLS.
     """
 
-    def __init__(self, pages: Pages, listeners: Listeners, access: ReaderAccess | None = None) -> None:
+    def __init__(self, pages: PageContents, listeners: Listeners, access: ReaderAccess | None = None) -> None:
         self._pages = pages
         self._listeners = listeners
         self._access = access
@@ -139,7 +139,9 @@ class Server:
     ) -> web.Response:
         kind, namespace, name = (request.query.get(key, "") for key in ("kind", "namespace", "name"))
         if kind not in EXPLAINED or not name or bool(namespace) == (kind == "queue"):
-            return _refused(Refusal(400, f"ask with kind ({', '.join(EXPLAINED)}), name, and but for queues namespace"))
+            return _refused(
+                AccessRefusal(400, f"ask with kind ({', '.join(EXPLAINED)}), name, and but for queues namespace")
+            )
         authorization = request.headers.get("Authorization", "")
         refusal = await access.refusal_of(authorization, *EXPLAINED[kind], namespace, name)
         if refusal is not None:
@@ -147,7 +149,7 @@ class Server:
         try:
             status, body = await explain(kind, namespace, name)
         except ApiError as error:
-            return _refused(Refusal(503, f"the cluster cannot be read: {error.message}"))
+            return _refused(AccessRefusal(503, f"the cluster cannot be read: {error.message}"))
         kind_of_text = "application/json" if status == web.HTTPOk.status_code else "text/plain"
         return web.Response(body=body, status=status, content_type=kind_of_text)
 
@@ -159,7 +161,7 @@ class Server:
         return web.Response(body=body, content_type="application/gzip")
 
 
-def _refused(refusal: Refusal) -> web.Response:
+def _refused(refusal: AccessRefusal) -> web.Response:
     return web.Response(text=refusal.message + "\n", status=refusal.status, headers=_HEADERS.get(refusal.status))
 
 

@@ -28,7 +28,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class AccessRefusal:
     """What is answered to who may not read: an HTTP status, and why."""
 
     status: int
@@ -65,44 +65,46 @@ class ReaderAccess:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._bucket = TokenBucket(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)
-        self._known: Bounded[tuple[bytes, str], tuple[float, Refusal | None]] = Bounded(MOST_KEPT)
+        self._known: Bounded[tuple[bytes, str], tuple[float, AccessRefusal | None]] = Bounded(MOST_KEPT)
 
-    async def refusal(self, authorization: str, path: str) -> Refusal | None:
+    async def refusal(self, authorization: str, path: str) -> AccessRefusal | None:
         """Return why whoever sends this header may not read a path; None when they may."""
         return await self._refusal(authorization, AccessRequest.path(path))
 
     async def refusal_of(
         self, authorization: str, group: str, resource: str, namespace: str, name: str
-    ) -> Refusal | None:
+    ) -> AccessRefusal | None:
         """Return why whoever sends this header may not get an object; None when they may."""
         return await self._refusal(authorization, AccessRequest.object(group, resource, namespace, name))
 
-    async def _refusal(self, authorization: str, wanted: AccessRequest) -> Refusal | None:
+    async def _refusal(self, authorization: str, wanted: AccessRequest) -> AccessRefusal | None:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            return Refusal(401, "send the token of a ServiceAccount or user: Authorization: Bearer TOKEN")
+            return AccessRefusal(401, "send the token of a ServiceAccount or user: Authorization: Bearer TOKEN")
         key = (hashlib.sha256(token.encode()).digest(), wanted.text)
         known = self._known.recall(key)
         if known is not None and time.monotonic() < known[0]:
             return known[1]
         if not self._bucket.take():
-            return Refusal(429, "too many readers are being asked about; try again in a second")
+            return AccessRefusal(429, "too many readers are being asked about; try again in a second")
         try:
             found = await self._asked(token, wanted)
         except ApiError as error:
             _log.warning("it cannot be found out who may read", path=wanted.text, error=str(error))
-            return Refusal(503, _CANNOT_ASK if error.status == 403 else "the API server cannot be asked who may read")
+            return AccessRefusal(
+                503, _CANNOT_ASK if error.status == 403 else "the API server cannot be asked who may read"
+            )
         self._known[key] = (time.monotonic() + KEPT_SECONDS, found)
         return found
 
-    async def _asked(self, token: str, wanted: AccessRequest) -> Refusal | None:
+    async def _asked(self, token: str, wanted: AccessRequest) -> AccessRefusal | None:
         person = await whose(self._api, token)
         if person is None:
-            return Refusal(401, "the API server does not know this token")
+            return AccessRefusal(401, "the API server does not know this token")
         if await may(self._api, person, wanted.field, wanted.attributes):
             return None
-        return Refusal(403, f'user "{person.name}" may not get {wanted.text}: that takes {wanted.takes}')
+        return AccessRefusal(403, f'user "{person.name}" may not get {wanted.text}: that takes {wanted.takes}')
 
 
 _CANNOT_ASK: Final = (

@@ -33,6 +33,7 @@ class SchedulerMetrics(Metrics):
         self._openings: Timed = {(): Histogram()}
         self._actions: Timed = {}
         self._plugins: Timed = {}
+        self._job_attempts = 0
         self._placed = 0
         self._evicted = 0
         self._cut_short = 0
@@ -53,6 +54,7 @@ class SchedulerMetrics(Metrics):
             self._actions.setdefault((name,), Histogram()).add(seconds)
         for name, seconds in report.plugins.items():
             self._plugins.setdefault((name,), Histogram()).add(seconds)
+        self._job_attempts += report.job_attempts
         self._placed += report.placed
         self._evicted += report.evicted
         self._cut_short += bool(report.over)
@@ -98,6 +100,9 @@ class SchedulerMetrics(Metrics):
             (),
             lambda: {(): self._cut_short},
             counts=True,
+        )
+        self.add(
+            "volsched_job_attempts", "Jobs that a session tried", (), lambda: {(): self._job_attempts}, counts=True
         )
         self.add(
             "volsched_pods_placed", "Pods for which a node was decided", (), lambda: {(): self._placed}, counts=True

@@ -49,11 +49,11 @@ class ListMeta(msgspec.Struct, rename="camel", gc=False):
 class Page(msgspec.Struct, Generic[T]):
     """One page of a list."""
 
-    metadata: ListMeta
+    metadata: ListMeta = msgspec.field(default_factory=ListMeta)
     items: list[T] | None = None
 
 
-class Reader:
+class KindReader:
     """Reads one kind. `unreadable` counts the objects that could not be read."""
 
     def __init__(self, resource: Resource) -> None:

@@ -25,7 +25,7 @@ import structlog
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
-from volsched.kube.watch.decoding import Reader, Unread, WatchEvent
+from volsched.kube.watch.decoding import KindReader, Unread, WatchEvent
 from volsched.kube.watch.resources import Resource
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Unreadable
@@ -91,7 +91,7 @@ class Informer:
         self._silence = silence
         self._on_listed = on_listed
         self._is_full = is_full
-        self._reader = Reader(resource)
+        self._reader = KindReader(resource)
         self._known: dict[str, str] = {}
         self._seen: set[str] | None = None
         self._version = ""

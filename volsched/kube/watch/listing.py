@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final
 
 import msgspec
 
 from volsched.kube.client.client import Api, parsed
 from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError
+from volsched.kube.watch.decoding import Page
 from volsched.kube.watch.informer import PAGE
 from volsched.kube.watch.resources import Resource
 from volsched.kube.watch.schemas import dropped_of_queues
@@ -26,9 +27,6 @@ AT_ONCE: Final = 4
 _MOST_TRIES: Final = 3
 _AGAIN: Final = (410, 429)
 """The list grew too old between two pages, or the server asks to come later."""
-
-
-Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
@@ -77,7 +75,7 @@ async def _names_of(server: Api, resource: Resource) -> list[tuple[str, str]]:
         if error.status == 404:
             return []
         raise
-    found = msgspec.json.decode(answer, type=_Page[api.ApiObject]).items or ()
+    found = msgspec.json.decode(answer, type=Page[api.ApiObject]).items or ()
     return [(item.metadata.namespace, item.metadata.name) for item in found]
 
 
@@ -164,23 +162,14 @@ async def _pages(server: Api, resource: Resource, listing: Listing) -> list[api.
         parameters["continue"] = continued
 
 
-class _ListMeta(msgspec.Struct):
-    continued: str = msgspec.field(default="", name="continue")
-
-
-class _Page(msgspec.Struct, Generic[Item]):
-    metadata: _ListMeta | None = None
-    items: list[Item] | None = None
-
-
 def _page(resource: Resource, body: bytes, listing: Listing) -> tuple[list[api.ApiObject], str]:
     """Return the objects of a page and how it goes on: decoded straight into structs where all of it can be."""
     try:
-        page = msgspec.json.decode(body, type=_Page[resource.struct])  # type: ignore[name-defined]
+        page = msgspec.json.decode(body, type=Page[resource.struct])  # type: ignore[name-defined]
     except (msgspec.DecodeError, UnicodeError):
         pass  # nulls where nothing is meant, or an object that cannot be read: each is looked at by itself
     else:
-        return list(page.items or ()), page.metadata.continued if page.metadata is not None else ""
+        return list(page.items or ()), page.metadata.continue_
     raw = parsed(body)
     found = (_decoded(resource, each, listing) for each in raw.get("items") or ())
     return [item for item in found if item is not None], (raw.get("metadata") or {}).get("continue") or ""

@@ -17,7 +17,7 @@ import structlog
 
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
-from volsched.kube.watch.decoding import Reader
+from volsched.kube.watch.decoding import KindReader
 from volsched.kube.watch.informer import Informer, Sink
 from volsched.kube.watch.resources import AFTER_RESTART_SECONDS, Resource
 from volsched.model import api
@@ -144,7 +144,7 @@ class ServedInformer(Informer):
         self._followed = version
         if version:
             self.resource = self._served.resource(version)
-            self._reader = Reader(self.resource)
+            self._reader = KindReader(self.resource)
             _log.info("the server has this kind", resource=self.resource.plural, group_version=version)
         self._sink((KindServed(self._served.kind, version),))
 

@@ -74,7 +74,7 @@ class PrebindError(Exception):
 
 
 @dataclass(slots=True, eq=False)
-class _Job:
+class _WriteJob:
     """A write on its way: since when, how often it was tried, and whether it may have happened already.
 
     ``refused_for`` is what was told last of a write that is refused and tried again.
@@ -117,11 +117,11 @@ class Binder:
         self._under_way = under_way
         self._prebinder = prebinder
         self._limit = in_flight
-        self._queue: deque[_Job] = deque()
+        self._queue: deque[_WriteJob] = deque()
         self._workers = Tasks(lambda _, __: self._fill())
         self._preparing = Tasks()
-        self._refused_gates: dict[_Job, asyncio.TimerHandle] = {}
-        self._delayed: dict[_Job, asyncio.TimerHandle] = {}
+        self._refused_gates: dict[_WriteJob, asyncio.TimerHandle] = {}
+        self._delayed: dict[_WriteJob, asyncio.TimerHandle] = {}
         self._brake = Brake()
         self._stopped = False
         self._refusals: Bounded[str, Backoff] = Bounded(REMEMBERED)
@@ -161,7 +161,7 @@ class Binder:
 
     def add(self, step: Write) -> None:
         """Take a step over."""
-        self._enqueue(_Job(step, Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)))
+        self._enqueue(_WriteJob(step, Backoff(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)))
 
     def forget_pod(self, uid: str) -> None:
         """Forget how often a pod was refused."""
@@ -187,7 +187,7 @@ class Binder:
 
     # -- flow -----------------------------------------------------------------------------------------------------
 
-    def _enqueue(self, job: _Job) -> None:
+    def _enqueue(self, job: _WriteJob) -> None:
         if self._stopped:
             self.dropped += 1
             return
@@ -199,7 +199,7 @@ class Binder:
         if self._queue and len(self._workers) < self._limit and not self._stopped:
             self._workers.start(self._work(), "write of pods")
 
-    def _enqueue_later(self, job: _Job, seconds: float) -> None:
+    def _enqueue_later(self, job: _WriteJob, seconds: float) -> None:
         def enqueue() -> None:
             del self._delayed[job]
             self._enqueue(job)
@@ -220,7 +220,7 @@ class Binder:
                 _log.exception("a write failed in an unforeseen way", pod=f"{job.step.namespace}/{job.step.name}")
                 self._give_up(job, "internal error, see the scheduler's log")
 
-    async def _carry_out(self, job: _Job) -> None:
+    async def _carry_out(self, job: _WriteJob) -> None:
         match job.step:
             case Bind():
                 await self._bind(job, job.step)
@@ -229,7 +229,7 @@ class Binder:
             case LiftGate():
                 await self._lift_gate(job, job.step)
 
-    def _retry(self, job: _Job, error: ApiError) -> None:
+    def _retry(self, job: _WriteJob, error: ApiError) -> None:
         """Try again later: after what the server asked for, or a little longer each time."""
         wait = self._brake.refused(error) if error.status == 429 else error.retry_after or 0.0
         if error.is_overload:
@@ -238,7 +238,7 @@ class Binder:
         job.attempts += 1
         self._enqueue_later(job, max(job.backoff.next(), wait))
 
-    def _give_up(self, job: _Job, message: str) -> None:
+    def _give_up(self, job: _WriteJob, message: str) -> None:
         """Tell the scheduler that a write is not to be had; a pod comes back after its own back-off."""
         step = job.step
         if isinstance(step, Evict):
@@ -270,7 +270,7 @@ class Binder:
 
     # -- bind -----------------------------------------------------------------------------------------------------
 
-    async def _bind(self, job: _Job, step: Bind) -> None:
+    async def _bind(self, job: _WriteJob, step: Bind) -> None:
         if job.in_doubt:
             await self._look(job, step, "")
             return
@@ -289,7 +289,7 @@ class Binder:
         else:
             self._succeeded(job, step)
 
-    def _prepare(self, job: _Job, step: Bind, prebinder: Prebinder) -> None:
+    def _prepare(self, job: _WriteJob, step: Bind, prebinder: Prebinder) -> None:
         """Let claims and volumes be had outside the number of writes in flight: that may take minutes."""
 
         async def prepare() -> None:
@@ -308,7 +308,7 @@ class Binder:
 
         self._preparing.start(prepare(), "preparation of a pod")
 
-    def _succeeded(self, job: _Job, step: Bind) -> None:
+    def _succeeded(self, job: _WriteJob, step: Bind) -> None:
         self.bound += 1
         self.durations.add(time.monotonic() - job.since)
         waited = max(0.0, time.time() - step.created)
@@ -322,7 +322,7 @@ class Binder:
             _log.warning("a node went while a pod was bound to it", pod=_key(step), node=step.node)
             self._tell(_about(step, "Warning", "NodeLost", message, "Binding"))
 
-    async def _judge(self, job: _Job, step: Bind, error: ApiError) -> None:
+    async def _judge(self, job: _WriteJob, step: Bind, error: ApiError) -> None:
         """Decide what a binding that was not confirmed means."""
         if error.is_overload or ((error.status == 429 or error.status >= 500) and job.attempts < ATTEMPTS):
             self._retry(job, error)
@@ -332,7 +332,7 @@ class Binder:
         else:
             self._give_up(job, error.message)
 
-    async def _look(self, job: _Job, step: Bind, why: str) -> None:
+    async def _look(self, job: _WriteJob, step: Bind, why: str) -> None:
         """Read the pod to learn what became of its binding; while it cannot be read nothing is known, so try on."""
         try:
             pod: Any = await self._api.get(_pod_path(step), "pods", within=WRITE_TIMEOUT_SECONDS)
@@ -358,7 +358,7 @@ class Binder:
 
     # -- evict ----------------------------------------------------------------------------------------------------
 
-    async def _evict(self, job: _Job, step: Evict) -> None:
+    async def _evict(self, job: _WriteJob, step: Evict) -> None:
         """Mark the pod as disrupted, then delete it with its own grace period."""
         if (other := self._under_way(step.uid)) is not None:
             await other
@@ -380,7 +380,7 @@ class Binder:
 
     # -- gates ----------------------------------------------------------------------------------------------------
 
-    async def _lift_gate(self, job: _Job, step: LiftGate) -> None:
+    async def _lift_gate(self, job: _WriteJob, step: LiftGate) -> None:
         """Take a gate off a pod, and go on trying until it is off or the pod is gone: its queue has taken it on.
 
         That is stated first: a pod without the gate and without the condition would not be counted after a takeover.
@@ -398,7 +398,7 @@ class Binder:
         else:
             self._refusals.pop(step.uid, None)
 
-    def _gate_stays(self, job: _Job, step: LiftGate, why: str) -> None:
+    def _gate_stays(self, job: _WriteJob, step: LiftGate, why: str) -> None:
         """Tell why a gate may not be lifted, and try again after a growing pause; nobody else waits for that."""
         if why != job.refused_for:
             job.refused_for = why

@@ -11,7 +11,7 @@ K = TypeVar("K", bound=Hashable)
 _SPARE: Final = 64
 
 
-class Due(Generic[K]):
+class DelayingQueue(Generic[K]):
     """Each key once, with the moment at which it is due (seconds of whatever clock); what is put later replaces it."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.write.bucket import TokenBucket
-from volsched.kube.write.due import Due
+from volsched.kube.write.due import DelayingQueue
 from volsched.model.plan import RecordEvent
 from volsched.model.values.bounded import Bounded, Size
 from volsched.model.verdict import truncated
@@ -123,7 +123,7 @@ class Events:
         self._waiting: dict[Key, _Talk] = {}
         self._warnings: dict[str, set[str]] = {}
         self._ready: dict[Key, None] = {}
-        self._later: Due[Key] = Due()
+        self._later: DelayingQueue[Key] = DelayingQueue()
         self._said: Bounded[str, dict[str, _Said]] = Bounded(REMEMBERED)
         self._tasks = Tasks()
         self._under_way: set[Key] = set()

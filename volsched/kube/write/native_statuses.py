@@ -17,7 +17,7 @@ from volsched.kube.client.client import MERGE_PATCH, STRATEGIC_PATCH, path_segme
 from volsched.kube.errors import ApiError
 from volsched.kube.write.views import Views
 from volsched.model import api
-from volsched.model.job import Condition
+from volsched.model.job import PodGroupCondition
 from volsched.model.native import api as native
 from volsched.model.plan import WriteNativeStatus
 from volsched.model.reservation import RESERVED
@@ -75,7 +75,7 @@ def condition_of(group: native.PodGroup, kind: str) -> api.Condition | None:
     return next((condition for condition in group.status.conditions if condition.type == kind), None)
 
 
-def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[Condition]:
+def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[PodGroupCondition]:
     """Return the conditions of a step that a group does not have; but for a promise, True never goes back."""
     before = [condition_of(group, condition.type) for condition in step.conditions]
     return [
@@ -85,7 +85,7 @@ def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[Condition]
     ]
 
 
-def merged(before: api.Condition | None, wanted: Condition, generation: int) -> api.Condition:
+def merged(before: api.Condition | None, wanted: PodGroupCondition, generation: int) -> api.Condition:
     """Return the condition to write: its time changes with its status alone."""
     is_same = before is not None and before.status == wanted.status
     return api.Condition(
@@ -98,7 +98,7 @@ def merged(before: api.Condition | None, wanted: Condition, generation: int) -> 
     )
 
 
-def _says(known: api.Condition, wanted: Condition) -> bool:
+def _says(known: api.Condition, wanted: PodGroupCondition) -> bool:
     return (known.status, known.reason, known.message) == (wanted.status, wanted.reason, wanted.message)
 
 

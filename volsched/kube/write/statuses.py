@@ -28,13 +28,13 @@ from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.watch.resources import VOLCANO
 from volsched.kube.write.bucket import TokenBucket
-from volsched.kube.write.due import Due
+from volsched.kube.write.due import DelayingQueue
 from volsched.kube.write.native_statuses import NativeStatuses
-from volsched.kube.write.views import POD_SCHEDULED, Refusal, Views
+from volsched.kube.write.views import POD_SCHEDULED, PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed
 from volsched.model.errors import QuantityError
-from volsched.model.job import NATIVE, Condition
+from volsched.model.job import NATIVE, PodGroupCondition
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus, WritePodCondition, WriteQueueStatus
 from volsched.model.queues.queue import QueuePast
 from volsched.model.reservation import RESERVED
@@ -89,7 +89,7 @@ class _Pace:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _PendingStatus:
     """What is to be written to one object; `not_before` is on the monotonic clock."""
 
     step: Write
@@ -116,11 +116,11 @@ class Statuses:
         self._views = views
         self._report = report
         self._binds_waiting = binds_waiting
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _PendingStatus] = {}
         self._ready: dict[str, None] = {}
         self._ready_pods: dict[str, None] = {}
         self._conditions = TokenBucket(CONDITIONS_PER_SECOND, CONDITIONS_AT_ONCE)
-        self._later: Due[str] = Due()
+        self._later: DelayingQueue[str] = DelayingQueue()
         self._tasks = Tasks()
         self._under_way: dict[str, asyncio.Task[None]] = {}
         self._gone: set[str] = set()
@@ -158,7 +158,7 @@ class Statuses:
         waiting = self._entries.get(key)
         if waiting is None:
             settle = SETTLE_SECONDS if isinstance(step, WritePodCondition) and not step.nominated else 0.0
-            self._entries[key] = _Entry(step, time.monotonic() + settle)
+            self._entries[key] = _PendingStatus(step, time.monotonic() + settle)
         else:
             waiting.step = step
         self._route(key)
@@ -171,7 +171,9 @@ class Statuses:
         if word is None or key in self._entries or key in self._under_way or _holds(queue, word):
             return
         pace = self._paces.get(key)
-        self._entries[key] = _Entry(word, pace.written_at + MENDING_INTERVAL_SECONDS if pace is not None else 0.0)
+        self._entries[key] = _PendingStatus(
+            word, pace.written_at + MENDING_INTERVAL_SECONDS if pace is not None else 0.0
+        )
         self._route(key)
         self._pump()
 
@@ -288,7 +290,7 @@ class Statuses:
         if waits:
             self._timer = asyncio.get_running_loop().call_later(max(0.0, min(waits)), self._pump)
 
-    def _start(self, key: str, entry: _Entry) -> None:
+    def _start(self, key: str, entry: _PendingStatus) -> None:
         task = self._tasks.start(self._write(key, entry), "write of a status")
         self._under_way[key] = task
 
@@ -302,7 +304,7 @@ class Statuses:
 
         task.add_done_callback(ended)
 
-    async def _write(self, key: str, entry: _Entry) -> None:
+    async def _write(self, key: str, entry: _PendingStatus) -> None:
         step = entry.step
         is_words = self._changes_words_alone(step)
         try:
@@ -339,7 +341,7 @@ class Statuses:
         interval = before.interval * 2 if before is not None and grows else FIRST_WORDS_INTERVAL_SECONDS
         self._paces[key] = _Pace(time.monotonic(), min(interval, LONGEST_WORDS_INTERVAL_SECONDS))
 
-    def _failed(self, key: str, entry: _Entry, error: ApiError) -> None:
+    def _failed(self, key: str, entry: _PendingStatus, error: ApiError) -> None:
         """Try a transient failure again unless there is a later word; what is gone needs no status.
 
         An API server that has just been started says 404 to custom kinds for a moment: a Queue is gone when the watch
@@ -422,7 +424,7 @@ class Statuses:
 
     async def _write_condition(self, step: WritePodCondition) -> bool:
         """Write a pod's refusal if it differs from what is there; tell whether it was written."""
-        wanted = Refusal(step.reason, step.message, step.nominated)
+        wanted = PodRefusal(step.reason, step.message, step.nominated)
         known = self._views.refusal(step.uid)
         if known == wanted:
             return False
@@ -444,7 +446,7 @@ def _can_wait(step: Write) -> bool:
     return isinstance(step, WritePodCondition) and not step.nominated
 
 
-def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[Condition]) -> list[api.Condition]:
+def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[PodGroupCondition]) -> list[api.Condition]:
     """Return the conditions to write: others' as they are, ours as wanted, with old times where nothing changed."""
     before = {condition.type: condition for condition in known}
     merged = [condition for condition in before.values() if condition.type not in OWN_CONDITIONS]
@@ -469,7 +471,7 @@ def merged_conditions(known: Iterable[api.Condition], wanted: Iterable[Condition
     return merged
 
 
-def condition_body(step: WritePodCondition, known: Refusal) -> bytes:
+def condition_body(step: WritePodCondition, known: PodRefusal) -> bytes:
     """Return the patch for a waiting pod; it fails for another pod of the same name."""
     condition = {"type": POD_SCHEDULED, "status": "False", "reason": step.reason, "message": step.message}
     if not known.reason:
@@ -556,12 +558,12 @@ def _counted(status: api.PodGroupStatus | WriteGroupStatus) -> tuple[str, int, i
     return status.phase, status.running, status.succeeded, status.failed
 
 
-def _unworded(conditions: Iterable[Condition | api.Condition]) -> set[tuple[str, ...]]:
+def _unworded(conditions: Iterable[PodGroupCondition | api.Condition]) -> set[tuple[str, ...]]:
     """Return what conditions state, messages aside; that of a promise names its nodes, which a new leader holds."""
     return {_content_of(one) if one.type == RESERVED else _content_of(one)[:3] for one in conditions}
 
 
-def _content_of(condition: Condition | api.Condition) -> tuple[str, str, str, str]:
+def _content_of(condition: PodGroupCondition | api.Condition) -> tuple[str, str, str, str]:
     """Return what a condition says, apart from when."""
     return condition.type, condition.status, condition.reason, condition.message
 

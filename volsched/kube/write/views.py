@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class PodRefusal:
     """What a waiting pod says of itself: why it has no node, and which one it is nominated to."""
 
     reason: str = ""
@@ -43,7 +43,7 @@ class Versioned:
     """What was last known of a waiting pod, and as of which resource version."""
 
     version: int
-    refusal: Refusal
+    refusal: PodRefusal
 
 
 class Views:
@@ -119,10 +119,10 @@ class Views:
         found = self.nodes.get(name)
         return found is not None and uid in ("", found)
 
-    def refusal(self, uid: str) -> Refusal:
+    def refusal(self, uid: str) -> PodRefusal:
         """Return what the API server has as a waiting pod's refusal, as far as is known."""
         known = self._pods.get(uid)
-        return known.refusal if known is not None else Refusal()
+        return known.refusal if known is not None else PodRefusal()
 
     def wrote(self, found: api.ApiObject) -> bool:
         """Take in an object as it is after a write, before the watch tells, unless that has told that it is gone.
@@ -134,7 +134,7 @@ class Views:
         self.observe((Put(found),))
         return True
 
-    def wrote_refusal(self, uid: str, refusal: Refusal, version: str) -> None:
+    def wrote_refusal(self, uid: str, refusal: PodRefusal, version: str) -> None:
         """Remember what was written, and the version that the pod has with it, unless it is gone by now."""
         if uid not in self._gone_lately:
             self._pods[uid] = Versioned(number(version), refusal)
@@ -216,13 +216,13 @@ class Views:
             self._on_gone(gone.uid)
 
 
-def refusal_of(pod: api.Pod) -> Refusal | None:
+def refusal_of(pod: api.Pod) -> PodRefusal | None:
     """Read a pod's refusal; None when it has neither a false PodScheduled nor a nomination."""
     nominated = pod.status.nominated_node_name
     for condition in pod.status.conditions:
         if condition.type == POD_SCHEDULED and condition.status == "False":
-            return Refusal(condition.reason, condition.message, nominated)
-    return Refusal(nominated=nominated) if nominated else None
+            return PodRefusal(condition.reason, condition.message, nominated)
+    return PodRefusal(nominated=nominated) if nominated else None
 
 
 def _name_of(change: Change) -> str:

@@ -16,7 +16,7 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model.changes import Gone, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.job import COMPLETED, NATIVE, PENDING, Condition, JobInfo, shown_as, with_condition
+from volsched.model.job import COMPLETED, NATIVE, PENDING, JobInfo, PodGroupCondition, shown_as, with_condition
 from volsched.model.native.api import PodGroup
 from volsched.model.native.group import NativeGroup
 from volsched.model.pods.task import TaskInfo
@@ -177,8 +177,8 @@ def _volcanos(task: TaskInfo) -> str:
     return f"{task.namespace}/{name}" if name else ""
 
 
-def _conditions(group: NativeGroup) -> tuple[Condition, ...]:
-    return tuple(Condition(shown.type, shown.status, shown.reason, shown.message) for shown in group.shown)
+def _conditions(group: NativeGroup) -> tuple[PodGroupCondition, ...]:
+    return tuple(PodGroupCondition(shown.type, shown.status, shown.reason, shown.message) for shown in group.shown)
 
 
 def _decisive(group: NativeGroup) -> tuple[object, ...]:

@@ -16,67 +16,67 @@ from volsched.mirror.reading import seconds
 from volsched.model import api
 from volsched.model.errors import FieldError
 from volsched.model.native.api import GROUP, PodGroup
-from volsched.model.native.group import GroupCondition, NativeGroup, Version
+from volsched.model.native.group import ApiVersion, GroupCondition, NativeGroup
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.reservation import RESERVED
 
 Read: TypeAlias = dict[str, Any]
 
 
-class _Strict(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
+class _StrictStruct(msgspec.Struct, frozen=True, gc=False, rename="camel", forbid_unknown_fields=True):
     """What must be understood to the last member."""
 
 
-class _Nothing(_Strict, frozen=True):
+class _Nothing(_StrictStruct, frozen=True):
     """A choice that states no more."""
 
 
-class _Gang(_Strict, frozen=True):
+class _GangSchedulingPolicy(_StrictStruct, frozen=True):
     min_count: int
 
 
-class _Policy(_Strict, frozen=True):
+class _SchedulingPolicy(_StrictStruct, frozen=True):
     basic: _Nothing | None = None
-    gang: _Gang | None = None
+    gang: _GangSchedulingPolicy | None = None
 
 
-class _Topology(_Strict, frozen=True):
+class _TopologyConstraint(_StrictStruct, frozen=True):
     key: str
 
 
-class _Constraints(_Strict, frozen=True):
-    topology: tuple[_Topology, ...] = ()
+class _Constraints(_StrictStruct, frozen=True):
+    topology: tuple[_TopologyConstraint, ...] = ()
 
 
-class _Claim(_Strict, frozen=True):
+class _PodGroupClaim(_StrictStruct, frozen=True):
     name: str
     resource_claim_name: str | None = None
     resource_claim_template_name: str | None = None
 
 
-class _WorkloadOfAlpha2(_Strict, frozen=True):
+class _WorkloadOfAlpha2(_StrictStruct, frozen=True):
     workload_name: str = ""
     pod_group_template_name: str = ""
 
 
-class _TemplateOfAlpha2(_Strict, frozen=True):
+class _TemplateOfAlpha2(_StrictStruct, frozen=True):
     workload: _WorkloadOfAlpha2 | None = None
 
 
-class _WorkloadRef(_Strict, frozen=True):
+class _WorkloadRef(_StrictStruct, frozen=True):
     workload_name: str = ""
     template_name: str = ""
 
 
-class _Mode(_Strict, frozen=True):
+class _Mode(_StrictStruct, frozen=True):
     single: _Nothing | None = None
     all: _Nothing | None = None
 
 
-class _Spec(_Strict, frozen=True):
-    scheduling_policy: _Policy
+class _Spec(_StrictStruct, frozen=True):
+    scheduling_policy: _SchedulingPolicy
     scheduling_constraints: _Constraints = _Constraints()
-    resource_claims: tuple[_Claim, ...] = ()
+    resource_claims: tuple[_PodGroupClaim, ...] = ()
     priority_class_name: str = ""
     priority: int | None = None
 
@@ -104,7 +104,7 @@ def group_of(found: PodGroup) -> NativeGroup:
         return msgspec.structs.replace(about, fault=f"{field}: {error.message}")
 
 
-def _about(found: PodGroup, version: Version) -> NativeGroup:
+def _about(found: PodGroup, version: ApiVersion) -> NativeGroup:
     """What is read alike in all versions: who the group is, and its status."""
     meta = found.metadata
     return NativeGroup(
@@ -178,16 +178,16 @@ def _common(spec: _Spec) -> Read:
     }
 
 
-def _claim(one: _Claim) -> ResourceClaimUse:
+def _claim(one: _PodGroupClaim) -> ResourceClaimUse:
     return ResourceClaimUse(one.name, one.resource_claim_name or "", one.resource_claim_template_name or "")
 
 
 _V1ALPHA2: Final = f"{GROUP}/v1alpha2"
 _OF_137: Final = tuple(f"{GROUP}/{name}" for name in ("v1alpha3", "v1beta1", "v1"))
 
-VERSIONS: Final[Mapping[str, Version]] = {
-    _V1ALPHA2: Version(_V1ALPHA2, "PodGroupScheduled", one_priority=False),
-    **{name: Version(name, "PodGroupInitiallyScheduled", one_priority=True) for name in _OF_137},
+VERSIONS: Final[Mapping[str, ApiVersion]] = {
+    _V1ALPHA2: ApiVersion(_V1ALPHA2, "PodGroupScheduled", one_priority=False),
+    **{name: ApiVersion(name, "PodGroupInitiallyScheduled", one_priority=True) for name in _OF_137},
 }
 """What is particular to each version, by its name."""
 

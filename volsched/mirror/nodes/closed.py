@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from volsched.mirror.quarantine import Identity, Quarantine, SetAside
+from volsched.mirror.quarantine import Identity, Quarantine, QuarantinedObject
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeSpec
+from volsched.model.nodes.node import NodeProperties
 
 
 class ClosedNodes:
@@ -16,7 +16,7 @@ class ClosedNodes:
         self._cluster = cluster
         self._quarantine = quarantine
 
-    def set_aside(self, found: SetAside | None) -> None:
+    def set_aside(self, found: QuarantinedObject | None) -> None:
         """Leave an object as it was last understood; the node of a pod that does not count takes nothing new."""
         if found is None:
             return
@@ -30,17 +30,17 @@ class ClosedNodes:
         if identity is not None:
             self._close_or_open(self._quarantine.drop(identity))
 
-    def spec_of(self, spec: NodeSpec) -> NodeSpec:
+    def spec_of(self, spec: NodeProperties) -> NodeProperties:
         """Return the spec of a node with what the quarantine says of it."""
         return self._closed_or_not(spec) if self._quarantine else spec
 
-    def _close_or_open(self, *found: SetAside | None) -> None:
+    def _close_or_open(self, *found: QuarantinedObject | None) -> None:
         """Have the nodes on which these run take something new or not, as it is now."""
         for name in {each.node for each in found if each is not None}:
             node = self._cluster.nodes.get(name)
             if node is not None:
                 self._cluster.node_ledger.set_spec(node, self._closed_or_not(node.spec))
 
-    def _closed_or_not(self, spec: NodeSpec) -> NodeSpec:
+    def _closed_or_not(self, spec: NodeProperties) -> NodeProperties:
         closed = spec.name in self._quarantine.closed_nodes()
         return spec if spec.quarantined == closed else replace(spec, quarantined=closed)

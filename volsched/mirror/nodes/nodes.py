@@ -7,21 +7,21 @@ from collections.abc import Mapping, Sequence
 from volsched.mirror import reading
 from volsched.mirror.nodes.closed import ClosedNodes
 from volsched.mirror.nodes.unknown import UnknownNodes
-from volsched.mirror.problems import Problems
+from volsched.mirror.problems import ReadingProblems
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeSpec
+from volsched.model.nodes.node import NodeProperties
 from volsched.model.status import TaskStatus
 
-NodeReading = tuple[NodeSpec, Mapping[str, int]]
+NodeReading = tuple[NodeProperties, Mapping[str, int]]
 """What a node says of itself, and what it offers by resource in the units of ``model.values.quantity``."""
 
 
 class Nodes:
     """The nodes of a cluster."""
 
-    def __init__(self, cluster: Cluster, problems: Problems, closed: ClosedNodes, unknown: UnknownNodes) -> None:
+    def __init__(self, cluster: Cluster, problems: ReadingProblems, closed: ClosedNodes, unknown: UnknownNodes) -> None:
         self._cluster = cluster
         self._problems = problems
         self._closed = closed

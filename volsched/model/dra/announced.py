@@ -25,7 +25,7 @@ PATH: Final = f"metadata.annotations[{ANNOTATION}]"
 Uses = tuple[ResourceClaimUse, ...]
 
 
-class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class _AnnouncedClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     name: str
     claim: str = ""
     template: str = ""
@@ -61,7 +61,7 @@ def _read(text: str) -> Announced:
 
 def _parsed(text: str) -> Announced:
     try:
-        roles = json_text.decode(text, dict[str, tuple[_Entry, ...]])
+        roles = json_text.decode(text, dict[str, tuple[_AnnouncedClaim, ...]])
     except (msgspec.DecodeError, UnicodeError) as error:
         return Announced(fault=f"is not understood: {error}")
     for role, entries in roles.items():
@@ -78,9 +78,9 @@ def announcement(roles: Iterable[tuple[str, api.PodSpec]]) -> dict[str, str]:
     return {ANNOTATION: msgspec.json.encode(found).decode()} if found else {}
 
 
-def _entries(spec: api.PodSpec) -> list[_Entry]:
+def _entries(spec: api.PodSpec) -> list[_AnnouncedClaim]:
     return [
-        _Entry(use.name, use.resource_claim_name or "", use.resource_claim_template_name or "")
+        _AnnouncedClaim(use.name, use.resource_claim_name or "", use.resource_claim_template_name or "")
         for use in spec.resource_claims
         if use.resource_claim_name or use.resource_claim_template_name
     ]

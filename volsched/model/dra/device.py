@@ -70,7 +70,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Policy:
+class CapacityRequestPolicy:
     """How a request for a capacity is rounded."""
 
     default: Fraction | None = None
@@ -86,7 +86,7 @@ class Capacity:
     """How much of something a device has."""
 
     value: Fraction
-    policy: Policy | None = None
+    policy: CapacityRequestPolicy | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -1,8 +1,8 @@
 """All devices, classes and claims of the cluster, and who has which device.
 
 Everything of Dynamic Resource Allocation comes in here (`Devices.put`, `drop`), is read once, and indexed by pool and
-by node. Allocated devices are counted up and down claim by claim (`Ledger`), never from scratch: from the status of a
-claim, or from what a session has chosen for it and nobody has written yet (*in flight*).
+by node. Allocated devices are counted up and down claim by claim (`DeviceLedger`), never from scratch: from the status
+of a claim, or from what a session has chosen for it and nobody has written yet (*in flight*).
 
 Versions say what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
 touches that node; every other change raises `Devices.version`.
@@ -44,7 +44,7 @@ class InFlight:
     pods: dict[str, None] = field(default_factory=dict)
 
 
-class Ledger:
+class DeviceLedger:
     """Which devices are taken, by how much; kept claim by claim."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Devices:
         self.templates: dict[str, ClaimSpec] = {}
         self.in_flight: dict[str, InFlight] = {}
         """By the claim's uid."""
-        self.ledger = Ledger()
+        self.ledger = DeviceLedger()
         self.vacant: set[str] = set()
         """The uids of claims whose devices count as free while it is tried what would be without their users."""
         self.unclean: dict[str, None] = {}

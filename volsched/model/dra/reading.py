@@ -16,12 +16,12 @@ from volsched.model.dra import api as dra
 from volsched.model.dra.device import (
     Ask,
     Capacity,
+    CapacityRequestPolicy,
     ClaimSpec,
     ClassSpec,
     Device,
     DeviceId,
     Place,
-    Policy,
     PoolId,
     Request,
     Slice,
@@ -271,5 +271,8 @@ def _capacity(found: dra.DeviceCapacity, path: str) -> Capacity:
     values = tuple(sorted(_quantity(text, f"{path}.validValues") for text in policy.valid_values))
     least, most = read(bounds.min, "validRange.min"), read(bounds.max, "validRange.max")
     return Capacity(
-        value, Policy(read(policy.default, "default"), values, least, most, step, policy.valid_range is not None)
+        value,
+        CapacityRequestPolicy(
+            read(policy.default, "default"), values, least, most, step, policy.valid_range is not None
+        ),
     )

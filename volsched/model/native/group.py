@@ -13,7 +13,7 @@ QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 """The annotation that names the queue of a group, of its Workload, of its pods, or of its namespace."""
 
 
-class Version(msgspec.Struct, frozen=True, gc=False):
+class ApiVersion(msgspec.Struct, frozen=True, gc=False):
     """In what versions of the API differ beside their spelling.
 
     ``condition`` is the type of the condition that states whether a group was placed. ``one_priority``: a group's pods
@@ -47,7 +47,7 @@ class NativeGroup(msgspec.Struct, frozen=True, gc=False):
     conditions of ours that the API server has.
     """
 
-    version: Version
+    version: ApiVersion
     namespace: str
     name: str
     uid: str

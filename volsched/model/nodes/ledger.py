@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from volsched.model.clocks import Clocks, ClusterEvent, RowLog
 from volsched.model.nodes.columns import ResourceColumns
-from volsched.model.nodes.node import NodeInfo, NodeSpec
+from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observers
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import HOLDS_ROOM, TaskStatus
@@ -51,9 +51,9 @@ class NodeLedger:
         """Changes whenever nodes come or go, or their properties or offers change."""
         return self._clocks.layout, self.facts_log.end
 
-    def put(self, nodes: Iterable[tuple[NodeSpec, Mapping[str, int]]]) -> None:
+    def put(self, nodes: Iterable[tuple[NodeProperties, Mapping[str, int]]]) -> None:
         """Add or replace nodes: their own properties, and what pods may take there (amounts in project units)."""
-        before: dict[str, NodeSpec | None] = {}
+        before: dict[str, NodeProperties | None] = {}
         arrived = changed = False
         for facts, allocatable in nodes:
             node = self.nodes.get(facts.name)
@@ -78,7 +78,7 @@ class NodeLedger:
         if changed:
             self._clocks.wake(ClusterEvent.NODE_CHANGED)
 
-    def set_spec(self, node: NodeInfo, facts: NodeSpec) -> None:
+    def set_spec(self, node: NodeInfo, facts: NodeProperties) -> None:
         """Change a node's own properties, at once."""
         before = node.spec
         if facts == before:
@@ -92,7 +92,7 @@ class NodeLedger:
         self.facts_log.append(node.row)
         self.usage_log.append(node.row)
 
-    def _tell_of(self, node: NodeInfo, before: NodeSpec | None) -> None:
+    def _tell_of(self, node: NodeInfo, before: NodeProperties | None) -> None:
         self._observers.tell(lambda observer: observer.node_changed(node, before))
 
     def remove(self, name: str) -> None:

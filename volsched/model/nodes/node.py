@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSpec:
+class NodeProperties:
     """A node's own properties, apart from how much of it is used; replaced as a whole when the Node changes.
 
     ``quarantined``: a pod runs there that cannot be read, so nobody knows what is free.
@@ -107,7 +107,7 @@ class NodeInfo:
         "used",
     )
 
-    def __init__(self, spec: NodeSpec, columns: ResourceColumns) -> None:
+    def __init__(self, spec: NodeProperties, columns: ResourceColumns) -> None:
         self.spec = spec
         self.name = spec.name
         self.row = -1

@@ -74,12 +74,12 @@ def pod_level_resource(name: str) -> bool:
 
 
 def _computed(spec: api.PodSpec, status: api.PodStatus | None) -> PodRequests:
-    containers, inits = _effective(spec, _Statuses(status))
+    containers, inits = _effective(spec, _ContainerStatuses(status))
     total = aggregate(containers, inits)
     pod_level: Amounts = {}
     if spec.resources is not None:
-        from_spec = total if status is None else aggregate(*_effective(spec, _Statuses(None)))
-        pod_level = _Statuses(status).effective_of_pod(_pod_level(spec.resources, from_spec))
+        from_spec = total if status is None else aggregate(*_effective(spec, _ContainerStatuses(None)))
+        pod_level = _ContainerStatuses(status).effective_of_pod(_pod_level(spec.resources, from_spec))
     overhead = amounts(spec.overhead, "spec.overhead")
     defaults = _ASSUMED
     if _is_pod_level(spec):
@@ -93,7 +93,7 @@ def _computed(spec: api.PodSpec, status: api.PodStatus | None) -> PodRequests:
     return PodRequests(request, nonzero.get(CPU, 0), nonzero.get(MEMORY, 0))
 
 
-def _effective(spec: api.PodSpec, statuses: "_Statuses") -> tuple[list[Amounts], list[tuple[bool, Amounts]]]:
+def _effective(spec: api.PodSpec, statuses: "_ContainerStatuses") -> tuple[list[Amounts], list[tuple[bool, Amounts]]]:
     """Return what counts for each container, and for each init container together with whether it is a sidecar."""
     containers = [statuses.effective(item, f"spec.containers[{n}]") for n, item in enumerate(spec.containers)]
     inits = [
@@ -144,7 +144,7 @@ def _is_pod_level(spec: api.PodSpec) -> bool:
     return resources is not None and any(map(pod_level_resource, (*resources.requests, *resources.limits)))
 
 
-class _Statuses:
+class _ContainerStatuses:
     """What the kubelet says of resources: nothing for a pod that has no node yet."""
 
     __slots__ = ("_by_name", "_infeasible", "_status")

@@ -46,7 +46,7 @@ def rules_of(
     too_much = pod_limits.exceeded(spec, limits)
     if too_much:
         spec = pod_limits.trimmed(spec)
-    reader = _Reader(metadata.namespace, metadata.labels)
+    reader = _RuleReader(metadata.namespace, metadata.labels)
     asked = reader.read(_NOTHING_ASKED, requests.of_placed_pod if is_resized(pod) else requests.of_pod, pod)
     terms = _terms_of(spec, reader)
     claims, ephemeral = _claims_of(pod)
@@ -83,7 +83,7 @@ Arguments = ParamSpec("Arguments")
 _NOTHING_ASKED: Final = requests.PodRequests(Resources.EMPTY, 0, 0)
 
 
-class _Reader:
+class _RuleReader:
     """Collects what cannot be understood instead of stopping at the first fault."""
 
     __slots__ = ("labels", "namespace", "refusals")
@@ -175,7 +175,7 @@ def _required_nodes(spec: api.PodSpec) -> NodeSelector | None:
     )
 
 
-def _preferred_nodes(spec: api.PodSpec, reader: _Reader) -> tuple[WeightedNodeTerm, ...]:
+def _preferred_nodes(spec: api.PodSpec, reader: _RuleReader) -> tuple[WeightedNodeTerm, ...]:
     affinity = spec.affinity.node_affinity if spec.affinity else None
     path = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
     terms = []
@@ -186,7 +186,7 @@ def _preferred_nodes(spec: api.PodSpec, reader: _Reader) -> tuple[WeightedNodeTe
     return tuple(terms)
 
 
-def _tolerations(spec: api.PodSpec, reader: _Reader) -> tuple[Toleration, ...]:
+def _tolerations(spec: api.PodSpec, reader: _RuleReader) -> tuple[Toleration, ...]:
     parsed = set()
     for number, item in enumerate(spec.tolerations):
         path = f"spec.tolerations[{number}]"
@@ -285,7 +285,7 @@ def label_keys(spec: api.PodSpec) -> tuple[str, ...]:
     return tuple(sorted(keys))
 
 
-def _terms_of(spec: api.PodSpec, reader: _Reader) -> dict[str, Any]:
+def _terms_of(spec: api.PodSpec, reader: _RuleReader) -> dict[str, Any]:
     affinity = spec.affinity or api.Affinity()
     near, near_liked = _pod_terms(affinity.pod_affinity, "spec.affinity.podAffinity", reader)
     apart, apart_liked = _pod_terms(affinity.pod_anti_affinity, "spec.affinity.podAntiAffinity", reader)
@@ -299,7 +299,7 @@ def _terms_of(spec: api.PodSpec, reader: _Reader) -> dict[str, Any]:
 
 
 def _pod_terms(
-    affinity: api.PodAffinity | None, path: str, reader: _Reader
+    affinity: api.PodAffinity | None, path: str, reader: _RuleReader
 ) -> tuple[tuple[PodTerm, ...], tuple[WeightedPodTerm, ...]]:
     if affinity is None:
         return (), ()
@@ -328,7 +328,7 @@ def _pod_term(term: api.PodAffinityTerm, path: str, namespace: str, labels: Mapp
     return PodTerm(term.topology_key, selector, frozenset(term.namespaces), others)
 
 
-def _spread(constraints: Iterable[api.TopologySpreadConstraint], reader: _Reader) -> tuple[SpreadConstraint, ...]:
+def _spread(constraints: Iterable[api.TopologySpreadConstraint], reader: _RuleReader) -> tuple[SpreadConstraint, ...]:
     parsed = []
     for number, item in enumerate(constraints):
         path = f"spec.topologySpreadConstraints[{number}]"

@@ -79,7 +79,7 @@ def parse(text: str) -> AllowedNamespaces:
     if text.startswith("["):
         return _of_names(_decoded(text, list[str]))
     if text.startswith("{"):
-        return _of_selector(_decoded(text, _Selector))
+        return _of_selector(_decoded(text, _NamespaceSelector))
     entries = [entry.strip() for entry in text.split(",")]
     return _of_labels(entries) if "=" in text else _of_names(entries)
 
@@ -90,7 +90,7 @@ class _Expression(msgspec.Struct, forbid_unknown_fields=True):
     values: list[str] = []
 
 
-class _Selector(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+class _NamespaceSelector(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     match_labels: dict[str, str] = {}
     match_expressions: list[_Expression] = []
 
@@ -125,7 +125,7 @@ def _requirement(entry: str) -> api.LabelSelectorRequirement:
     return api.LabelSelectorRequirement(key.removesuffix("!").strip(), operator, (value.strip(),))
 
 
-def _of_selector(selector: _Selector) -> AllowedNamespaces:
+def _of_selector(selector: _NamespaceSelector) -> AllowedNamespaces:
     expressions = (api.LabelSelectorRequirement(e.key, e.operator, tuple(e.values)) for e in selector.match_expressions)
     return _selecting(api.LabelSelector(selector.match_labels, tuple(expressions)))
 

@@ -23,7 +23,7 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.operator.kopf_thread import KopfThread
 from volsched.operator.webhooks.webhook_server import UNDER_REVIEW, Listening, WebhookServer
-from volsched.validation.admission import DELETE, Judgement, Request, World, judge
+from volsched.validation.admission import DELETE, AdmissionContext, AdmissionRequest, Judgement, judge
 
 KINDS: Final = (
     ("", "v1", "pods"),
@@ -182,7 +182,7 @@ class Admission(KopfThread):
 
         return review
 
-    async def _judge(self, plural: str, request: Request) -> Judgement:
+    async def _judge(self, plural: str, request: AdmissionRequest) -> Judgement:
         try:
             asked = asyncio.run_coroutine_threadsafe(self._world(request), self._loop)
             judgement = await self._server.reviewers.do(judge, request, await asyncio.wrap_future(asked))
@@ -194,11 +194,11 @@ class Admission(KopfThread):
         self._answers[plural, request.operation, answer] += 1
         return judgement
 
-    async def _world(self, request: Request) -> World:
+    async def _world(self, request: AdmissionRequest) -> AdmissionContext:
         """Return what a request is judged beside. Runs on the loop that follows the cluster, so it reads all here."""
         name = api.identity_of(request.old).name if request.operation == DELETE else ""
         groups = self._groups_in(name) if name else 0
-        return World(self._neighbours.beside(), lambda _: groups, self._unknown_field)
+        return AdmissionContext(self._neighbours.beside(), lambda _: groups, self._unknown_field)
 
     def _count_turned_away(self, why: str) -> None:
         self._answers["", "", why] += 1

@@ -31,7 +31,7 @@ from volsched.kube.serve.certificates import ends_of
 from volsched.kube.serve.listeners import parse_address
 from volsched.model.values import json_text
 from volsched.operator.webhooks.reviewers import BusyError, Reviewers
-from volsched.validation.admission import Request
+from volsched.validation.admission import AdmissionRequest
 
 PATH: Final = "/validate"
 LARGEST_REVIEW_BYTES: Final = 1 << 20
@@ -50,7 +50,7 @@ LOOK_SECONDS: Final = 5.0
 
 _SHUTDOWN_SECONDS: Final = 2.0
 
-UNDER_REVIEW: ContextVar[Request] = ContextVar("UNDER_REVIEW")
+UNDER_REVIEW: ContextVar[AdmissionRequest] = ContextVar("UNDER_REVIEW")
 """What kopf's handler is to judge."""
 
 _WAITING: Final = "waiting for it; a Secret that was made after this pod comes into its files within two minutes"
@@ -193,10 +193,10 @@ class WebhookServer:
             return web.Response(status=500, text=f"{type(error).__name__}: {error}\n")
 
 
-def read_review(body: bytes) -> tuple[Json, Request]:
+def read_review(body: bytes) -> tuple[Json, AdmissionRequest]:
     """Return a review without its objects, and what it asks for; raises many errors for what is no review."""
     asked = json_text.decode(body)
     request = asked["request"]
-    under_review = Request(str(request.get("operation")), request.get("object"), request.get("oldObject"))
+    under_review = AdmissionRequest(str(request.get("operation")), request.get("object"), request.get("oldObject"))
     shown: dict[str, Json] = {name: {} for name in ("object", "oldObject") if request.get(name) is not None}
     return {**asked, "request": {**request, **shown}}, under_review

@@ -10,7 +10,7 @@
 from volsched.testing.controlplane.binaries import Binaries, find_binaries
 from volsched.testing.controlplane.client import ApiClient
 from volsched.testing.controlplane.controlplane import ControlPlane
-from volsched.testing.controlplane.errors import ApiError, BuildError, ControlPlaneError, KubectlError, StartError
+from volsched.testing.controlplane.errors import ApiServerError, BuildError, ControlPlaneError, KubectlError, StartError
 from volsched.testing.controlplane.objects import a_binding, a_node, a_pod
 from volsched.testing.controlplane.stages import FAIL_AFTER, RUN_FOR, START_AFTER, STOP_AFTER
 
@@ -20,7 +20,7 @@ __all__ = [
     "START_AFTER",
     "STOP_AFTER",
     "ApiClient",
-    "ApiError",
+    "ApiServerError",
     "Binaries",
     "BuildError",
     "ControlPlane",

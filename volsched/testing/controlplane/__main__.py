@@ -41,7 +41,7 @@ _locks: list[IO[str]] = []
 
 
 @dataclass(frozen=True)
-class State:
+class BackgroundState:
     """What ``down`` and ``env`` need to know of a control plane in the background; kept in ``state.json``."""
 
     pid: int
@@ -50,7 +50,7 @@ class State:
     bin: str
 
     @classmethod
-    def read(cls, folder: Path) -> State | None:
+    def read(cls, folder: Path) -> BackgroundState | None:
         """Return the state of the control plane that runs in a folder, or None when none does."""
         with contextlib.suppress(FileNotFoundError, ValueError, TypeError):
             state = cls(**json.loads((folder / "state.json").read_text()))
@@ -110,7 +110,7 @@ def _build(_: argparse.Namespace) -> int:
 
 def _up(chosen: argparse.Namespace) -> int:
     folder = chosen.folder.absolute()
-    state = State.read(folder)
+    state = BackgroundState.read(folder)
     if state:
         print_progress(f"already running, pid {state.pid}")
     else:
@@ -123,7 +123,7 @@ def _up(chosen: argparse.Namespace) -> int:
 
 def _down(chosen: argparse.Namespace) -> int:
     folder = chosen.folder.absolute()
-    state = State.read(folder)
+    state = BackgroundState.read(folder)
     if state is None:
         print_progress(f"no control plane is running in {folder}")
         return 0
@@ -138,7 +138,7 @@ def _down(chosen: argparse.Namespace) -> int:
 
 
 def _env(chosen: argparse.Namespace) -> int:
-    state = State.read(chosen.folder.absolute())
+    state = BackgroundState.read(chosen.folder.absolute())
     if state is None:
         raise StartError(f"no control plane is running in {chosen.folder.absolute()}; start one with: up")
     sys.stdout.write(f"export KUBECONFIG={shlex.quote(state.kubeconfig)}\n")
@@ -157,7 +157,9 @@ def _serve(chosen: argparse.Namespace) -> int:
     shutil.rmtree(folder / "logs", ignore_errors=True)
     with ControlPlane(folder=folder) as cluster:
         cluster.create_nodes([a_node(f"node-{index}") for index in range(1, chosen.nodes + 1)])
-        state = State(os.getpid(), str(cluster.kubeconfig), cluster.url, str(cluster.binaries["kubectl"].parent))
+        state = BackgroundState(
+            os.getpid(), str(cluster.kubeconfig), cluster.url, str(cluster.binaries["kubectl"].parent)
+        )
         _publish(folder / "state.json", state)
         while not ended.wait(1.0):
             cluster.check()
@@ -165,7 +167,7 @@ def _serve(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _start_in_background(folder: Path, nodes: int) -> State:
+def _start_in_background(folder: Path, nodes: int) -> BackgroundState:
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / "serve.log"
     command = [sys.executable, "-m", _MODULE, "serve", "--folder", str(folder), "--nodes", str(nodes)]
@@ -174,7 +176,7 @@ def _start_in_background(folder: Path, nodes: int) -> State:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     deadline = time.monotonic() + READY_WITHIN_SECONDS + 60
-    while not (state := State.read(folder)):
+    while not (state := BackgroundState.read(folder)):
         if process.poll() is not None or time.monotonic() > deadline:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
@@ -183,7 +185,7 @@ def _start_in_background(folder: Path, nodes: int) -> State:
     return state
 
 
-def _publish(path: Path, state: State) -> None:
+def _publish(path: Path, state: BackgroundState) -> None:
     unfinished = path.with_suffix(".new")
     unfinished.write_text(json.dumps(asdict(state)))
     unfinished.replace(path)

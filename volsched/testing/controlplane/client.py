@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from volsched.testing.controlplane.errors import ApiError
+from volsched.testing.controlplane.errors import ApiServerError
 from volsched.testing.patience import PATIENCE
 
 Json = dict[str, Any]
@@ -43,14 +43,14 @@ class ApiClient:
         self._generation = 0
 
     def get(self, path: str) -> Json:
-        """Return an object or a list; raises ApiError, with status 404 when it does not exist."""
+        """Return an object or a list; raises ApiServerError, with status 404 when it does not exist."""
         return self._json("GET", path)
 
     def find(self, path: str) -> Json | None:
         """Return an object, or None when it does not exist."""
         try:
             return self.get(path)
-        except ApiError as error:
+        except ApiServerError as error:
             if error.status == 404:
                 return None
             raise
@@ -77,7 +77,7 @@ class ApiClient:
         body = None if grace_seconds is None else {"gracePeriodSeconds": grace_seconds}
         try:
             self.request("DELETE", path, body)
-        except ApiError as error:
+        except ApiServerError as error:
             if error.status != 404:
                 raise
 
@@ -93,7 +93,7 @@ class ApiClient:
     def watch(self, path: str, *, resource_version: str = "", timeout_seconds: int = 300) -> Iterator[Json]:
         """Yield the events of a watch until the server ends it; close the generator to leave earlier.
 
-        Raises http.client.IncompleteRead when the connection breaks, ApiError when the watch is refused.
+        Raises http.client.IncompleteRead when the connection breaks, ApiServerError when the watch is refused.
         """
         mark = "&" if "?" in path else "?"
         query = f"{path}{mark}watch=1&resourceVersion={resource_version}&timeoutSeconds={timeout_seconds}"
@@ -102,7 +102,7 @@ class ApiClient:
             connection.request("GET", query, headers=self._headers(None))
             response = connection.getresponse()
             if response.status != 200:
-                raise ApiError("GET", query, response.status, response.read().decode(errors="replace"))
+                raise ApiServerError("GET", query, response.status, response.read().decode(errors="replace"))
             for line in lines_of(response):
                 yield json.loads(line)
         finally:
@@ -132,7 +132,7 @@ class ApiClient:
         content_type: str = "application/json",
         timeout: float = 60.0,
     ) -> bytes:
-        """Send one request and return the answer's body; raises ApiError for a status of 400 and above.
+        """Send one request and return the answer's body; raises ApiServerError for a status of 400 and above.
 
         A body of bytes is sent as it is.
         """
@@ -148,7 +148,7 @@ class ApiClient:
             connection.close()
             raise
         if response.status >= 400:
-            raise ApiError(method, path, response.status, answer.decode(errors="replace"))
+            raise ApiServerError(method, path, response.status, answer.decode(errors="replace"))
         return answer
 
     def forget_connections(self) -> None:
@@ -164,10 +164,10 @@ class ApiClient:
         return headers | ({"Content-Type": content_type} if content_type else {})
 
     def _connection(self, timeout: float) -> http.client.HTTPSConnection:
-        held: _Held | None = getattr(self._local, "held", None)
+        held: _ThreadConnection | None = getattr(self._local, "held", None)
         now = time.monotonic()
         if held is None or held.generation != self._generation or now - held.used > _IDLE_LIMIT_SECONDS:
-            held = self._local.held = _Held(self._connect(timeout), self._generation, now)
+            held = self._local.held = _ThreadConnection(self._connect(timeout), self._generation, now)
         held.used = now
         held.connection.timeout = timeout
         if held.connection.sock:
@@ -192,7 +192,7 @@ def lines_of(response: http.client.HTTPResponse) -> Iterator[bytes]:
 
 
 @dataclass
-class _Held:
+class _ThreadConnection:
     """A thread's kept connection."""
 
     connection: http.client.HTTPSConnection

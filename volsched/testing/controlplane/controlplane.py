@@ -29,11 +29,11 @@ from typing import Any, Self
 
 from volsched.testing.controlplane.binaries import Binaries, find_binaries
 from volsched.testing.controlplane.client import ApiClient, Json
-from volsched.testing.controlplane.credentials import Credentials, write_kubeconfig
-from volsched.testing.controlplane.errors import ApiError, KubectlError, StartError
+from volsched.testing.controlplane.credentials import ControlPlaneCredentials, write_kubeconfig
+from volsched.testing.controlplane.errors import ApiServerError, KubectlError, StartError
 from volsched.testing.controlplane.lifetime import Startable
 from volsched.testing.controlplane.objects import is_schedulable
-from volsched.testing.controlplane.processes import Process, ProcessSet
+from volsched.testing.controlplane.processes import ProcessSet, ServerProcess
 from volsched.testing.controlplane.stages import kwok_configuration
 
 READY_WITHIN_SECONDS = 300.0
@@ -82,12 +82,12 @@ class ControlPlane(Startable):
         self._with_controller_manager = controller_manager
         self._with_kwok = kwok
         gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in sorted((feature_gates or {}).items()))
-        self._gates = [f"--feature-gates={gates}"] if gates else []
+        self.gate_flags = [f"--feature-gates={gates}"] if gates else []
         self._api_flags = tuple(api_flags)
         self._in_flight = max_requests_in_flight
         self._node_lease_seconds = node_lease_seconds
         self._port = port
-        self._running: _Running | None = None
+        self._running: _RunningServers | None = None
 
     # ------------------------------------------------------------------------------------------- start and stop
 
@@ -100,7 +100,7 @@ class ControlPlane(Startable):
             raise StartError("this control plane is running already")
         binaries = self._binaries or find_binaries()
         for attempt in range(1, _START_ATTEMPTS + 1):
-            self._running = _Running.create(self._given_folder, binaries, self._port)
+            self._running = _RunningServers.create(self._given_folder, binaries, self._port)
             try:
                 self._start_programs()
             except _PortTakenError:
@@ -140,7 +140,7 @@ class ControlPlane(Startable):
         return self._state.binaries
 
     @property
-    def credentials(self) -> Credentials:
+    def credentials(self) -> ControlPlaneCredentials:
         """Its certificates and tokens."""
         return self._state.credentials
 
@@ -154,7 +154,7 @@ class ControlPlane(Startable):
         """A blocking client with the administrator's rights."""
         return self._state.api
 
-    def process(self, name: str) -> Process:
+    def process(self, name: str) -> ServerProcess:
         """Return a running program by its name, for its pid or its log."""
         return self._state.processes[name]
 
@@ -294,7 +294,7 @@ class ControlPlane(Startable):
         self._ask_etcd("compaction", {"revision": newest, "physical": True})
         return newest
 
-    def start_kube_scheduler(self, *, qps: float = 5000.0, flags: Sequence[str] = ()) -> Process:
+    def start_kube_scheduler(self, *, qps: float = 5000.0, flags: Sequence[str] = ()) -> ServerProcess:
         """Start kube-scheduler as its own user, for comparison; `qps` is its limit of requests per second."""
         kubeconfig = self._write_kubeconfig("kube-scheduler", self.credentials.scheduler_token)
         return self._state.processes.start(
@@ -308,7 +308,7 @@ class ControlPlane(Startable):
                 f"--kube-api-burst={int(2 * qps)}",
                 "--leader-elect=false",
                 "--secure-port=0",
-                *self._gates,
+                *self.gate_flags,
                 *flags,
             ],
         )
@@ -320,7 +320,7 @@ class ControlPlane(Startable):
     # -------------------------------------------------------------------------------------------------- inside
 
     @property
-    def _state(self) -> _Running:
+    def _state(self) -> _RunningServers:
         if self._running is None:
             raise StartError("this control plane is not running")
         return self._running
@@ -397,7 +397,7 @@ class ControlPlane(Startable):
                 "--allow-privileged=true",
                 f"--max-requests-inflight={self._in_flight}",
                 f"--max-mutating-requests-inflight={self._in_flight // 2}",
-                *self._gates,
+                *self.gate_flags,
                 *self._api_flags,
             ],
         )
@@ -419,7 +419,7 @@ class ControlPlane(Startable):
                 "--kube-api-qps=500",
                 "--kube-api-burst=1000",
                 f"--node-monitor-grace-period={self._node_lease_seconds}s",
-                *self._gates,
+                *self.gate_flags,
             ],
         )
 
@@ -459,7 +459,7 @@ class ControlPlane(Startable):
         """Wait until the condition holds, or raise StartError as soon as a program has ended."""
         deadline = time.monotonic() + READY_WITHIN_SECONDS
         while True:
-            with contextlib.suppress(OSError, ApiError):
+            with contextlib.suppress(OSError, ApiServerError):
                 if condition():
                     return
             self._check_ports()
@@ -486,7 +486,7 @@ class ControlPlane(Startable):
             shutil.rmtree(state.folder, ignore_errors=True)
 
 
-class _Running:
+class _RunningServers:
     """What exists between start and stop."""
 
     def __init__(
@@ -496,7 +496,7 @@ class _Running:
         self.scratch = scratch
         self.binaries = binaries
         self.port = port or free_port()
-        self.credentials = Credentials.create(folder / "pki")
+        self.credentials = ControlPlaneCredentials.create(folder / "pki")
         self.processes = ProcessSet(folder / "logs", scratch, temporary)
         self.api = ApiClient(
             f"https://127.0.0.1:{self.port}", self.credentials.client_context(), self.credentials.admin_token
@@ -509,7 +509,7 @@ class _Running:
         return self.scratch / "etcd"
 
     @classmethod
-    def create(cls, folder: Path | None, binaries: Binaries, port: int) -> _Running:
+    def create(cls, folder: Path | None, binaries: Binaries, port: int) -> _RunningServers:
         """Make the folders; a temporary one for logs and credentials when none is given."""
         scratch = _new_scratch()
         if folder is None:

@@ -24,7 +24,7 @@ SERVER_NAMES = (
 
 
 @dataclass(frozen=True)
-class Credentials:
+class ControlPlaneCredentials:
     """The files that the control plane's programs are given, and the tokens of its built-in users."""
 
     ca_file: Path
@@ -41,7 +41,7 @@ class Credentials:
     scheduler_token: str
 
     @classmethod
-    def create(cls, folder: Path) -> Credentials:
+    def create(cls, folder: Path) -> ControlPlaneCredentials:
         """Make all of them in a folder that only this user may enter."""
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         made = cls(

@@ -15,7 +15,7 @@ class StartError(ControlPlaneError):
     """A program did not come up; the message ends with the tail of its log."""
 
 
-class ApiError(ControlPlaneError):
+class ApiServerError(ControlPlaneError):
     """The API server answered a request of the tests with an error."""
 
     def __init__(self, method: str, path: str, status: int, body: str) -> None:

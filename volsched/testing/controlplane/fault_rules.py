@@ -15,33 +15,33 @@ from volsched.testing.patience import PATIENCE
 
 
 @dataclass(frozen=True)
-class Fault:
+class InjectedFault:
     """The base of all faults."""
 
 
 @dataclass(frozen=True)
-class Latency(Fault):
+class Latency(InjectedFault):
     """The request is forwarded `seconds` later. Other rules are looked at, too."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class Reset(Fault):
+class Reset(InjectedFault):
     """The client's connection is reset; with `after`, once the API server has done what was asked."""
 
     after: bool = False
 
 
 @dataclass(frozen=True)
-class BlackHole(Fault):
+class BlackHole(InjectedFault):
     """The request is never answered; with `after`, although the API server has done what was asked."""
 
     after: bool = False
 
 
 @dataclass(frozen=True)
-class Respond(Fault):
+class Respond(InjectedFault):
     """The proxy answers by itself; with `after`, once the API server has done what was asked."""
 
     status: int
@@ -53,14 +53,14 @@ class Respond(Fault):
 
 
 @dataclass(frozen=True)
-class Truncate(Fault):
+class Truncate(InjectedFault):
     """The API server's answer breaks off after `keep` bytes of its body: the connection ends."""
 
     keep: int = 10
 
 
 @dataclass(frozen=True)
-class WatchFault(Fault):
+class WatchFault(InjectedFault):
     """The base of what happens to watches, to open ones at once; `after_events` more events get through first."""
 
     after_events: int = 0
@@ -127,18 +127,18 @@ def status(code: int, reason: str, message: str) -> dict[str, object]:
     return kind | {"status": "Failure", "message": message, "reason": reason, "code": code}
 
 
-class Rule:
+class FaultRule:
     """One fault and the requests that it meets; as a context manager it is removed at the end."""
 
     def __init__(
         self,
-        fault: Fault,
+        fault: InjectedFault,
         *,
         method: str | None,
         path: str | None,
         watch: bool | None,
         times: int | None,
-        remove: Callable[[Rule], None],
+        remove: Callable[[FaultRule], None],
     ) -> None:
         self.fault = fault
         self._method = method

@@ -19,12 +19,12 @@ from volsched.testing.controlplane.fault_rules import (
     BlackHole,
     EndWatch,
     FailWatch,
-    Fault,
+    FaultRule,
+    InjectedFault,
     Latency,
     Reset,
     ResetWatch,
     Respond,
-    Rule,
     StallWatch,
     Truncate,
     WatchFault,
@@ -33,7 +33,7 @@ from volsched.testing.controlplane.http1 import (
     HEAD_LIMIT_BYTES,
     LAST_CHUNK,
     Head,
-    Request,
+    HttpRequest,
     body_pieces,
     chunk,
     has_body,
@@ -61,10 +61,10 @@ class FaultServer:
         upstream_tls: ssl.SSLContext,
         authorization: bytes | None,
     ) -> None:
-        self.rules: list[Rule] = []
+        self.rules: list[FaultRule] = []
         self.authorization = authorization
         self.watches: set[Watch] = set()
-        self.connections: set[Connection] = set()
+        self.connections: set[ProxyConnection] = set()
         self.through = asyncio.Event()
         self.through.set()
         self._counts = counts
@@ -89,14 +89,14 @@ class FaultServer:
         host, port = self._upstream
         return await asyncio.open_connection(host, port, ssl=self._upstream_tls, limit=HEAD_LIMIT_BYTES)
 
-    def delay_for(self, request: Request) -> float:
+    def delay_for(self, request: HttpRequest) -> float:
         """Return for how many seconds a request is held back."""
         met = [rule for rule in self._rules_for(request) if isinstance(rule.fault, Latency)]
         for rule in met:
             rule.hit()
         return sum(rule.fault.seconds for rule in met if isinstance(rule.fault, Latency))
 
-    def fault_for(self, request: Request) -> Fault | None:
+    def fault_for(self, request: HttpRequest) -> InjectedFault | None:
         """Return what is to happen to a request, by the first rule that meets it."""
         for rule in self._rules_for(request):
             if not isinstance(rule.fault, Latency):
@@ -104,15 +104,15 @@ class FaultServer:
                 return rule.fault
         return None
 
-    def count(self, request: Request, status: int, *, forwarded: bool) -> None:
+    def count(self, request: HttpRequest, status: int, *, forwarded: bool) -> None:
         """Count a request whose fate is known."""
         self._counts.add(request.method, request.path, is_watch=request.is_watch, status=status, forwarded=forwarded)
 
-    def sending(self, request: Request) -> Write | None:
+    def sending(self, request: HttpRequest) -> Write | None:
         """Note in the journal, where one is kept, that a request is sent on now."""
         return self._counts.sending(request.method, request.path)
 
-    def add_rule(self, rule: Rule) -> None:
+    def add_rule(self, rule: FaultRule) -> None:
         """Apply a rule from now on, also to the watches that are open."""
         self.rules.append(rule)
         for watch in list(self.watches):
@@ -121,7 +121,7 @@ class FaultServer:
                 rule.hit()
                 watch.arm(fault)
 
-    def remove_rule(self, rule: Rule) -> None:
+    def remove_rule(self, rule: FaultRule) -> None:
         """Apply a rule no longer."""
         with contextlib.suppress(ValueError):
             self.rules.remove(rule)
@@ -155,7 +155,7 @@ class FaultServer:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _rules_for(self, request: Request) -> list[Rule]:
+    def _rules_for(self, request: HttpRequest) -> list[FaultRule]:
         return [rule for rule in self.rules if _meets(rule, request)]
 
     async def _accept(self) -> None:
@@ -188,7 +188,7 @@ class _ClientProtocol(asyncio.StreamReaderProtocol):
         if self._server.is_closed:  # its greeting was cancelled, which comes about a turn of the loop later
             writer.transport.abort()
             return
-        self._serving = self._server.spawn(Connection(self._server, reader, writer).run())
+        self._serving = self._server.spawn(ProxyConnection(self._server, reader, writer).run())
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -199,7 +199,7 @@ class _ClientProtocol(asyncio.StreamReaderProtocol):
 class Watch:
     """An open watch, and how much of it may still pass once a fault has met it."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: HttpRequest) -> None:
         self.request = request
         self.fault: WatchFault | None = None
         self.copying: asyncio.Task[None] | None = None
@@ -237,7 +237,7 @@ class Watch:
         return payload[:end]
 
 
-class Connection:
+class ProxyConnection:
     """One client's connection, and the one to the API server behind it."""
 
     def __init__(self, server: FaultServer, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -267,7 +267,7 @@ class Connection:
             _reset_on_close(found)
         self._writer.transport.abort()
 
-    async def _exchange(self, request: Request) -> bool:
+    async def _exchange(self, request: HttpRequest) -> bool:
         """Carry one request and its answer; tell whether the connection can take another."""
         server = self._server
         if delay := server.delay_for(request):
@@ -291,7 +291,7 @@ class Connection:
             return await self._watch(request, head, fault if isinstance(fault, WatchFault) else None)
         return await self._answer(request, head)
 
-    async def _forward(self, request: Request) -> Head:
+    async def _forward(self, request: HttpRequest) -> Head:
         """Send a request to the API server and return the head of its answer."""
         if self._upstream is None or self._upstream[0].at_eof():
             self._hang_up()
@@ -306,7 +306,7 @@ class Connection:
             raise ConnectionResetError("the API server closed the connection")
         return answer
 
-    async def _answer(self, request: Request, head: Head) -> bool:
+    async def _answer(self, request: HttpRequest, head: Head) -> bool:
         """Pass the API server's answer on."""
         reader = self._upstream_reader
         length = head.length
@@ -324,7 +324,7 @@ class Connection:
                 return False
         return b"close" not in (head.value(b"connection") or b"").lower()
 
-    async def _watch(self, request: Request, head: Head, fault: WatchFault | None) -> bool:
+    async def _watch(self, request: HttpRequest, head: Head, fault: WatchFault | None) -> bool:
         """Pass a watch on until it ends, or until what a fault lets through has passed."""
         watch = Watch(request)
         self._send(head.raw)
@@ -412,7 +412,7 @@ class Connection:
             upstream[1].transport.abort()
 
 
-def _meets(rule: Rule, request: Request) -> bool:
+def _meets(rule: FaultRule, request: HttpRequest) -> bool:
     return rule.matches(request.method, request.path, is_watch=request.is_watch)
 
 

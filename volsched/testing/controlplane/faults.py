@@ -30,12 +30,12 @@ from volsched.testing.controlplane.fault_rules import (
     BlackHole,
     EndWatch,
     FailWatch,
-    Fault,
+    FaultRule,
+    InjectedFault,
     Latency,
     Reset,
     ResetWatch,
     Respond,
-    Rule,
     StallWatch,
     Truncate,
     bad_gateway_page,
@@ -54,11 +54,11 @@ __all__ = [
     "EndWatch",
     "FailWatch",
     "FaultProxy",
+    "FaultRule",
     "Latency",
     "Reset",
     "ResetWatch",
     "Respond",
-    "Rule",
     "StallWatch",
     "Truncate",
     "bad_gateway_page",
@@ -129,20 +129,20 @@ class FaultProxy(Startable):
 
     def inject(
         self,
-        fault: Fault,
+        fault: InjectedFault,
         *,
         method: str | None = None,
         path: str | None = None,
         watch: bool | None = None,
         times: int | None = None,
-    ) -> Rule:
+    ) -> FaultRule:
         """Apply a fault to requests from now on, `times` of them or until the rule is removed.
 
         `path` is a regular expression that is searched in the path without the query; `watch` states whether only
         watches (or none) are met; None stands for all. Of several rules the one injected first is applied. A fault of
         watches meets those that are open, too.
         """
-        rule = Rule(fault, method=method, path=path, watch=watch, times=times, remove=self._remove)
+        rule = FaultRule(fault, method=method, path=path, watch=watch, times=times, remove=self._remove)
         self._call_soon(lambda: self._running.add_rule(rule))
         return rule
 
@@ -177,7 +177,7 @@ class FaultProxy(Startable):
         address = (upstream.hostname or "", upstream.port or 443)
         return FaultServer(self.counts, keys.server_context(), address, keys.client_context(), self._authorization)
 
-    def _remove(self, rule: Rule) -> None:
+    def _remove(self, rule: FaultRule) -> None:
         if self._server:
             self._call_soon(lambda: self._running.remove_rule(rule))
 

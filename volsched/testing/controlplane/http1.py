@@ -51,7 +51,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Request:
+class HttpRequest:
     """One request, with its whole body as it came over the wire."""
 
     head: Head
@@ -98,14 +98,14 @@ async def read_head(reader: asyncio.StreamReader) -> Head | None:
         return None
 
 
-async def read_request(reader: asyncio.StreamReader) -> Request | None:
+async def read_request(reader: asyncio.StreamReader) -> HttpRequest | None:
     """Return the next request with its body, or None when the client has gone."""
     head = await read_head(reader)
     if head is None:
         return None
     pieces = [piece.wire async for piece in body_pieces(reader, head)] if head.is_chunked else []
     body = b"".join(pieces) if head.is_chunked else await reader.readexactly(head.length or 0)
-    return Request(head, body)
+    return HttpRequest(head, body)
 
 
 async def body_pieces(reader: asyncio.StreamReader, head: Head) -> AsyncIterator[Piece]:

@@ -16,7 +16,7 @@ from volsched.testing.controlplane.errors import StartError
 _GUARD = Path(__file__).with_name("guard.py")
 
 
-class Process:
+class ServerProcess:
     """One running program, its log file, and what its end looked like."""
 
     def __init__(self, name: str, command: Sequence[str], log: Path, popen: subprocess.Popen[bytes]) -> None:
@@ -72,17 +72,19 @@ class ProcessSet:
         self._log_folder = log_folder
         self._scratch = scratch
         self._temporary = tuple(temporary)
-        self._running: dict[str, Process] = {}
+        self._running: dict[str, ServerProcess] = {}
         self._guard: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
     def __contains__(self, name: str) -> bool:
         return name in self._running
 
-    def __getitem__(self, name: str) -> Process:
+    def __getitem__(self, name: str) -> ServerProcess:
         return self._running[name]
 
-    def start(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> Process:
+    def start(
+        self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
+    ) -> ServerProcess:
         """Start a program; its output is added to ``<name>.log``."""
         self._log_folder.mkdir(parents=True, exist_ok=True)
         log = self._log_folder / f"{name}.log"
@@ -102,7 +104,7 @@ class ProcessSet:
                     start_new_session=True,
                 )
             self._tell_guard(f"add {popen.pid}")
-            process = self._running[name] = Process(name, words, log, popen)
+            process = self._running[name] = ServerProcess(name, words, log, popen)
         return process
 
     def stop(self, name: str, *, grace: float = 0.0) -> None:

@@ -29,7 +29,7 @@ import trustme
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.binaries import NODE_PROGRAMS, PROGRAMS, find_binaries
 from volsched.testing.controlplane.credentials import SERVICE_ADDRESS
-from volsched.testing.controlplane.errors import ApiError, StartError
+from volsched.testing.controlplane.errors import ApiServerError, StartError
 from volsched.testing.controlplane.processes import ProcessSet
 from volsched.testing.realnode.images import PAUSE
 
@@ -64,7 +64,7 @@ class Ready:
         return {"KUBECONFIG": self.kubeconfig, "VOLSCHED_REAL_NODE": self.kubeconfig}
 
 
-class Node:
+class RealNode:
     """One node and its control plane, until `stop`."""
 
     def __init__(self, folder: Path, archives: Iterable[Path]) -> None:
@@ -222,7 +222,7 @@ conf_dir = "{network}"
     def _is_ready(self) -> bool:
         try:
             found = self._control_plane.api.find(f"/api/v1/nodes/{NAME}")
-        except ApiError:
+        except ApiServerError:
             return False
         conditions = found["status"].get("conditions", []) if found else []
         return any(condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions)
@@ -340,7 +340,7 @@ def main() -> int:
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
-    node = Node(given.folder, given.archives)
+    node = RealNode(given.folder, given.archives)
     try:
         ready = node.start()
         unfinished = given.folder / "ready.new"

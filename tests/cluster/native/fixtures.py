@@ -1,0 +1,22 @@
+"""A control plane with all gates of Kubernetes' own gangs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.cluster.conftest import running_control_plane
+from tests.cluster.native.stage import API_FLAGS, GATES, make_classes
+from tests.cluster.scheduling_fixtures import apply_manifests
+from volsched.testing.controlplane import ControlPlane
+
+
+@pytest.fixture(scope="module")
+def gated_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane that serves the kinds, with all that is needed to install volsched."""
+    folder = tmp_path_factory.mktemp("native")
+    with running_control_plane(request, folder, feature_gates=GATES, api_flags=API_FLAGS) as found:
+        apply_manifests(found)
+        make_classes(found)
+        yield found
