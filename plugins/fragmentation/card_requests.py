@@ -55,7 +55,7 @@ class PodCards:
 
 
 class CardRequests:
-    """What templates take, read once each for the present offers."""
+    """What templates take, read once each for the present offers. Ask ``refresh`` once in a session, before reading."""
 
     def __init__(self, offers: Offers, meanings: Meanings, parts: CardParts, lists: CardLists) -> None:
         self._offers = offers
@@ -63,7 +63,7 @@ class CardRequests:
         self._parts = parts
         self._lists = lists
         self._seen: object = None
-        self._known: dict[int, tuple[PodTemplate, PodCards]] = {}
+        self._known: dict[int, PodCards] = {}
         self._with_claims: Bounded[tuple[int, Claimed], PodCards] = Bounded(MOST_KEPT)
 
     @property
@@ -71,19 +71,20 @@ class CardRequests:
         """How many plugins tell of parts and lists of cards: with another one, templates want something else."""
         return len(self._parts.sources) + len(self._lists.sources)
 
-    def of(self, template: PodTemplate, claimed: Claimed = NOTHING) -> PodCards:
-        """Return what a pod of a template takes whose claims ask for this."""
+    def refresh(self) -> None:
+        """Forget what templates take when cards are other ones, or other plugins tell of them."""
         seen = (self._offers.version, self._meanings.version, self.sources)
         if seen != self._seen:
             self._seen = seen
             self._known.clear()
             self._with_claims.clear()
+
+    def of(self, template: PodTemplate, claimed: Claimed = NOTHING) -> PodCards:
+        """Return what a pod of a template takes whose claims ask for this."""
         if claimed:
             return self._of_claims(template, claimed)
         found = self._known.get(template.id)
-        if found is None or found[0].id != template.id:
-            found = keep(self._known, template, (template, self._read(template, claimed)))
-        return found[1]
+        return found if found is not None else keep(self._known, template, self._read(template, claimed))
 
     def _of_claims(self, template: PodTemplate, claimed: Claimed) -> PodCards:
         found = self._with_claims.recall((template.id, claimed))

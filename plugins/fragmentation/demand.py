@@ -64,17 +64,16 @@ class _ClaimUsers:
         self._position = self._devices.log_end
         self._template_position = self._devices.template_log.end
 
-    def note(self, key: str, job: JobInfo | None) -> None:
-        """Note what a job's pods have now; nothing without the job."""
+    def note(self, key: str, tasks: Collection[TaskInfo]) -> None:
+        """Note which pods of a job have claims now."""
         for source in self._sources.pop(key, ()):
             self._jobs[source].discard(key)
             if not self._jobs[source]:
                 del self._jobs[source]
-        sources = {source for task in _with_claims(job) for source in self._claims.sources(task)} if job else set()
-        if sources:
-            self._sources[key] = sources
-        for source in sources:
-            self._jobs.setdefault(source, set()).add(key)
+        if tasks:
+            self._sources[key] = {source for task in tasks for source in self._claims.sources(task)}
+            for source in self._sources[key]:
+                self._jobs.setdefault(source, set()).add(key)
 
     def take_changed(self) -> set[str]:
         """Return the keys of the jobs of which claims or templates changed since this was last asked."""
@@ -142,6 +141,7 @@ class Demand(Observer):
         self._is_due = False
         self._offers.refresh()
         self._devices.meanings.refresh()
+        self._card_requests.refresh()
         versions = (self._offers.version, self._devices.meanings.version, self._cluster.devices.classes_version)
         seen = (self._cluster.node_ledger.facts_version, *versions, self._card_requests.sources)
         jobs = self._cluster.jobs
@@ -162,6 +162,7 @@ class Demand(Observer):
         """Nodes have changed: what pods count for may be something else."""
         self.richest = self._find_richest()
         self._counted = _Counted()
+        self._users = _ClaimUsers(self._cluster, self._devices.claims)
         self._changed = dict(self._cluster.jobs)
         self.version += 1
 
@@ -179,8 +180,9 @@ class Demand(Observer):
         jobs, changes = self._counted.jobs, Counter[Kind]()
         for key in self._changed:
             job = self._cluster.jobs.get(key)
-            now = self._kinds(job) if job is not None else {}
-            self._users.note(key, job)
+            with_claims = list(_with_claims(job)) if job is not None else []
+            now = self._kinds(job, with_claims) if job is not None else {}
+            self._users.note(key, with_claims)
             changes.update(now)
             changes.subtract(jobs.pop(key, {}))
             if now:
@@ -190,21 +192,21 @@ class Demand(Observer):
             if by:
                 self._count(kind, by)
 
-    def _kinds(self, job: JobInfo) -> dict[Kind, int]:
+    def _kinds(self, job: JobInfo, with_claims: list[TaskInfo]) -> dict[Kind, int]:
         """Count the pods of a job that wait or hold a node; those that may not use their queue do not wait."""
         found: dict[Kind, int] = {}
-        claimed = self._claimed(job)
+        claimed = self._claimed(job, with_claims)
         for uid, task in job.tasks.items():
             if _counts(task, job):
                 kind = task.template, claimed.get(uid, NOTHING)
                 found[kind] = found.get(kind, 0) + 1
         return found
 
-    def _claimed(self, job: JobInfo) -> dict[str, Claimed]:
+    def _claimed(self, job: JobInfo, with_claims: list[TaskInfo]) -> dict[str, Claimed]:
         """Return what claims ask for by the pods that they count for."""
         seen: set[str] = set()
         found: dict[str, Claimed] = {}
-        for task in sorted(_with_claims(job), key=lambda task: task.uid):
+        for task in sorted(with_claims, key=lambda task: task.uid):
             if _counts(task, job):
                 own = {key: spec for key, spec in self._devices.claims.specs(task) if key not in seen}
                 seen.update(own)

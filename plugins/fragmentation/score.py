@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from plugins.fragmentation.claims import NOTHING
 from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_cards import State, free_in
 from plugins.fragmentation.means import SHARES
-from plugins.fragmentation.offers import MILLI
+from plugins.fragmentation.offers import MILLI, Offer
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
 from volsched.framework.accounts.templates import MOST_KEPT
 from volsched.framework.callbacks import AppliesFn, NodeOrderFn, NodeOrderVectorFn
@@ -79,14 +80,18 @@ class _ScorePlan:
 
     @classmethod
     def of(cls, card_request: PodCards) -> _ScorePlan:
-        cards = [offer.column for offer, _ in card_request.amounts]
-        wanted = [card_request.cpu, card_request.memory, *(amount for _, amount in card_request.amounts)]
-        return cls(
-            np.array([[column] for column in (CPU, MEMORY, *cards)]),
-            np.array([[[0]] * len(wanted), [[amount] for amount in wanted]]),
-            np.array([offer.unit for offer, _ in card_request.amounts], dtype=np.int64).reshape(-1, 1),
-            tuple(n for n, (offer, amount) in enumerate(card_request.amounts) if offer.is_whole and amount),
-        )
+        columns, units = _laid_out(tuple(offer for offer, _ in card_request.amounts))
+        amounts = np.zeros((2, len(columns), 1), dtype=np.int64)
+        amounts[1, :, 0] = (card_request.cpu, card_request.memory, *(amount for _, amount in card_request.amounts))
+        whole = tuple(n for n, (offer, amount) in enumerate(card_request.amounts) if offer.is_whole and amount)
+        return cls(columns, amounts, units, whole)
+
+
+@lru_cache(maxsize=16)
+def _laid_out(offers: tuple[Offer, ...]) -> tuple[Rows, Ints]:
+    """Return the columns of CPU, memory and cards, and the units of these, each in a line of its own."""
+    columns = np.array([[column] for column in (CPU, MEMORY, *(offer.column for offer in offers))])
+    return columns, np.array([offer.unit for offer in offers], dtype=np.int64).reshape(-1, 1)
 
 
 class _OnDevices(NamedTuple):
@@ -253,6 +258,7 @@ class Score:
         self._keep_up()
         card_request, columns, rows = self._request_of(task), nodes.columns, nodes.rows
         plan, devices = self._plan_of(card_request), self._devices.cards
+        devices.refresh()
         both = columns.allocatable[plan.columns, rows] - columns.used[plan.columns, rows] - plan.amounts
         is_served = np.zeros(len(rows), dtype=np.bool_)
         for place, (offer, amount) in enumerate(card_request.amounts):
@@ -370,6 +376,7 @@ class Score:
 
     def _on_devices(self, card_request: PodCards, node: NodeInfo) -> _OnDevices:
         """Return what a pod does to those cards of a node that are devices."""
+        self._devices.cards.refresh()
         amounts, state = card_request.amounts, self._devices.cards.state(node)
         left = [(offer.column, amount) for offer, amount in amounts if node.leaves_to_devices(offer.column)]
         is_served = any(amount for _, amount in left)
@@ -405,7 +412,6 @@ class Score:
         """Work out anew what follows from the means when they are others."""
         demand = self._demand
         demand.refresh()
-        self._devices.cards.refresh()
         if self._version != demand.version:
             self._version = demand.version
             means = demand.means
