@@ -55,8 +55,8 @@ class Reservation:
     nodes: tuple[str, ...]
     start: float | None = None
     first: float | None = None
-    said: float | None = None
-    said_nodes: tuple[str, ...] = ()
+    announced: float | None = None
+    announced_nodes: tuple[str, ...] = ()
     priority: int = 0
     stale: bool = True
     needs: Mapping[str, Amounts] = field(default_factory=dict)
@@ -71,7 +71,7 @@ class Reservation:
         Shares follow what other queues ask for; what they ask for after the promise does not break it. A job whose
         start nobody could know had its share when it was promised the nodes.
         """
-        return self.said is None or self.said <= now
+        return self.announced is None or self.announced <= now
 
 
 @dataclass(slots=True)
@@ -256,9 +256,9 @@ class Book(Observer):
 
     def _judge(self, task: TaskInfo, began: float) -> None:
         """See whether a pod that is over kept to what it had declared."""
-        if (said := annotated(task)) is None:
+        if (duration := annotated(task)) is None:
             return
-        if began + said * self._settings.overestimate < self.now:
+        if began + duration * self._settings.overestimate < self.now:
             self.trust.outlived(task)
         self.trust.over(task)
 

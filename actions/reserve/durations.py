@@ -25,10 +25,10 @@ def declared(task: TaskInfo, queue: Mapping[str, str], default: float) -> float 
 
 def annotated(task: TaskInfo) -> float | None:
     """Return the seconds that a pod or its PodGroup declares; None when neither does."""
-    said = task.annotations.get(EXPECTED_DURATION)
-    if said is None and task.job is not None:
-        said = task.job.annotations.get(EXPECTED_DURATION)
-    return seconds_of(said) if said is not None else None
+    text = task.annotations.get(EXPECTED_DURATION)
+    if text is None and task.job is not None:
+        text = task.job.annotations.get(EXPECTED_DURATION)
+    return seconds_of(text) if text is not None else None
 
 
 def end_of(start: float, duration: float, now: float) -> float:

@@ -31,7 +31,7 @@ class QueueDues(Observer):
         self._cluster = cluster
         self._hierarchical = hierarchical
         self.held = held
-        self._says = 0
+        self._version = 0
         self._made_from: Hashable = None
         self._dues: Mapping[str, DueAmounts] = {}
         self._parents: Mapping[str, object] = {}
@@ -45,12 +45,12 @@ class QueueDues(Observer):
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Have dues made again."""
-        self._says += 1
+        self._version += 1
 
     def catch_up(self) -> None:
         """Make dues again if anything has changed that they are made from."""
         cluster = self._cluster
-        made_from = self._says, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
+        made_from = self._version, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
         if made_from == self._made_from:
             return
         self._made_from = made_from

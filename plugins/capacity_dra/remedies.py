@@ -41,7 +41,7 @@ def _more(spec: api.QueueSpec, key: Amount, more: Fraction) -> dict[str, Any]:
         flat = key.quantity(_number(spec.capability[key.key]) + more)
         found["capability"] = {**spec.capability, key.key: flat}
     entry = _entry(spec.dra, key.device_class)
-    if not found or _says(entry, key):
+    if not found or _states(entry, key):
         found["dra"] = _with_entry(spec.dra, key.device_class, _larger(entry, key, more))
     return found
 
@@ -55,7 +55,7 @@ def _larger(entry: Mapping[str, Any], key: Amount, more: Fraction) -> dict[str, 
     return {**entry, "capacity": {**capacity, key.dimension: amount}}
 
 
-def _says(entry: Mapping[str, Any], key: Amount) -> bool:
+def _states(entry: Mapping[str, Any], key: Amount) -> bool:
     return ("count" in entry) if key.dimension == COUNT else (key.dimension in _mapping(entry.get("capacity")))
 
 

@@ -330,12 +330,12 @@ class _NodeRefusal:
     """Why a node does not take a pod: what a predicate says, else what is lacking; neither where it has room."""
 
     node: str
-    said: str
+    message: str
     lacking: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        return self.said or ", ".join(f"Insufficient {name}" for name in self.lacking)
+        return self.message or ", ".join(f"Insufficient {name}" for name in self.lacking)
 
 
 def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[_NodeRefusal]:
@@ -344,7 +344,7 @@ def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[_NodeRefusal]:
     predicates = [predicate for predicate in engine.callbacks.predicates if predicate.speaks(task)]
     lacking = _lacking(engine, task)
     for row, node in enumerate(engine.cluster.rows):
-        verdict = next((said for p in predicates if (said := p.ask(task, node)) is not None), None)
+        verdict = next((found for p in predicates if (found := p.ask(task, node)) is not None), None)
         if verdict is not None:
             yield _NodeRefusal(node.name, verdict.message, ())
         else:

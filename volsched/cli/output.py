@@ -16,7 +16,7 @@ from volsched.model.errors import ConfigError, VolschedError
 from volsched.simulation.documents import InputError
 
 
-def say(message: str, kind: str = "error") -> None:
+def report(message: str, kind: str = "error") -> None:
     """Say one fault on standard error."""
     click.echo(f"{kind}: {message}", err=True)
 
@@ -24,7 +24,7 @@ def say(message: str, kind: str = "error") -> None:
 def refuse(error: VolschedError, source: str = "") -> NoReturn:
     """Say everything that is wrong with the input or the configuration, and stop."""
     for message in messages_of(error, source):
-        say(message)
+        report(message)
     sys.exit(EXIT_INVALID)
 
 

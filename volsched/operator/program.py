@@ -210,14 +210,14 @@ class ControllerProgram(Process):
     async def _stand(self) -> None:
         sign = self._volcano.sign()
         if self._sign is None or bool(sign) != bool(self._sign):
-            self._say_standing(sign)
+            self._log_standing(sign)
         self._sign = sign
         if sign and self._engine.is_active:
             self._engine.pause()
         elif not sign and not self._engine.is_active:
             await self._engine.begin()
 
-    def _say_standing(self, sign: str) -> None:
+    def _log_standing(self, sign: str) -> None:
         if sign:
             message = f"{sign}: standing aside"
             _log.warning(message)

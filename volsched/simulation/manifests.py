@@ -212,7 +212,7 @@ def completed(found: Object) -> Object:
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))
 
 
-def says_uid(found: api.ApiObject) -> bool:
+def states_uid(found: api.ApiObject) -> bool:
     """Whether the uid of a completed object stood in the input."""
     meta = found.metadata
     return meta.uid != derived_uid(kind_of(found), meta.namespace, meta.name)

@@ -101,10 +101,10 @@ class Shell:
 
 def _read(terminal: int, *, until: str) -> str:
     """Read until something stands there and nothing more comes."""
-    said, end = b"", time.monotonic() + PATIENCE
+    output, end = b"", time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if select.select([terminal], [], [], _QUIET)[0]:
-            said += os.read(terminal, 65536)
-        elif until.encode() in said:
-            return said.decode(errors="replace")
-    raise TimeoutError(f"{until} did not come; the terminal says {said!r}")
+            output += os.read(terminal, 65536)
+        elif until.encode() in output:
+            return output.decode(errors="replace")
+    raise TimeoutError(f"{until} did not come; the terminal says {output!r}")

@@ -83,8 +83,8 @@ class WaitingList(Observer):
             job = self._shadow.mirror.cluster.jobs.get(key)
             if job is not None and is_waiting(job):
                 record = waiting_job(self._shadow, job, 0)
-                said = f"The next session starts it, on {node}; no scheduler has bound it so far."
-                record = msgspec.structs.replace(record, step=STARTS, reason="", message=said)
+                message = f"The next session starts it, on {node}; no scheduler has bound it so far."
+                record = msgspec.structs.replace(record, step=STARTS, reason="", message=message)
                 since = record.since if record.since is not None else now
                 self._put(job, _ListedJob(job, record, min(now, since) + GRACE_SECONDS))
 

@@ -89,13 +89,13 @@ class CardCatalogue:
             self._extended, self._columns = [c for c, name in enumerate(names) if "/" in name], len(names)
         amounts = tuple(node.allocatable[column] for column in self._extended)
         labels = {key: text for key, text in node.labels.items() if key.endswith(SUFFIXES)}
-        says = (tuple(sorted(labels.items())), amounts)
-        found = self._alike.get(says)
+        stated = (tuple(sorted(labels.items())), amounts)
+        found = self._alike.get(stated)
         if found is None:
             if len(self._alike) >= _MOST_KNOWN:
                 self._alike.clear()
             offered = {names[column]: amount for column, amount in zip(self._extended, amounts, strict=True)}
-            found = self._alike[says] = cards_of(labels, offered)
+            found = self._alike[stated] = cards_of(labels, offered)
         return found
 
     def _count(self, before: tuple[Card, ...], now: tuple[Card, ...]) -> None:

@@ -17,7 +17,7 @@ from plugins.capacity_card.quotas.quota import (
     Cards,
     amounts_of,
     path_of,
-    says,
+    states_any,
 )
 from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
 from volsched.model import api
@@ -39,7 +39,7 @@ def due_faults(queue: api.Queue, beside: Surroundings) -> Faults:
 
 def _at_most(texts: Texts, annotation: str, other: str) -> Faults:
     """Yield amounts above what another annotation states; one that is not there says nothing."""
-    if not says(texts, other):
+    if not states_any(texts, other):
         return
     limits = _amounts(texts, other)
     for card, amount in _amounts(texts, annotation).items():

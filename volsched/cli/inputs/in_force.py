@@ -16,7 +16,7 @@ import click
 from volsched import registry
 from volsched.cli.inputs.flags import check_configmap, together
 from volsched.cli.inputs.sources import ask
-from volsched.cli.output import refuse, say
+from volsched.cli.output import refuse, report
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, find_in_data
 from volsched.model import api
 from volsched.model.errors import ConfigError
@@ -118,7 +118,7 @@ def configuration(inventory: Inventory | None, flags: Mapping[str, Any], *, is_o
         if is_optional and inventory is None and found.doubt:
             return InForce(registry.load_profile(OF_ALL)[0], doubt=found.doubt)
         if found.doubt:
-            say(found.doubt, "warning")
+            report(found.doubt, "warning")
         refuse(error, found.origin)
     words = (found.origin, found.doubt, found.names, found.default_queue, found.is_absent)
     return InForce(profile, *words, text=found.text or "")

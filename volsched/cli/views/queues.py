@@ -180,7 +180,7 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
 
 def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
     """Yield the lines that state who may use a queue."""
-    rules = [_says(level, rule, name) for level, rule in _rules(usage, name)]
+    rules = [_rule_text(level, rule, name) for level, rule in _rules(usage, name)]
     first, *more = rules or [f"every namespace (no annotation {ALLOWED_NAMESPACES})"]
     indent = " " * len("Used by: ")
     for number, text in enumerate((first, *more)):
@@ -188,7 +188,7 @@ def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
         yield fill(text, max(width, 40), initial_indent=before, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _says(level: str, rule: AllowedNamespaces, name: str) -> str:
+def _rule_text(level: str, rule: AllowedNamespaces, name: str) -> str:
     who = rule.who if not rule.problem else f"nobody, as {ALLOWED_NAMESPACES} cannot be read: {rule.problem}"
     return who if level == name else f'and, by queue "{level}" above it: {who}'
 

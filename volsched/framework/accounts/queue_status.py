@@ -24,7 +24,7 @@ from volsched.model.queues.queue import QueueInfo, QueuePast, levels
 from volsched.model.status import IS_ALLOCATED
 from volsched.model.values.quantity import format_amount
 
-ALWAYS_SAID: Final = ("cpu", "memory")
+ALWAYS_STATED: Final = ("cpu", "memory")
 
 
 class QueueHoldings(Protocol):
@@ -126,6 +126,6 @@ class QueueStatuses:
 
 def as_quantities(amounts: Mapping[str, int], devices: Mapping[Amount, Fraction]) -> dict[str, str]:
     """Return amounts (in the units of ``model.values.quantity``) and devices as one list of quantities, by name."""
-    held = {**dict.fromkeys(ALWAYS_SAID, 0), **{name: amount for name, amount in amounts.items() if amount}}
+    held = {**dict.fromkeys(ALWAYS_STATED, 0), **{name: amount for name, amount in amounts.items() if amount}}
     quantities = {name: format_amount(name, amount) for name, amount in sorted(held.items())}
     return quantities | {key.key: key.quantity(value) for key, value in sorted(devices.items())}

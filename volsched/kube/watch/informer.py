@@ -214,10 +214,10 @@ class Informer:
         else:
             wait = max(self._backoff.next(), error.retry_after or 0.0)
             self.restarts[error.code] += 1
-            self._say_trouble(error, wait)
+            self._report_trouble(error, wait)
             await asyncio.sleep(wait)
 
-    def _say_trouble(self, error: ApiError, wait: float) -> None:
+    def _report_trouble(self, error: ApiError, wait: float) -> None:
         plural = self.resource.plural
         if error.status == 403:
             _log.error("not allowed to watch; see manifests/rbac", resource=plural, error=str(error), retry_in=wait)

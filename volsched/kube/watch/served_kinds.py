@@ -167,13 +167,13 @@ class ServedInformer(Informer):
         if error.status != 403:
             await super()._recover(error, helped=helped)
             return
-        self._say_forbidden(error)
+        self._report_forbidden(error)
         self._forget_all()
         self._heard()
         self._set_listed()
         await asyncio.sleep(self.resource.look_again)
 
-    def _say_forbidden(self, error: ApiError) -> None:
+    def _report_forbidden(self, error: ApiError) -> None:
         if self._served.kind == native.WORKLOAD:
             _log.debug("Workloads are not read: their annotations name no queue", error=str(error))
         else:

@@ -81,7 +81,7 @@ def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[PodGroupCo
     return [
         condition
         for condition, known in zip(step.conditions, before, strict=True)
-        if known is None or (not _says(known, condition) and (known.status != "True" or condition.type == RESERVED))
+        if known is None or (not _states(known, condition) and (known.status != "True" or condition.type == RESERVED))
     ]
 
 
@@ -98,7 +98,7 @@ def merged(before: api.Condition | None, wanted: PodGroupCondition, generation: 
     )
 
 
-def _says(known: api.Condition, wanted: PodGroupCondition) -> bool:
+def _states(known: api.Condition, wanted: PodGroupCondition) -> bool:
     return (known.status, known.reason, known.message) == (wanted.status, wanted.reason, wanted.message)
 
 

@@ -411,7 +411,7 @@ class Statuses:
         if known is None:
             self._queues.pop(step.uid, None)
             return False
-        if _holds(known, step) and _says_past(known, step):
+        if _holds(known, step) and _states_past(known, step):
             return False
         path = f"/apis/{VOLCANO}/queues/{path_segment(step.name)}/status"
         answer = await self._patch(
@@ -502,10 +502,10 @@ def _usage(past: QueuePast, known: api.QueueUsage | None) -> dict[str, Any]:
     return {"time": time, "resourceSeconds": {**gone, **used}}
 
 
-def _says_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
+def _states_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
     """Whether a Queue says of its use over time what is to be written; times are written to the second."""
-    said = _past_time(queue.status.usage)
-    return step.past is None or (said is not None and said >= int(step.past.at))
+    stated = _past_time(queue.status.usage)
+    return step.past is None or (stated is not None and stated >= int(step.past.at))
 
 
 def _past_time(usage: api.QueueUsage | None) -> float | None:
@@ -544,8 +544,8 @@ def _group_body(step: WriteGroupStatus, conditions: list[api.Condition]) -> byte
 
 
 def _same_status(known: api.PodGroupStatus, step: WriteGroupStatus, conditions: list[api.Condition]) -> bool:
-    said, wanted = ({_content_of(condition) for condition in found} for found in (known.conditions, conditions))
-    return _counted(known) == _counted(step) and said == wanted
+    stated, wanted = ({_content_of(condition) for condition in found} for found in (known.conditions, conditions))
+    return _counted(known) == _counted(step) and stated == wanted
 
 
 def _differs_in_words_alone(known: api.PodGroupStatus, step: WriteGroupStatus) -> bool:

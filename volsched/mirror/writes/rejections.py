@@ -30,8 +30,8 @@ def rejection_of(task: TaskInfo, pod: api.Pod) -> RecordEvent | None:
         return None
     if job is None or not job.group_uid:
         return None
-    said = shortened(f"{status.reason}: {status.message}", _LONGEST_CAUSE)
-    message = f'pod "{task.name}" was refused by node "{pod.spec.node_name}", to which it was bound: {said}'
+    cause = shortened(f"{status.reason}: {status.message}", _LONGEST_CAUSE)
+    message = f'pod "{task.name}" was refused by node "{pod.spec.node_name}", to which it was bound: {cause}'
     return RecordEvent(
         "PodGroup",
         _GROUP_VERSION,

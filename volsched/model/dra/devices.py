@@ -332,7 +332,7 @@ class Devices:
         elif known is not None:
             if _older(claim.version, known.version):
                 return False
-            if claim.says_the_same_as(known):
+            if claim.is_equivalent_to(known):
                 known.version = claim.version
                 return False
         self.claims[found.key] = claim

@@ -64,10 +64,10 @@ class NodeLedger:
                 arrived = True
                 continue
             known = node.spec
-            says_more = known != facts
-            if says_more:
+            has_changed = known != facts
+            if has_changed:
                 node.spec = facts
-            if self._set_allocatable(node, allocatable) or says_more:
+            if self._set_allocatable(node, allocatable) or has_changed:
                 before.setdefault(node.name, known)
                 self._note_facts(node)
                 changed = True

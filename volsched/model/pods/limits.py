@@ -51,7 +51,7 @@ def exceeded(spec: api.PodSpec, limits: PodLimits) -> tuple[FieldError, ...]:
     """Return what a pod says too much of, each with the argument that would let it."""
     found = []
     for field in fields(PodLimits):
-        (path, what), most = _SAID[field.name], getattr(limits, field.name)
+        (path, what), most = _DESCRIBED[field.name], getattr(limits, field.name)
         count = _COUNTS[field.name](spec)
         if count > most:
             name = field.name.replace("_", "-")
@@ -116,7 +116,7 @@ def _of_selector(selector: api.LabelSelector | None) -> Iterator[Sequence[str]]:
         yield from (condition.values for condition in selector.match_expressions)
 
 
-_SAID: Final[Mapping[str, tuple[str, str]]] = {
+_DESCRIBED: Final[Mapping[str, tuple[str, str]]] = {
     "resources": ("spec.containers", "names of resources"),
     "node_terms": ("spec.affinity.nodeAffinity", "terms"),
     "pod_terms": ("spec.affinity", "terms of pod affinity and spread constraints"),
