@@ -169,7 +169,7 @@ def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
 
 
 def _report_who_waits(session: Session, attempt: Attempt, statement: Statement) -> None:
-    """Members that found a place wait for their gang; say so, and for what."""
+    """Members that found a place wait for their gang: report that, and for what."""
     job = attempt.job
     placed = [o.task for o in statement.operations if o.kind == "allocate"]
     job.fitting = frozenset(task.uid for task in placed)

@@ -1,8 +1,8 @@
 """reserve: hold nodes for large jobs that have waited long, and start them there before anybody else.
 
 Session schedulers pass over what does not fit, so gangs of several nodes starve under a stream of small jobs. Here a
-job that is due is promised named nodes. Others may use these only if they say that they end before it starts. Where
-nobody says when pods end, the emptiest nodes are held until they are free. A promise is kept until the job starts.
+job that is due is promised named nodes. Others may use these only if they declare that they end before it starts. Where
+nobody declares when pods end, the emptiest nodes are held until they are free. A promise is kept until the job starts.
 """
 
 from __future__ import annotations
@@ -339,7 +339,7 @@ class ReserveAction:
                 session.refusals.refuse_job(job, None)
                 session.enqueued(job)
 
-    # -- what is said -------------------------------------------------------------------------------------------------
+    # -- what is reported --------------------------------------------------------------------------------------------
 
     def _report(self, session: Session, book: Book, reservation: Reservation) -> None:
         """Tell a job its promise, and write it down when it is another one."""

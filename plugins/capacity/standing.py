@@ -1,6 +1,6 @@
 """How queues stand: their dues, what they hold of these, and which of them work is kept out of.
 
-Dues are made again when a Queue says something else or the cluster has other amounts; what is held follows moves.
+Dues are made again when a Queue states something else or the cluster has other amounts; what is held follows moves.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class QueueDues(Observer):
         self.lost: Mapping[str, str] = {}
         """Queues that have no place in the hierarchy, and why; work is kept out of them."""
         self.doubts: Mapping[str, tuple[str, ...]] = {}
-        """What queues state that cannot be kept beside what those above and below them say, by queue."""
+        """What queues state that cannot be kept beside what those above and below them state, by queue."""
         self.limits: Numbers = {}
         """What each queue may have, by queue and resource, as metrics show it."""
 

@@ -1,4 +1,4 @@
-"""How the object of a queue would say more of what a job lacks: for people who ask why it waits."""
+"""How the object of a queue would grant more of what a job lacks: for people who ask why it waits."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _more(spec: api.QueueSpec, key: Amount, more: Fraction) -> dict[str, Any]:
 
 
 def _larger(entry: Mapping[str, Any], key: Amount, more: Fraction) -> dict[str, Any]:
-    """Return what a block says of a class with more of one amount."""
+    """Return what a block states of a class with more of one amount."""
     if key.dimension == COUNT:
         return {**entry, "count": key.quantity(_number(entry.get("count")) + more)}
     capacity = _mapping(entry.get("capacity"))

@@ -240,7 +240,7 @@ class Pods:
 
 
 def _kept_for_life(pod: api.Pod) -> tuple[tuple[ResourceClaimUse, ...], str]:
-    """What accounts are kept by beside the template: a pod that says something else there is another task."""
+    """What accounts are kept by beside the template: a pod that states something else there is another task."""
     return reading.resource_claims_of(pod), reading.workload_of(pod)
 
 

@@ -53,7 +53,7 @@ class QuarantinedObject:
     error: Exception | None = field(default=None, compare=False)
 
     def tell(self) -> RecordEvent:
-        """Return the Event that says so on the object."""
+        """Return the Event that reports that on the object."""
         closes = f'; node "{self.node}" takes no more pods meanwhile' if self.node else ""
         cause = f"{_MESSAGES[self.where]} ({shortened(self.message, _LONGEST_CAUSE)})"
         message = f"{cause}; it is set aside until it changes"
@@ -92,7 +92,7 @@ def stopped_by(change: Change, error: Exception) -> QuarantinedObject | None:
 
 
 def message_of(error: Exception) -> str:
-    """Return what an exception says, with its type."""
+    """Return an exception's message, with its type."""
     return f"{type(error).__name__}: {error}"
 
 

@@ -27,7 +27,7 @@ MPS_REPLICAS: Final = "nvidia.com/gpu.replicas"
 MIG_PREFIX: Final = "nvidia.com/mig-"
 
 SUFFIXES: Final = (".product", ".count", ".memory", ".replicas")
-"""Ends of the labels that say anything of cards; nothing else of a node's labels is looked at."""
+"""Ends of the labels that describe cards; nothing else of a node's labels is looked at."""
 
 _PRODUCT: Final = re.compile(r"((.+?)/(\w+))\.product", re.ASCII)
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)

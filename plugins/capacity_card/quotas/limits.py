@@ -27,7 +27,7 @@ class QueueLimit:
     """What one queue may hold: milli-cores, bytes, milli-cards by name.
 
     ``other`` counts for a card that is not named. ``left`` is what guarantees of other queues leave of cards, where
-    they have any. ``is_empty``: the queue says nothing at all, not even 0.
+    they have any. ``is_empty``: the queue states nothing at all, not even 0.
     """
 
     queue: str
@@ -56,7 +56,7 @@ def own_limit(queue: QueueInfo, quota: CardQuota) -> QueueLimit:
 
 
 def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, has_card_quota: bool) -> QueueLimit:
-    """What a queue lets everything below it hold together: no limit where it says nothing."""
+    """What a queue lets everything below it hold together: no limit where it states none."""
     cpu, memory = (queue.capability.get(name, UNLIMITED) for name in (CPU, MEMORY))
     return QueueLimit(queue.name, cpu, memory, quota.cards, other=0 if has_card_quota else UNLIMITED)
 
@@ -64,7 +64,7 @@ def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, has_card_quota: bool) 
 class QueueLimits:
     """The limits of all queues; ``version`` changes with any of them, with queues coming, going and moving.
 
-    ``there`` is what the cluster has of each card, and may change: say so (``stock_changed``).
+    ``there`` is what the cluster has of each card, and may change: call ``stock_changed`` then.
     """
 
     def __init__(self, cluster: Cluster, there: Cards, *, is_hierarchical: bool) -> None:

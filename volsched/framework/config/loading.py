@@ -145,7 +145,7 @@ class Loaded:
 
 
 def load(text: str, plugins: PluginCatalogue, actions: PluginCatalogue) -> Loaded:
-    """Return the configuration that a text says, from a bare file or a ConfigMap manifest; else ConfigurationError.
+    """Return the configuration that a text states, from a bare file or a ConfigMap manifest; else ConfigurationError.
 
     Arguments come out checked and complete, with the defaults of those that are not given.
     """

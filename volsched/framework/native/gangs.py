@@ -115,7 +115,7 @@ def waits_for_members(job: JobInfo) -> Verdict | None:
 
 
 def may_preempt(job: JobInfo) -> bool:
-    """Whether a native group may take room from others: it says so, else all of its pods may; other jobs may."""
+    """Whether a native group may take room from others: by its own field, else all of its pods may; other jobs may."""
     group = job.native
     if group is None:
         return True

@@ -1,7 +1,7 @@
-"""What the PodGroup of a native group says of itself: whether it was placed, if not why, and what it was promised.
+"""What the PodGroup of a native group reports of itself: whether it was placed, if not why, and what it was promised.
 
 Types, reasons and messages are kube-scheduler's, since controllers and ``kubectl get`` look at them. The condition
-goes to True once and never back. A group that lacks members says nothing, so that nobody makes nodes for it. *Ours*:
+goes to True once and never back. A group that lacks members reports nothing, so that nobody makes nodes for it. *Ours*:
 the condition ``Reserved`` (``volsched.model.reservation``).
 """
 
@@ -29,7 +29,7 @@ _WITHOUT_MESSAGE: Final = (Step.NO_PODGROUP, Step.GATED)
 
 
 def write_of(job: JobInfo) -> Iterator[WriteNativeStatus]:
-    """The write of a group's conditions, when they say something new; they are taken as written from here on."""
+    """The write of a group's conditions, when they state something new; they are taken as written from here on."""
     group = job.native
     if group is None or not any(task.ours for task in job.tasks.values()):
         return
@@ -48,7 +48,7 @@ def _stated_condition(job: JobInfo, group: NativeGroup) -> PodGroupCondition | N
 
 
 def _condition_of(job: JobInfo, group: NativeGroup) -> PodGroupCondition | None:
-    """What a group's condition should say; None leaves it as it is."""
+    """What a group's condition should state; None leaves it as it is."""
     if job.is_ready and _has_placed(job):
         return PodGroupCondition(group.version.condition, "True", SCHEDULED, "")
     verdict = job.refusal
@@ -91,7 +91,7 @@ def _not_feasible(job: JobInfo, refused: list[TaskInfo]) -> str:
 
 
 def victim_words(preemptor: TaskInfo | None, reason: str) -> tuple[str, str]:
-    """What the Event and the condition of a victim say: of a native group that needs the room, kube-scheduler's words.
+    """What a victim's Event and condition state: of a native group that needs the room, kube-scheduler's words.
 
     ``reason`` is what is stated of all others, and ends the Event.
     """

@@ -48,7 +48,7 @@ class WireError(Exception):
 
 @dataclass(slots=True)
 class Answer:
-    """What the server said; names of headers are in lower case."""
+    """The server's answer; names of headers are in lower case."""
 
     status: int
     phrase: str

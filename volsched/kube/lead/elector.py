@@ -68,7 +68,7 @@ def make_identity() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """Who held the Lease before, empty when nobody did, and what the Lease said then."""
+    """Who held the Lease before, empty when nobody did, and what the Lease stated then."""
 
     holder: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)

@@ -1,11 +1,11 @@
-"""What a scheduler says of itself on the Lease that it leads by, for whoever wants to know what is in force.
+"""What a scheduler states of itself on the Lease that it leads by, for whoever wants to know what is in force.
 
     label       volsched.io/lease: scheduler
     annotation  volsched.io/scheduler-names       whose pods it schedules, separated by commas
     annotation  volsched.io/default-queue         the queue of what names none
     annotation  volsched.io/configuration         where its configuration is from: `ConfigMap <namespace>/<name>`, the
                                                   path of a file, or `built-in default`
-    annotation  volsched.io/configuration-hash    of the text in force, as metrics say it
+    annotation  volsched.io/configuration-hash    of the text in force, as metrics show it
 
 It is written with each renewal, so it follows the configuration within seconds, and costs no request.
 """
@@ -32,7 +32,7 @@ BUILT_IN: Final = "built-in default"
 
 
 class LeaseSpec(api.Record, frozen=True):
-    """Who leads, and when that was last said."""
+    """Who leads, and when that was last renewed."""
 
     holder_identity: str = ""
     renew_time: str = ""
@@ -71,7 +71,7 @@ class LeaseInfo:
 def metadata_of(
     names: Sequence[str], default_queue: str, source: str, text_hash: str
 ) -> Mapping[str, Mapping[str, str]]:
-    """Return the labels and annotations by which a scheduler says this."""
+    """Return the labels and annotations by which a scheduler states this."""
     annotations = {NAMES: ",".join(names), QUEUE: default_queue, CONFIGURATION: source, HASH: text_hash}
     return {"labels": {LABEL: SCHEDULER}, "annotations": annotations}
 

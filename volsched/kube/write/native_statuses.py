@@ -38,7 +38,7 @@ class NativeStatuses:
         self._merges_here = False
 
     async def write(self, step: WriteNativeStatus) -> bool:
-        """Write the conditions that say something new; tell whether there were any, and they were written."""
+        """Write the conditions that state something new; tell whether there were any, and they were written."""
         known = self._views.native_groups.get(f"{step.namespace}/{step.name}")
         if known is None or known.metadata.uid != step.uid:
             return False

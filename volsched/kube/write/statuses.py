@@ -73,7 +73,7 @@ OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", RESERVED)
 
 _REFUSED_PAUSE_SECONDS: Final = 30.0
 _RIGHTS: Final = (401, 403)
-"""Refused for want of rights; an API server that has just been started says so for a moment, too."""
+"""Refused for want of rights; an API server that has just been started answers so for a moment, too."""
 
 _log = structlog.get_logger(__name__)
 
@@ -245,7 +245,7 @@ class Statuses:
         return pace.written_at + (pace.interval if self._changes_words_alone(step) else least)
 
     def _changes_words_alone(self, step: Write) -> bool:
-        """Whether a step says nothing else than the API server has, but for why something waits."""
+        """Whether a step states nothing else than the API server has, but for why something waits."""
         if isinstance(step, WritePodCondition):
             seen = self._views.refusal(step.uid)
             return (seen.reason, seen.nominated) == (step.reason, step.nominated)
@@ -344,8 +344,8 @@ class Statuses:
     def _failed(self, key: str, entry: _PendingStatus, error: ApiError) -> None:
         """Try a transient failure again unless there is a later word; what is gone needs no status.
 
-        An API server that has just been started says 404 to custom kinds for a moment: a Queue is gone when the watch
-        says so.
+        An API server that has just been started answers 404 for custom kinds for a moment: a Queue is gone when the
+        watch reports it.
         """
         is_shown = isinstance(entry.step, WriteQueueStatus) and self._known_queue(entry.step) is not None
         if error.is_gone and not is_shown:
@@ -485,7 +485,7 @@ def condition_body(step: WritePodCondition, known: PodRefusal) -> bytes:
 def queue_body(step: WriteQueueStatus, known: Iterable[str], before: api.QueueUsage | None = None) -> bytes:
     """Return the merge patch for a Queue: what it holds, and null for what it is `known` to hold and does not.
 
-    ``before`` is what it is known to say of its use over time.
+    ``before`` is what it is known to state of its use over time.
     """
     allocated = {**dict.fromkeys(known), **step.allocated}
     status: dict[str, Any] = {"allocated": allocated}
@@ -495,7 +495,7 @@ def queue_body(step: WriteQueueStatus, known: Iterable[str], before: api.QueueUs
 
 
 def _usage(past: QueuePast, known: api.QueueUsage | None) -> dict[str, Any]:
-    """Return what a status says of use over time, and null for what it is `known` to say besides."""
+    """Return what a status states of use over time, and null for what it is `known` to state besides."""
     used = {name: f"{amount:.6g}" for name, amount in past.used.items()}
     gone = dict.fromkeys(known.resource_seconds if known is not None else ())
     time = datetime.fromtimestamp(past.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -503,7 +503,7 @@ def _usage(past: QueuePast, known: api.QueueUsage | None) -> dict[str, Any]:
 
 
 def _states_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
-    """Whether a Queue says of its use over time what is to be written; times are written to the second."""
+    """Whether a Queue states of its use over time what is to be written; times are written to the second."""
     stated = _past_time(queue.status.usage)
     return step.past is None or (stated is not None and stated >= int(step.past.at))
 
@@ -517,7 +517,7 @@ def _past_time(usage: api.QueueUsage | None) -> float | None:
 
 
 def _holds(queue: api.Queue, step: WriteQueueStatus) -> bool:
-    """Whether a Queue says just what is to be written, in whatever spelling."""
+    """Whether a Queue states just what is to be written, in whatever spelling."""
     return _amounts(queue.status.allocated) == _amounts(step.allocated)
 
 
@@ -564,7 +564,7 @@ def _unworded(conditions: Iterable[PodGroupCondition | api.Condition]) -> set[tu
 
 
 def _content_of(condition: PodGroupCondition | api.Condition) -> tuple[str, str, str, str]:
-    """Return what a condition says, apart from when."""
+    """Return what a condition states, apart from when."""
     return condition.type, condition.status, condition.reason, condition.message
 
 

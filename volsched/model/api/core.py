@@ -12,7 +12,7 @@ class Taint(Record, frozen=True):
 
 
 class NodeSpec(Record, frozen=True):
-    """What an administrator says of a node."""
+    """What an administrator specifies of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -26,7 +26,7 @@ class ContainerImage(Record, frozen=True):
 
 
 class NodeStatus(Record, frozen=True):
-    """What the kubelet says of a node."""
+    """What the kubelet reports of a node."""
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}

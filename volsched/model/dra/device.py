@@ -91,7 +91,7 @@ class Capacity:
 
 @dataclass(slots=True, eq=False)
 class Device:
-    """One device. `verdicts` remembers what selectors said of it: it never changes, it is replaced."""
+    """One device. `verdicts` remembers what selectors found of it: it never changes, it is replaced."""
 
     id: DeviceId
     attributes: Mapping[str, Value] = field(default_factory=dict)

@@ -196,7 +196,7 @@ class NodeLedger:
             self.with_terminating_pods.pop(node.name, None)
 
     def allocate_each(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Allocate equal tasks that wait without a node, each to the next of some nodes; say how many."""
+        """Allocate equal tasks that wait without a node, each to the next of some nodes; return how many."""
         charge, count = tasks[0].charge, 0
         note, allocated = self.usage_log.rows.append, TaskStatus.ALLOCATED
         for task, node in zip(tasks, nodes, strict=False):
