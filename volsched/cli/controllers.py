@@ -213,7 +213,7 @@ def _controllers(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _absent(given: Sequence[str]) -> list[str]:
-    """What `--controllers` says of controllers that are not here."""
+    """What `--controllers` states of controllers that are not here."""
     from volsched.operator.options import ELSEWHERE  # noqa: PLC0415
 
     return [f"--controllers={word}" for word in _split(given) if word.lstrip("+-") in ELSEWHERE]

@@ -129,12 +129,12 @@ class _QueueAccounts:
 
     @property
     def about(self) -> queue_view.About:
-        """What is said beside the accounts: where the configuration is from, and the arguments of capacity-card."""
+        """What is shown beside the accounts: where the configuration is from, and the arguments of capacity-card."""
         return queue_view.About(self._in_force.origin, self._in_force.arguments_of(CAPACITY_CARD) or {})
 
     @property
     def footer(self) -> str:
-        """What is to be said below a page: with what was counted, where that is not plain."""
+        """What is to be shown below a page: with what was counted, where that is not plain."""
         if self._in_force.doubt:
             return self._in_force.doubt
         if not self._in_force.origin:
@@ -146,7 +146,7 @@ class _QueueAccounts:
         )
 
     def report_doubt(self) -> None:
-        """Say what may be otherwise than is shown, where no page has room for it."""
+        """Report what may be otherwise than is shown, where no page has room for it."""
         if self._in_force.doubt:
             report(self._in_force.doubt, "warning")
 

@@ -1,4 +1,4 @@
-"""``volsched validate``: what admission and the configuration loader would say, without a cluster."""
+"""``volsched validate``: what admission and the configuration loader would report, without a cluster."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class Scale(Record, frozen=True):
-    """How many pods a workload wants; None where its kind does not say so."""
+    """How many pods a workload wants; None where its kind does not state it."""
 
     replicas: int | None = None
 
@@ -142,7 +142,7 @@ class GivenTask(Record, frozen=True):
 
 
 class GivenVolume(Record, frozen=True):
-    """A volume that the pods of a Job share; what its claim says is handed on."""
+    """A volume that the pods of a Job share; its claim is handed on as it is."""
 
     volume_claim: Json | None = None
 

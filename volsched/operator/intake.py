@@ -1,6 +1,6 @@
 """What the controllers are shown: changes of watches, what kopf sees, and answers to writes, on their way to the store.
 
-What one object causes ends with that object: it is set aside, and said so.
+What one object causes ends with that object: it is set aside, and reported.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ class ControllerProgram(Process):
         self._look.set()
 
     async def _watch_other_controllers(self) -> None:
-        """Write while we lead and Volcano's controllers do not run; say so whenever that changes."""
+        """Write while we lead and Volcano's controllers do not run; report whenever that changes."""
         while True:
             self._look.clear()
             self._hearing.note(tuple(informer.version for informer in self._informers))

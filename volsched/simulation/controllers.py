@@ -309,7 +309,7 @@ def _fixed_names(workload: Workload) -> Iterator[str]:
 
 
 def _without_uids(owners: Mapping[Owner, api.ApiObject]) -> dict[Owner, api.ApiObject]:
-    """Return owners by what a reference says of them that leaves out the uid, and maybe the group."""
+    """Return owners by what a reference states of them that leaves out the uid, and maybe the group."""
     named: dict[Owner, api.ApiObject] = {}
     for owner, found in owners.items():
         named.setdefault(owner._replace(uid=""), found)

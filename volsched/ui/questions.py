@@ -69,7 +69,7 @@ class ClusterQuestions:
         await self._work.stop()
 
     async def _once(self, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes:
-        """Return what a command says; whoever asks the same meanwhile, or again before anything changed, shares it."""
+        """Return what a command prints; whoever asks the same meanwhile, or before anything changed, shares it."""
         known = self._answers.recall(key)
         if known is None or known.cancelled():
             known = self._work.start(self._asked(command, worlds), "a question of the page")

@@ -1,4 +1,4 @@
-"""Who waits and why, kept as sessions say something new of a job; and the reasons so far."""
+"""Who waits and why, kept as sessions report something new of a job; and the reasons so far."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class WaitingList(Observer):
             self._drop(job.key)
 
     def note(self, jobs: Iterable[JobInfo], starts: Mapping[str, str]) -> dict[str, str]:
-        """Take in what a session says of jobs, while it stands; return those that it starts as a whole, with a node."""
+        """Take in what a session reports of jobs, while it stands; return those that it starts whole, with a node."""
         started: dict[str, str] = {}
         for job in jobs:
             if is_waiting(job):

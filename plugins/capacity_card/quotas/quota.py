@@ -35,7 +35,7 @@ class CardQuota:
     """Milli-cards by card name, and what is wrong in the annotations.
 
     ``deserved`` is what counts: never less than the guarantee, and both at most the quota. It is None when neither is
-    said.
+    stated.
     """
 
     cards: Cards = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Which configuration is in force: that of the manifests, of a flag, or of the scheduler that runs in the cluster.
 
 A scheduler states on the Lease that it leads by where its configuration is from, and the hash of the text
-(`lead.leases`). Where none says so (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
+(`lead.leases`). Where none does (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
 manifests of volsched and of Volcano bring. What is found is told, and so is what is not.
 """
 
@@ -161,7 +161,7 @@ def _of_cluster(flags: Mapping[str, Any]) -> _FoundText:
 
 
 def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return what the scheduler that was seen last says of itself, and a word where there are others; None for none."""
+    """Return what the scheduler seen last states of itself, and a word where there are others; None for none."""
     from volsched.kube.lead import leases  # noqa: PLC0415 - as above
 
     wanted = set(flags["scheduler_names"])

@@ -71,7 +71,7 @@ def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) ->
 
 
 def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster | None:
-    """Return the cluster of the snapshot that is named, with what flags say otherwise; None when there is none."""
+    """Return the cluster of the snapshot that is named, with what flags replace; None when there is none."""
     found = snapshot_in(paths)
     if found is None:
         return None

@@ -47,7 +47,7 @@ class Look:
 
 
 class _LookPlugin:
-    """A plugin that says nothing and asks the others what there is to show, once they have their accounts."""
+    """A plugin that registers nothing and asks the others what there is to show, once they have their accounts."""
 
     name = "look"
 

@@ -119,7 +119,7 @@ def ask(flags: Mapping[str, Any], resources: Sequence[Any]) -> Any:
 
 
 def _keep_quiet() -> None:
-    """Send what libraries say to standard error, where it is no part of the answer."""
+    """Send messages of libraries to standard error, where it is no part of the answer."""
     from volsched import logs  # noqa: PLC0415 - as above
 
     logs.setup("error")

@@ -64,7 +64,7 @@ def listed(seen: Look, about: About) -> Json:
 def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -> Json:
     """Return some queues with their jobs and problems, and all cards and other quotas.
 
-    ``allowedNamespaces`` is null where every namespace may use the queue, else what it and queues above it say of that.
+    ``allowedNamespaces`` is null where every namespace may use the queue, else what it and queues above it state.
     """
     found, usage = listed(seen, about), seen.usage
     found["queues"] = {
@@ -80,7 +80,7 @@ def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -
 
 
 def _rules(usage: Usage, name: str) -> Iterator[tuple[str, AllowedNamespaces]]:
-    """Yield whom a queue and those above it let in, where they say so."""
+    """Yield whom a queue and those above it let in, where they state it."""
     queues = {name: use.queue for name, use in usage.queues.items()}
     for level in levels(queues, name):
         rule = queues[level].allowed if level in queues else None

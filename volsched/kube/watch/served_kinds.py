@@ -2,7 +2,7 @@
 
 Kubernetes' own PodGroups are served behind gates, as alpha in one release and as beta in the next, and go and come with
 a restart of the API server. Which version there is states the list of resources of each; the group's preferred version
-says nothing of it. Where nobody serves the kind that costs a look a minute, and no word.
+does not tell. Where nobody serves the kind that costs a look a minute, and no word.
 """
 
 from __future__ import annotations
