@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from plugins.fragmentation.means import MOST_CARDS, CardSums, size_of
+from plugins.fragmentation.claims import NOTHING, Claimed, Wanted
+from plugins.fragmentation.meanings import Meanings
+from plugins.fragmentation.means import MOST_CARDS, CardSums, size_below, size_of
 from plugins.fragmentation.offers import MILLI, Offer, Offers
 from volsched.framework.accounts.card_lists import CardList, CardLists
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
-from volsched.framework.accounts.templates import keep
+from volsched.framework.accounts.templates import MOST_KEPT, keep
 from volsched.model.pods.rules import Toleration
 from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NodeSelector
+from volsched.model.values.bounded import Bounded
 
 
 class Group(NamedTuple):
@@ -21,13 +25,15 @@ class Group(NamedTuple):
     nodes: NodeSelector | None
     tolerations: tuple[Toleration, ...]
     cards: CardList | None = None
+    devices: tuple[Wanted, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PodCards:
     """What one pod takes: thousandths of ``cards``, of a core, and bytes; ``parts`` of cards that are told apart.
 
-    ``amounts``: for each resource that is cards, how much is requested of it, zeros included.
+    ``amounts``: for each resource that is cards, how much is requested of it, zeros included. ``devices``: what claims
+    take of cards that are devices, ``served`` with what a node that leaves these resources to its devices takes.
     """
 
     cards: int
@@ -38,6 +44,8 @@ class PodCards:
     group: Group
     blocks: dict[int, int] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
+    devices: tuple[PartRequest, ...] = ()
+    served: tuple[PartRequest, ...] = ()
 
     def sums(self, cpu_per_card: int, memory_per_card: int) -> CardSums:
         """Return what it adds to the demand: no more CPU and memory per card than the richest node has."""
@@ -49,51 +57,79 @@ class PodCards:
 class CardRequests:
     """What templates take, read once each for the present offers."""
 
-    def __init__(self, offers: Offers, parts: CardParts, lists: CardLists) -> None:
+    def __init__(self, offers: Offers, meanings: Meanings, parts: CardParts, lists: CardLists) -> None:
         self._offers = offers
+        self._meanings = meanings
         self._parts = parts
         self._lists = lists
         self._seen: object = None
         self._known: dict[int, tuple[PodTemplate, PodCards]] = {}
+        self._with_claims: Bounded[tuple[int, Claimed], PodCards] = Bounded(MOST_KEPT)
 
     @property
     def sources(self) -> int:
         """How many plugins tell of parts and lists of cards: with another one, templates want something else."""
         return len(self._parts.sources) + len(self._lists.sources)
 
-    def of(self, template: PodTemplate) -> PodCards:
-        """Return what a pod of a template takes."""
-        seen = (self._offers.version, self.sources)
+    def of(self, template: PodTemplate, claimed: Claimed = NOTHING) -> PodCards:
+        """Return what a pod of a template takes whose claims ask for this."""
+        seen = (self._offers.version, self._meanings.version, self.sources)
         if seen != self._seen:
             self._seen = seen
             self._known.clear()
+            self._with_claims.clear()
+        if claimed:
+            return self._of_claims(template, claimed)
         found = self._known.get(template.id)
         if found is None or found[0].id != template.id:
-            found = keep(self._known, template, (template, self._read(template)))
+            found = keep(self._known, template, (template, self._read(template, claimed)))
         return found[1]
 
-    def _read(self, template: PodTemplate) -> PodCards:
+    def _of_claims(self, template: PodTemplate, claimed: Claimed) -> PodCards:
+        found = self._with_claims.recall((template.id, claimed))
+        if found is None:
+            found = self._with_claims[template.id, claimed] = self._read(template, claimed)
+        return found
+
+    def _read(self, template: PodTemplate, claimed: Claimed) -> PodCards:
         names, request = self._offers.names, template.request
         amounts = tuple((offer, request.get(names[offer.column], 0)) for offer in self._offers.all)
         parts = self._parts.wanted(template)
-        blocks, sizes = _told_apart(parts)
-        for offer, amount in amounts:
-            if amount and offer.is_whole:
-                _add(blocks, min(MOST_CARDS, max(1, amount // MILLI)), amount)
-        cards = sum(amount * offer.unit // MILLI for offer, amount in amounts)
+        devices = tuple(part for wanted, count in claimed for part in self._meanings.of(wanted).taken(count))
+        blocks, sizes = _told_apart(parts, size_of)
+        for found, more in zip((blocks, sizes), _told_apart(devices, size_below), strict=True):
+            for key, amount in more.items():
+                _add(found, key, amount)
+        whole = [amount for offer, amount in amounts if amount and offer.is_whole]
+        for amount in whole:
+            _add(blocks, _block_of(amount), amount)
+        cards = sum(amount * offer.unit // MILLI for offer, amount in amounts) + sum(map(_cards_of, devices))
         cpu, memory = request.get("cpu", 0), request.get("memory", 0)
-        group = Group(template.required_nodes, template.tolerations, self._lists.wanted(template))
-        return PodCards(cards, cpu, memory, parts, amounts, group, blocks, sizes)
+        served = (*devices, *(PartRequest(_block_of(amount), WHOLE) for amount in whole))
+        meant = tuple(wanted for wanted, _ in claimed if self._meanings.of(wanted).one)
+        group = Group(template.required_nodes, template.tolerations, self._lists.wanted(template), meant)
+        return PodCards(cards, cpu, memory, parts, amounts, group, blocks, sizes, devices, served)
 
 
-def _told_apart(parts: tuple[PartRequest, ...]) -> tuple[dict[int, int], dict[int, int]]:
+def _told_apart(parts: tuple[PartRequest, ...], size: Callable[[int], int]) -> tuple[dict[int, int], dict[int, int]]:
     """Return the whole cards by their number, and the parts by their size, in thousandths of cards."""
     blocks: dict[int, int] = {}
     sizes: dict[int, int] = {}
-    for cards, percent in parts:
-        where, key = (blocks, cards) if percent >= WHOLE else (sizes, size_of(percent))
-        _add(where, key, cards * percent * MILLI // WHOLE)
+    for part in parts:
+        whole = part.percent >= WHOLE
+        where, key = (blocks, min(MOST_CARDS, part.cards)) if whole else (sizes, size(part.percent))
+        _add(where, key, _cards_of(part))
     return blocks, sizes
+
+
+def _cards_of(part: PartRequest) -> int:
+    """Return what a request takes, in thousandths of cards."""
+    return part.cards * part.percent * MILLI // WHOLE
+
+
+def _block_of(amount: int) -> int:
+    """Return the number of cards of an amount of whole ones."""
+    return min(MOST_CARDS, max(1, amount // MILLI))
 
 
 def _add(where: dict[int, int], key: int, amount: int) -> None:

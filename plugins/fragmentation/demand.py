@@ -2,18 +2,22 @@
 
 Sums are exact integers, so they do not depend on the order in which pods came. A pod with more cards than any node has
 does not count, and none counts for more CPU and memory per card than the richest node has, so that a few odd pods do
-not move the means.
+not move the means. A claim that pods of a job share counts once in it, for the first of them by uid.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from plugins.fragmentation.card_requests import CardRequests, Group
+from plugins.fragmentation.claims import NOTHING, Claimed, Claims
+from plugins.fragmentation.device_cards import DeviceCards
+from plugins.fragmentation.meanings import Meanings
 from plugins.fragmentation.means import NOBODY, CardSums, Means, means_of
 from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.scarcity import Scarcity
@@ -26,6 +30,9 @@ from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import IS_FINISHED, TaskStatus
+
+Kind = tuple[PodTemplate, Claimed]
+"""What equal pods with equal claims share."""
 
 
 @dataclass(slots=True)
@@ -43,17 +50,62 @@ class _Counted:
 
     sums: CardSums = field(default_factory=CardSums)
     groups: dict[Group, int] = field(default_factory=dict)
-    jobs: dict[str, dict[PodTemplate, int]] = field(default_factory=dict)
+    jobs: dict[str, dict[Kind, int]] = field(default_factory=dict)
+
+
+class _ClaimUsers:
+    """The jobs whose pods have claims, by the keys of these claims and of the templates that they are made from."""
+
+    def __init__(self, cluster: Cluster, claims: Claims) -> None:
+        self._devices = cluster.devices
+        self._claims = claims
+        self._jobs: dict[str, set[str]] = {}
+        self._sources: dict[str, set[str]] = {}
+        self._position = self._devices.log_end
+        self._template_position = self._devices.template_log.end
+
+    def note(self, key: str, job: JobInfo | None) -> None:
+        """Note what a job's pods have now; nothing without the job."""
+        for source in self._sources.pop(key, ()):
+            self._jobs[source].discard(key)
+            if not self._jobs[source]:
+                del self._jobs[source]
+        sources = {source for task in _with_claims(job) for source in self._claims.sources(task)} if job else set()
+        if sources:
+            self._sources[key] = sources
+        for source in sources:
+            self._jobs.setdefault(source, set()).add(key)
+
+    def take_changed(self) -> set[str]:
+        """Return the keys of the jobs of which claims or templates changed since this was last asked."""
+        devices = self._devices
+        claims, templates = devices.changed_since(self._position), devices.template_log.since(self._template_position)
+        self._position, self._template_position = devices.log_end, devices.template_log.end
+        if claims is None or templates is None:
+            return set(self._sources)
+        return {job for found in (claims, templates) for source in found for job in self._jobs.get(source, ())}
+
+
+class KnownDevices(NamedTuple):
+    """What is known of cards that are devices, and of claims."""
+
+    cards: DeviceCards
+    meanings: Meanings
+    claims: Claims
 
 
 class Demand(Observer):
     """The sums; ``version`` changes whenever means, scarcity or the resources that are cards are others."""
 
-    def __init__(self, cluster: Cluster, offers: Offers, card_requests: CardRequests, lists: CardLists) -> None:
+    def __init__(
+        self, cluster: Cluster, offers: Offers, card_requests: CardRequests, lists: CardLists, devices: KnownDevices
+    ) -> None:
         self._cluster = cluster
         self._offers = offers
         self._card_requests = card_requests
-        self._scarcity = Scarcity(cluster, offers, lists)
+        self._devices = devices
+        self._scarcity = Scarcity(cluster, offers, lists, devices.cards, devices.meanings)
+        self._users = _ClaimUsers(cluster, devices.claims)
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self._counted = _Counted()
         self._seen: object = None
@@ -89,7 +141,11 @@ class Demand(Observer):
             return
         self._is_due = False
         self._offers.refresh()
-        seen = (self._cluster.node_ledger.facts_version, self._offers.version, self._card_requests.sources)
+        self._devices.meanings.refresh()
+        versions = (self._offers.version, self._devices.meanings.version, self._cluster.devices.classes_version)
+        seen = (self._cluster.node_ledger.facts_version, *versions, self._card_requests.sources)
+        jobs = self._cluster.jobs
+        self._changed |= {key: jobs[key] for key in self._users.take_changed() if key in jobs}
         if seen == self._seen and not self._changed:
             return
         if seen != self._seen:
@@ -112,7 +168,7 @@ class Demand(Observer):
     def _find_richest(self) -> Richest:
         found = Richest()
         for node in self._cluster.rows:
-            cards = self._offers.cards(node)
+            cards = self._offers.cards(node) + self._devices.cards.total(node.name)
             if cards:
                 found.cards = max(found.cards, cards)
                 found.cpu = max(found.cpu, MILLI * node.allocatable_of("cpu") // cards)
@@ -120,21 +176,43 @@ class Demand(Observer):
         return found
 
     def _count_changed(self) -> None:
-        jobs, changes = self._counted.jobs, Counter[PodTemplate]()
+        jobs, changes = self._counted.jobs, Counter[Kind]()
         for key in self._changed:
             job = self._cluster.jobs.get(key)
-            now = _templates(job) if job is not None else {}
+            now = self._kinds(job) if job is not None else {}
+            self._users.note(key, job)
             changes.update(now)
             changes.subtract(jobs.pop(key, {}))
             if now:
                 jobs[key] = now
         self._changed = {}
-        for template, by in changes.items():
+        for kind, by in changes.items():
             if by:
-                self._count(template, by)
+                self._count(kind, by)
 
-    def _count(self, template: PodTemplate, by: int) -> None:
-        card_request = self._card_requests.of(template)
+    def _kinds(self, job: JobInfo) -> dict[Kind, int]:
+        """Count the pods of a job that wait or hold a node; those that may not use their queue do not wait."""
+        found: dict[Kind, int] = {}
+        claimed = self._claimed(job)
+        for uid, task in job.tasks.items():
+            if _counts(task, job):
+                kind = task.template, claimed.get(uid, NOTHING)
+                found[kind] = found.get(kind, 0) + 1
+        return found
+
+    def _claimed(self, job: JobInfo) -> dict[str, Claimed]:
+        """Return what claims ask for by the pods that they count for."""
+        seen: set[str] = set()
+        found: dict[str, Claimed] = {}
+        for task in sorted(_with_claims(job), key=lambda task: task.uid):
+            if _counts(task, job):
+                own = {key: spec for key, spec in self._devices.claims.specs(task) if key not in seen}
+                seen.update(own)
+                found[task.uid] = self._devices.claims.asked(own.values())
+        return found
+
+    def _count(self, kind: Kind, by: int) -> None:
+        template, card_request = kind[0], self._card_requests.of(*kind)
         if not 0 < card_request.cards <= self.richest.cards or template.refusals:
             return
         self._counted.sums.add(card_request.sums(self.richest.cpu, self.richest.memory), by)
@@ -151,10 +229,9 @@ class Demand(Observer):
             self.version += 1
 
 
-def _templates(job: JobInfo) -> dict[PodTemplate, int]:
-    """Count the pods of a job that wait or hold a node, by template; those that may not use their queue do not wait."""
-    found: dict[PodTemplate, int] = {}
-    for task in job.tasks.values():
-        if not IS_FINISHED[task.status] and (task.node is not None or not job.barred):
-            found[task.template] = found.get(task.template, 0) + 1
-    return found
+def _counts(task: TaskInfo, job: JobInfo) -> bool:
+    return not IS_FINISHED[task.status] and (task.node is not None or not job.barred)
+
+
+def _with_claims(job: JobInfo) -> Iterator[TaskInfo]:
+    return (task for task in job.tasks.values() if task.template.has_resource_claims)

@@ -55,6 +55,14 @@ def size_of(percent: int) -> int:
     return -(-percent // _STEP_OF_SIZE) * _STEP_OF_SIZE
 
 
+def size_below(percent: int) -> int:
+    """Return the size that a device which is a part of a card counts as: the next lower multiple of five percent.
+
+    What is free of devices is rounded down, so a rest of the very size is none that is too small.
+    """
+    return max(_STEP_OF_SIZE, percent // _STEP_OF_SIZE * _STEP_OF_SIZE)
+
+
 @dataclass(frozen=True, slots=True)
 class Means:
     """CPU (thousandths of a core) and memory (bytes) per card, next to nothing while no pod wants cards.

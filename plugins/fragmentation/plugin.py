@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from plugins.fragmentation.arguments import ARGUMENTS, RESOURCES, WEIGHT, weights_of
+from plugins.fragmentation.arguments import ARGUMENTS, DRIVERS, RESOURCES, WEIGHT, check_arguments, weights_of
 from plugins.fragmentation.card_requests import CardRequests
-from plugins.fragmentation.demand import Demand
+from plugins.fragmentation.claims import Claims
+from plugins.fragmentation.demand import Demand, KnownDevices
+from plugins.fragmentation.device_cards import DeviceCards
+from plugins.fragmentation.meanings import Meanings
 from plugins.fragmentation.offers import Offers
 from plugins.fragmentation.score import Score
 from plugins.fragmentation.stranded import Stranded
@@ -19,6 +22,8 @@ from volsched.framework.accounts.card_parts import CardParts
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.model.cluster import Cluster
+
+__all__ = ["ARGUMENTS", "FragmentationPlugin", "check_arguments"]
 
 NAME: Final = "fragmentation"
 
@@ -41,6 +46,7 @@ class FragmentationPlugin:
         lists = registrar.account(CARD_LISTS, CardLists.of_cluster)
         told = self._arguments
         accounts = registrar.account(f"{NAME}.accounts", lambda cluster: _Kept.of(cluster, told, parts, lists))
+        accounts.meanings.begin(registrar.session.clock)
         registrar.account(NAME, lambda _: accounts.demand).open()
         registrar.register(*accounts.score.registered(), *accounts.stranded.registered())
 
@@ -49,6 +55,7 @@ class FragmentationPlugin:
 class _Kept:
     """What is kept from session to session."""
 
+    meanings: Meanings
     demand: Demand
     score: Score
     stranded: Stranded
@@ -56,7 +63,10 @@ class _Kept:
     @classmethod
     def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts, lists: CardLists) -> _Kept:
         offers = Offers(cluster, arguments[RESOURCES])
-        card_requests = CardRequests(offers, parts, lists)
-        demand = Demand(cluster, offers, card_requests, lists)
-        score = Score(cluster, weights_of(arguments), demand, card_requests, parts)
-        return cls(demand, score, Stranded(cluster, offers, card_requests, demand, parts))
+        cards = DeviceCards(cluster, arguments[DRIVERS])
+        devices = KnownDevices(cards, Meanings(cluster, cards), Claims(cluster.devices))
+        card_requests = CardRequests(offers, devices.meanings, parts, lists)
+        demand = Demand(cluster, offers, card_requests, lists, devices)
+        score = Score(cluster, weights_of(arguments), demand, card_requests, parts, devices)
+        stranded = Stranded(cluster, offers, card_requests, demand, parts, devices)
+        return cls(devices.meanings, demand, score, stranded)

@@ -4,8 +4,8 @@
 
 where ``d_g`` is what the pods of a group demand and ``cards_g`` what the nodes have that it accepts: each demand is
 spread over what would do for it. Groups that accept every card do not count. A node's model need not be known for
-that: whatever pods select by, node selectors, affinity, taints and lists of cards, tells. It is about 1 where those who
-insist fill the nodes.
+that: whatever pods select by, node selectors, affinity, taints, lists of cards and selectors of devices, tells. It is
+about 1 where those who insist fill the nodes.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.fragmentation.card_requests import Group
+from plugins.fragmentation.device_cards import DeviceCards
+from plugins.fragmentation.meanings import Meanings
 from plugins.fragmentation.offers import Offers
 from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.framework.columns.columns import FactColumns
 from volsched.framework.columns.node_terms import selector_mask
 from volsched.model.cluster import Cluster
+from volsched.model.nodes.node import NodeInfo
 
 MOST_GROUPS: Final = 64
 """So many groups count, those that demand most: whoever makes pods decides how many there are."""
@@ -34,10 +37,14 @@ _KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
 class Scarcity:
     """Works out how scarce the cards of each node are, by row of the cluster."""
 
-    def __init__(self, cluster: Cluster, offers: Offers, lists: CardLists) -> None:
+    def __init__(
+        self, cluster: Cluster, offers: Offers, lists: CardLists, devices: DeviceCards, meanings: Meanings
+    ) -> None:
         self._cluster = cluster
         self._offers = offers
         self._lists = lists
+        self._devices = devices
+        self._meanings = meanings
         self._facts = FactColumns(cluster)
         self._seen: object = None
         self._cards: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -67,7 +74,8 @@ class Scarcity:
         return found
 
     def _look_at_nodes(self) -> None:
-        seen = (self._cluster.node_ledger.facts_version, self._offers.version, len(self._lists.sources))
+        versions = (self._cluster.node_ledger.facts_version, self._offers.version, self._meanings.version)
+        seen = (*versions, len(self._lists.sources))
         if seen == self._seen:
             return
         self._seen = seen
@@ -75,8 +83,11 @@ class Scarcity:
         self._masks.clear()
         rows = self._cluster.rows
         shut = [node.unschedulable or node.terminating or node.quarantined for node in rows]
-        cards = (0 if is_shut else self._offers.cards(node) for node, is_shut in zip(rows, shut, strict=True))
+        cards = (0 if is_shut else self._cards_of(node) for node, is_shut in zip(rows, shut, strict=True))
         self._cards = np.fromiter(cards, np.int64, len(rows))
+
+    def _cards_of(self, node: NodeInfo) -> int:
+        return self._offers.cards(node) + self._devices.total(node.name)
 
     def _mask(self, group: Group) -> Mask:
         found = self._masks.get(group)
@@ -97,6 +108,8 @@ class Scarcity:
             mask = mask & selector_mask(group.nodes, self._facts)
         for offering in self._lists.rows(group.cards) if group.cards is not None else ():
             mask = mask & offering
+        for wanted in group.devices:
+            mask = mask & self._meanings.of(wanted).rows
         return mask
 
 

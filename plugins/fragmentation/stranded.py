@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.fragmentation.card_requests import CardRequests, Group
-from plugins.fragmentation.demand import Demand
+from plugins.fragmentation.demand import Demand, KnownDevices
+from plugins.fragmentation.device_cards import DeviceCards, product_of
 from plugins.fragmentation.means import SHARES, Means
 from plugins.fragmentation.offers import MILLI, Offers
 from volsched.framework.accounts.card_parts import WHOLE, CardParts
@@ -84,13 +85,20 @@ class Stranded:
     """The account. What it shows is worked out again for the nodes that changed, and for all when pods want others."""
 
     def __init__(
-        self, cluster: Cluster, offers: Offers, card_requests: CardRequests, demand: Demand, parts: CardParts
+        self,
+        cluster: Cluster,
+        offers: Offers,
+        card_requests: CardRequests,
+        demand: Demand,
+        parts: CardParts,
+        devices: KnownDevices,
     ) -> None:
         self._cluster = cluster
         self._offers = offers
         self._card_requests = card_requests
         self._demand = demand
         self._parts = parts
+        self._devices = devices
         self._columns = NodeColumns(cluster)
         self._each: dict[int, tuple[int, ...]] = {}
         self._models: list[str] = []
@@ -139,11 +147,13 @@ class Stranded:
     def _catch_up(self) -> bool:
         """Count again if anything has changed; nodes are columns, so a cluster takes a few operations."""
         self._demand.refresh()
+        self._devices.cards.refresh()
         cluster, ledger = self._cluster, self._cluster.node_ledger
         if self._changes != cluster.clocks.changes:
             self._changes = cluster.clocks.changes
             self._groups = frozenset(self._waiting())
-        seen = (self._demand.version, ledger.facts_version, ledger.usage_log.end, self._groups)
+        versions = (self._demand.version, ledger.facts_version, ledger.usage_log.end, cluster.devices.pool_log.end)
+        seen = (*versions, self._groups)
         if seen == self._seen:
             return False
         self._seen = seen
@@ -157,9 +167,10 @@ class Stranded:
         ledger, rows = self._cluster.node_ledger, self._cluster.rows
         changed = ledger.usage_log.since(self._position)
         self._position = ledger.usage_log.end
-        if self._facts != ledger.facts_version or changed is None:
-            self._facts = ledger.facts_version
-            models = [model_of(node) for node in rows]
+        facts = (ledger.facts_version, self._devices.cards.version)
+        if self._facts != facts or changed is None:
+            self._facts = facts
+            models = [model_of(node, self._devices.cards) for node in rows]
             self._models = sorted(set(models))
             self._of_model = np.array([self._models.index(model) for model in models], dtype=np.intp)
             self._each.clear()
@@ -195,10 +206,15 @@ class Stranded:
             free += np.maximum(idle[column], 0) * unit // MILLI
             if is_whole:
                 whole += np.maximum(idle[column], 0) // MILLI
+        devices = self._devices.cards
+        if devices.is_any:
+            cards += np.array([devices.total(node.name) for node in self._cluster.rows], dtype=np.int64)
+            free += devices.free
         smallest = min((size for size, _ in self._demand.means.sizes), default=WHOLE)
-        for row, each in self._each.items():
+        told_apart = [*self._each.items(), *((row, devices.states[n]) for row, n in enumerate(devices.numbers) if n)]
+        for row, each in told_apart:
             whole[row] += each.count(WHOLE)
-            rests[row] = sum(card for card in each if card < smallest) * MILLI // WHOLE
+            rests[row] += sum(card for card in each if card < smallest) * MILLI // WHOLE
         wanted = self._demand.accepted_by(self._groups)
         return Lines(cards, free, idle[CPU], idle[MEMORY], rests, whole, wanted)
 
@@ -207,15 +223,22 @@ class Stranded:
         for job in self._cluster.queue_ledger.waiting.values():
             task = next(iter(job.waiting.values()), None)
             if task is not None and not job.barred:
-                card_request = self._card_requests.of(task.template)
+                claimed = self._devices.claims.still_to_allocate(task)
+                card_request = self._card_requests.of(task.template, claimed)
                 if card_request.cards:
                     yield card_request.group
 
 
-def model_of(node: NodeInfo) -> str:
-    """Return what a node's label ``<prefix>/<type>.product`` says, of several the first; ``other`` without one."""
+def model_of(node: NodeInfo, devices: DeviceCards) -> str:
+    """Return what a node's label ``<prefix>/<type>.product`` says, of several the first.
+
+    Without one it is what the driver says of the node's cards, and ``other`` if it says nothing.
+    """
     keys = sorted(key for key in node.labels if key.endswith(PRODUCT) and node.labels[key])
-    return node.labels[keys[0]] if keys else OTHER
+    if keys:
+        return node.labels[keys[0]]
+    products = (product_of(device) for card in devices.cards_of(node.name) for device, _ in card.parts)
+    return min(filter(None, products), default=OTHER)
 
 
 def _figures(sums: Mapping[str, int]) -> dict[str, Value]:

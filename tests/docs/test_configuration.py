@@ -65,6 +65,8 @@ def type_of(argument: Argument) -> str:
 def default_of(argument: Argument) -> str:
     if argument.default in (None, ()) or argument.is_family:
         return "none"
+    if isinstance(argument.default, tuple):
+        return f"`{', '.join(argument.default)}`"
     return f"`{str(argument.default).lower() if isinstance(argument.default, bool) else argument.default}`"
 
 

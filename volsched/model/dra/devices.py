@@ -103,7 +103,8 @@ class Devices:
 
     `touch` is told the name of a node whose own devices changed. `version` changes with everything else that an
     answer about a node may be made from, `claims_version` with every claim, class and template, `classes_version` with
-    every class. `template_log` has the keys of templates that changed.
+    every class. `template_log` has the keys of templates that changed, `pool_log` the pools of which slices changed, or
+    who has their devices.
     """
 
     def __init__(
@@ -133,8 +134,9 @@ class Devices:
         self._local: dict[str, dict[PoolId, int]] = {}
         self._wide: dict[PoolId, int] = {}
         self._pool_versions: dict[PoolId, int] = {}
-        self.template_log = KeyLog()
-        self._log = KeyLog()
+        self.template_log: KeyLog[str] = KeyLog()
+        self.pool_log: KeyLog[PoolId] = KeyLog()
+        self._log: KeyLog[str] = KeyLog()
         self._specs: WeakValueDictionary[tuple[str, bytes], ClaimSpec] = WeakValueDictionary()
         """By where they are written, and how."""
 
@@ -143,6 +145,11 @@ class Devices:
     def slices_of(self, pool: PoolId) -> Iterable[Slice]:
         """Return all slices of a pool, of whatever generation."""
         return self._pools.get(pool, {}).values()
+
+    @property
+    def pools(self) -> Iterable[PoolId]:
+        """All pools."""
+        return self._pools
 
     def pools_near(self, node: str) -> list[PoolId]:
         """Return the pools that a node may use devices of, in order."""
@@ -422,6 +429,7 @@ class Devices:
 
     def _pool_changed(self, pool: PoolId) -> None:
         """Have the node asked again whose pool it is; everybody, when it is nobody's alone."""
+        self.pool_log.append(pool)
         slices = self._pools.get(pool, {}).values()
         nodes = {found.only_node for found in slices}
         if not nodes or "" in nodes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Hashable, Iterable
+from typing import ClassVar, Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
 
 
-class KeyLog:
+class KeyLog(Generic[K]):
     """A log that forgets its older half when it is long; a reader that is behind that must start afresh."""
 
     __slots__ = ("_keys", "_start")
@@ -14,7 +16,7 @@ class KeyLog:
     KEPT: ClassVar[int] = 1 << 16
 
     def __init__(self) -> None:
-        self._keys: list[str] = []
+        self._keys: list[K] = []
         self._start = 0
 
     @property
@@ -22,11 +24,11 @@ class KeyLog:
         """The position after the newest entry."""
         return self._start + len(self._keys)
 
-    def since(self, position: int) -> Iterable[str] | None:
+    def since(self, position: int) -> Iterable[K] | None:
         """Return the keys that changed since a position, each once; None when that was forgotten."""
         return None if position < self._start else dict.fromkeys(self._keys[position - self._start :])
 
-    def append(self, key: str) -> None:
+    def append(self, key: K) -> None:
         """Note that something changed."""
         self._keys.append(key)
         if len(self._keys) > self.KEPT:
