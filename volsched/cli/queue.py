@@ -69,7 +69,7 @@ def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     Exit status: 0 shown; 1 the API server did not answer or refused; 2 a flag, the input or the configuration is
     invalid.
     """  # noqa: D205, D301 - as above
-    state = _QueueAccounts(paths, flags)
+    state = _CountedQueues(paths, flags)
     if output == "table":
         click.echo(queue_view.list_page(state.seen, state.footer, width()), nl=False)
     else:
@@ -96,7 +96,7 @@ def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flag
     Exit status: 0 shown; 1 there is no such queue, or the API server did not answer or refused; 2 a flag, the input
     or the configuration is invalid.
     """  # noqa: D205, D301 - as above
-    state = _QueueAccounts(paths, flags)
+    state = _CountedQueues(paths, flags)
     for name in names:
         if name not in state.seen.usage.queues:
             _not_found(name, state.seen.usage)
@@ -116,7 +116,7 @@ def _not_found(name: str, usage: Usage) -> NoReturn:
     sys.exit(EXIT_NOT_FOUND)
 
 
-class _QueueAccounts:
+class _CountedQueues:
     """What was read, and the accounts that follow from it."""
 
     def __init__(self, paths: Sequence[str], flags: dict[str, Any]) -> None:

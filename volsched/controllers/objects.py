@@ -49,20 +49,6 @@ WORKLOADS: Final[Mapping[type[ApiObject], tuple[str, str]]] = {
 """Kinds of owners whose annotations a PodGroup inherits, so that it is not made before they are known."""
 
 
-class LeaseSpec(Record, frozen=True):
-    """Who holds a Lease, and when it was renewed last."""
-
-    holder_identity: str = ""
-    renew_time: str = ""
-    lease_transitions: int = 0
-
-
-class Lease(ApiObject, frozen=True):
-    """coordination.k8s.io/v1 Lease."""
-
-    spec: LeaseSpec = LeaseSpec()
-
-
 class CommandTarget(Record, frozen=True):
     """The object that a command is about."""
 

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, Card, CardOffers, cards_of
+from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, CardOffer, CardOffers, cards_of
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -98,13 +98,13 @@ class CardCatalogue:
             found = self._alike[stated] = cards_of(labels, offered)
         return found
 
-    def _count(self, before: tuple[Card, ...], now: tuple[Card, ...]) -> None:
+    def _count(self, before: tuple[CardOffer, ...], now: tuple[CardOffer, ...]) -> None:
         for cards, by in ((now, 1), (before, -1)):
             for card in cards:
                 self._add(card, by)
         self.stock += 1
 
-    def _add(self, card: Card, by: int) -> None:
+    def _add(self, card: CardOffer, by: int) -> None:
         name, offer = card.name, (card.name, card.resource)
         self.totals[name] = self.totals.get(name, 0) + by * card.amount
         if not self.totals[name]:

@@ -30,21 +30,7 @@ CONFIG_MAP: Final = "ConfigMap "
 """How the source of a configuration begins that is a ConfigMap object; its namespace and name follow."""
 BUILT_IN: Final = "built-in default"
 
-
-class LeaseSpec(api.Record, frozen=True):
-    """Who leads, and when that was last renewed."""
-
-    holder_identity: str = ""
-    renew_time: str = ""
-
-
-class Lease(api.ApiObject, frozen=True):
-    """coordination.k8s.io/v1 Lease."""
-
-    spec: LeaseSpec = LeaseSpec()
-
-
-LEASES: Final = Resource("Lease", "coordination.k8s.io/v1", "leases", Lease, label_selector=f"{LABEL}={SCHEDULER}")
+LEASES: Final = Resource("Lease", "coordination.k8s.io/v1", "leases", api.Lease, label_selector=f"{LABEL}={SCHEDULER}")
 """Those of schedulers, in all namespaces."""
 
 
@@ -81,7 +67,7 @@ def hash_in(annotations: Mapping[str, str], source: str) -> str:
     return annotations.get(HASH, "") if annotations.get(CONFIGURATION) == source else ""
 
 
-def read(lease: Lease) -> LeaseInfo:
+def read(lease: api.Lease) -> LeaseInfo:
     """Return what a scheduler has stated on its Lease."""
     told = lease.metadata.annotations
     names = tuple(name for name in told.get(NAMES, "").split(",") if name)

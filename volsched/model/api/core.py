@@ -68,6 +68,20 @@ class ConfigMap(ApiObject, frozen=True):
     data: dict[str, str] = {}
 
 
+class LeaseSpec(Record, frozen=True):
+    """Who holds a Lease, and when it was renewed last."""
+
+    holder_identity: str = ""
+    renew_time: str = ""
+    lease_transitions: int = 0
+
+
+class Lease(ApiObject, frozen=True):
+    """coordination.k8s.io/v1 Lease."""
+
+    spec: LeaseSpec = LeaseSpec()
+
+
 class ServiceSpec(Record, frozen=True):
     """Which pods a Service leads to."""
 
