@@ -41,15 +41,17 @@ _MOST_STATES: Final = 20_000
 
 
 class Card(NamedTuple):
-    """A card: its devices, each with its share of it, and how much of a whole card it is."""
+    """A card: its devices, each with its share of it, and how much of a whole card it is, in percent."""
 
     parts: tuple[tuple[Device, Fraction], ...]
-    size: Fraction = Fraction(1)
+    percent: int = WHOLE
 
     def percent_free(self, ledger: DeviceLedger) -> int:
         """Return how much of it is free, in percent of a whole card, rounded down."""
+        if len(self.parts) == 1 and not self.parts[0][0].shareable:
+            return 0 if self.parts[0][0].id in ledger.taken else self.percent
         left = Fraction(1) - sum((share * _held(device, ledger) for device, share in self.parts), Fraction(0))
-        return int(WHOLE * self.size * max(Fraction(0), left))
+        return int(self.percent * max(Fraction(0), left))
 
 
 def _held(device: Device, ledger: DeviceLedger) -> Fraction:
@@ -70,11 +72,10 @@ def _value(device: Device, name: str) -> Fraction:
     return capacity.value if capacity is not None else Fraction(0)
 
 
-def part_of_card(device: Device) -> Fraction:
-    """Return how much of a whole card a device is that takes no counters."""
-    profile = _attribute(device, ("profile",))
-    slices = _MIG.fullmatch(profile)
-    return Fraction(int(slices[1]), _SLICES) if slices else Fraction(1)
+def percent_of_card(device: Device) -> int:
+    """Return how much of a whole card a device is that takes no counters, in percent, rounded down."""
+    slices = _MIG.fullmatch(_attribute(device, ("profile",)))
+    return WHOLE * int(slices[1]) // _SLICES if slices else WHOLE
 
 
 def product_of(device: Device) -> str:
@@ -114,7 +115,8 @@ class _ReadPool(NamedTuple):
 class DeviceCards:
     """The cards of all nodes that are devices of some drivers. Ask ``refresh`` before reading.
 
-    ``version`` changes when other devices are there, not with what is free of them.
+    ``version`` changes when other devices are there, not with what is free of them. The numbers of states hold while a
+    session lasts.
     """
 
     def __init__(self, cluster: Cluster, drivers: Iterable[str]) -> None:
@@ -123,7 +125,9 @@ class DeviceCards:
         self._position = -1
         self._layout = -1
         self._pools: dict[PoolId, _ReadPool] = {}
-        self._cards: dict[str, dict[PoolId, tuple[Card, ...]]] = {}
+        self._by_pool: dict[str, dict[PoolId, tuple[Card, ...]]] = {}
+        self._cards: dict[str, tuple[Card, ...]] = {}
+        self._totals: dict[str, int] = {}
         self._numbers: dict[State, int] = {NO_CARDS: 0}
         self._state_of: dict[str, int] = {}
         self.states: list[State] = [NO_CARDS]
@@ -141,17 +145,9 @@ class DeviceCards:
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
-    def cards_of(self, node: str) -> Iterator[Card]:
-        """Yield the cards of a node."""
-        for cards in self._cards.get(node, {}).values():
-            yield from cards
-
-    def devices_of(self, node: str) -> Iterator[tuple[Card, Device, Fraction]]:
-        """Yield the devices of a node that pods may have, each with its card and its share of it."""
-        for card in self.cards_of(node):
-            for device, share in card.parts:
-                if not is_kept_off(device):
-                    yield card, device, share
+    def cards_of(self, node: str) -> tuple[Card, ...]:
+        """Return the cards of a node: the same object while the node has the same ones."""
+        return self._cards.get(node, ())
 
     def state(self, node: NodeInfo) -> State:
         """Return what is free of each card of a node."""
@@ -159,9 +155,18 @@ class DeviceCards:
 
     def total(self, node: str) -> int:
         """Return the thousandths of a card that a node has."""
-        return sum(int(WHOLE * card.size) * PER_PERCENT for card in self.cards_of(node))
+        return self._totals.get(node, 0)
 
     # -- following ----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Begin a session: number states anew if there have been too many."""
+        if len(self.states) > _MOST_STATES:
+            self._numbers, self.states, self._state_of = {NO_CARDS: 0}, [NO_CARDS], {}
+            for name in self._cards:
+                self._count(name)
+            self._layout = -1
+            self.version += 1
 
     def refresh(self) -> None:
         """Catch up with slices, with who has which devices, and with nodes."""
@@ -169,7 +174,7 @@ class DeviceCards:
         if self._position != log.end:
             changed = log.since(self._position) if self._position >= 0 else None
             self._position = log.end
-            self._follow(self._cluster.devices.pools if changed is None else changed)
+            self._follow({**self._pools, **dict.fromkeys(self._cluster.devices.pools)} if changed is None else changed)
         if self._layout != self._cluster.clocks.layout:
             self._layout = self._cluster.clocks.layout
             numbers = [self._state_of.get(node.name, 0) for node in self._cluster.rows]
@@ -177,24 +182,12 @@ class DeviceCards:
             self.free = np.array([free_in(self.states[number]) for number in numbers], dtype=np.int64)
 
     def _follow(self, pools: Iterable[PoolId]) -> None:
-        if len(self.states) > _MOST_STATES:
-            self._forget_states()
-        gone = [pool for pool in self._pools if not self._cluster.devices.slices_of(pool)]
         stale: dict[str, None] = {}
-        for pool in [*gone, *pools]:
+        for pool in pools:
             if pool.driver in self._drivers:
                 stale.update(dict.fromkeys(self._look_at(pool)))
         for name in stale:
             self._count(name)
-
-    def _forget_states(self) -> None:
-        """Number states anew, as there have been too many."""
-        names = list(self._state_of)
-        self._numbers, self.states, self._state_of = {NO_CARDS: 0}, [NO_CARDS], {}
-        for name in names:
-            self._count(name)
-        self._layout = -1
-        self.version += 1
 
     def _look_at(self, pool: PoolId) -> Iterable[str]:
         """Read a pool again if its slices are others; return the nodes that have cards of it, or had."""
@@ -203,15 +196,28 @@ class DeviceCards:
             return known.cards
         before: Mapping[str, tuple[Card, ...]] = known.cards if known is not None else {}
         now = _cards_by_node(pool, list(self._cluster.devices.slices_of(pool)))
-        self._pools[pool] = _ReadPool(version, now)
-        for name in before:
-            self._cards[name].pop(pool)
-            if not self._cards[name]:
-                del self._cards[name]
-        for name, cards in now.items():
-            self._cards.setdefault(name, {})[pool] = cards
-        self.version += 1
-        return {**before, **now}
+        if now:
+            self._pools[pool] = _ReadPool(version, now)
+        else:
+            self._pools.pop(pool, None)
+        concerned = {**before, **now}
+        for name in concerned:
+            self._put(name, pool, now.get(name))
+        self.version += bool(concerned)
+        return concerned
+
+    def _put(self, name: str, pool: PoolId, cards: tuple[Card, ...] | None) -> None:
+        """Let a node have these cards of a pool, or none."""
+        pools = self._by_pool.setdefault(name, {})
+        if cards is None:
+            pools.pop(pool, None)
+        else:
+            pools[pool] = cards
+        self._cards[name] = tuple(card for found in pools.values() for card in found)
+        self._totals[name] = PER_PERCENT * sum(card.percent for card in self._cards[name])
+        if not pools:
+            for kept in (self._by_pool, self._cards, self._totals):
+                kept.pop(name)
 
     def _count(self, name: str) -> None:
         ledger = self._cluster.devices.ledger
@@ -253,7 +259,7 @@ def _cards(devices: Iterable[Device], sets: Mapping[str, Mapping[str, Fraction]]
     for device in devices:
         if not device.counters:
             if not is_kept_off(device) and (device.capacity or not device.shareable):
-                yield Card(((device, Fraction(1)),), part_of_card(device))
+                yield Card(((device, Fraction(1)),), percent_of_card(device))
             continue
         for name, share in shares_of_sets(device, sets).items():
             of_sets.setdefault(name, []).append((device, share))

@@ -8,14 +8,14 @@ until the next session, one for which no time is left in this one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from plugins.fragmentation.claims import ALL, Wanted
-from plugins.fragmentation.device_cards import DeviceCards, part_of_card, scarcest
+from plugins.fragmentation.device_cards import Card, DeviceCards, is_kept_off, percent_of_card, scarcest
 from volsched.framework.accounts.card_parts import WHOLE, PartRequest
 from volsched.framework.accounts.templates import MOST_KEPT
 from volsched.framework.columns.arrays import Mask, Rows
@@ -28,6 +28,8 @@ from volsched.model.values.bounded import Bounded
 
 MOST_KINDS: Final = 256
 _MOST_READS: Final = 64
+_MOST_SORTS: Final = 1_024
+"""So many sorts of devices are remembered, gone ones among them, before all devices are looked at again."""
 
 
 class Meant(NamedTuple):
@@ -69,11 +71,38 @@ class _DeviceSort(NamedTuple):
         return PartRequest(self.cards, _percent(scarcest(device, amounts) * self.percent / WHOLE))
 
 
-class _DeviceKinds(NamedTuple):
-    """Devices that agree in something, by number: of each device its number, and of each number a device."""
+class _NodeDevices(NamedTuple):
+    """The devices of a node that pods may have, and the numbers of their sorts, as they were read from its cards."""
 
-    numbers: Rows
-    examples: list[Device]
+    cards: tuple[Card, ...]
+    devices: list[Device]
+    sorts: list[int]
+
+
+class _DeviceKinds:
+    """Devices that agree in what some expressions read, by number; ``examples`` has a device of each number."""
+
+    def __init__(self, reads: tuple[Read, ...]) -> None:
+        self._reads = reads
+        self._numbers: dict[Hashable, int] = {}
+        self._of_device: dict[Device, int] = {}
+        self.examples: list[Device] = []
+        self.numbers: Rows = np.zeros(0, dtype=np.intp)
+        """Of each device, in the order in which they were given."""
+
+    def follow(self, devices: Sequence[Device]) -> None:
+        """Number these devices, those that are known as they were."""
+        if len(self.examples) > MOST_KINDS:
+            self._numbers, self._of_device, self.examples = {}, {}, []
+        known = self._of_device
+        self._of_device = {d: known[d] if d in known else self._number(d) for d in devices}
+        self.numbers = np.fromiter(self._of_device.values(), np.intp, len(devices))
+
+    def _number(self, device: Device) -> int:
+        number = self._numbers.setdefault(kind_of(device, self._reads), len(self._numbers))
+        if number == len(self.examples):
+            self.examples.append(device)
+        return number
 
 
 class Meanings:
@@ -89,9 +118,12 @@ class Meanings:
         self._seen: object = None
         self._devices: list[Device] = []
         self._rows: Rows = np.zeros(0, dtype=np.intp)
-        self._sorts: list[_DeviceSort] = []
-        self._by_sort = _DeviceKinds(self._rows, [])
+        self._of_node: dict[str, _NodeDevices] = {}
+        self._sorts: dict[_DeviceSort, int] = {}
+        self._examples: list[Device] = []
+        self._sort_numbers: Rows = np.zeros(0, dtype=np.intp)
         self._by_reads: Bounded[tuple[Read, ...], _DeviceKinds] = Bounded(_MOST_READS)
+        self._numbered: set[tuple[Read, ...]] = set()
         self._known: Bounded[Wanted, Meant] = Bounded(MOST_KEPT)
         self._is_postponed = False
         self.version = 0
@@ -99,6 +131,7 @@ class Meanings:
     def begin(self, clock: Callable[[], float]) -> None:
         """Begin a session, of which ``clock`` gives the seconds; what the one before left open is asked again."""
         self._selectors.begin(clock)
+        self._cards.begin()
         if self._is_postponed:
             self._seen = None
         self.refresh()
@@ -111,8 +144,8 @@ class Meanings:
             self._seen = seen
             self._is_postponed = False
             self._known.clear()
-            self._by_reads.clear()
             self._look_at_devices()
+            self._numbered.clear()
             self.version += 1
 
     def of(self, wanted: Wanted) -> Meant:
@@ -125,73 +158,87 @@ class Meanings:
     # -- devices ------------------------------------------------------------------------------------------------------
 
     def _look_at_devices(self) -> None:
-        rows: list[int] = []
-        numbers: dict[Hashable, int] = {}
-        sorts: list[int] = []
-        examples: list[Device] = []
-        self._devices, self._sorts = [], []
-        for node in self._cluster.rows if self._cards.is_any else ():
-            shares: dict[Device, list[Fraction]] = {}
-            for _, device, share in self._cards.devices_of(node.name):
-                shares.setdefault(device, []).append(share)
-            for device, parts in shares.items():
-                sort = _sort_of(device, parts)
-                number = numbers.setdefault(sort, len(numbers))
-                if number == len(examples):
-                    examples.append(device)
-                    self._sorts.append(sort)
-                self._devices.append(device)
-                rows.append(node.row)
-                sorts.append(number)
-        self._rows = np.array(rows, dtype=np.intp)
-        self._by_sort = _DeviceKinds(np.array(sorts, dtype=np.intp), examples)
+        if len(self._sorts) > _MOST_SORTS:
+            self._sorts, self._examples, self._of_node = {}, [], {}
+        rows, known = self._cluster.rows if self._cards.is_any else [], self._of_node
+        self._of_node = {node.name: self._devices_of(node.name, known.get(node.name)) for node in rows}
+        found = self._of_node.values()
+        self._devices = [device for node in found for device in node.devices]
+        self._sort_numbers = np.array([sort for node in found for sort in node.sorts], dtype=np.intp)
+        self._rows = np.repeat(np.arange(len(rows)), [len(node.devices) for node in found])
+
+    def _devices_of(self, node: str, known: _NodeDevices | None) -> _NodeDevices:
+        cards = self._cards.cards_of(node)
+        if known is not None and known.cards is cards:
+            return known
+        shares: dict[Device, list[Fraction]] = {}
+        for card in cards:
+            for device, share in card.parts:
+                if not is_kept_off(device):
+                    shares.setdefault(device, []).append(share)
+        sorts = [self._sort_of(device, parts) for device, parts in shares.items()]
+        return _NodeDevices(cards, list(shares), sorts)
+
+    def _sort_of(self, device: Device, shares: list[Fraction]) -> int:
+        number = self._sorts.setdefault(_sort_of(device, shares), len(self._sorts))
+        if number == len(self._examples):
+            self._examples.append(device)
+        return number
 
     def _read(self, wanted: Wanted) -> Meant:
-        sorts = self._by_sort
-        takes = [sort.taken(example, wanted) for sort, example in zip(self._sorts, sorts.examples, strict=True)]
+        takes = [sort.taken(example, wanted) for sort, example in zip(self._sorts, self._examples, strict=True)]
         will_do = np.array([part.percent > 0 for part in takes], dtype=np.bool_)
-        meant: Mask = will_do[sorts.numbers]
+        meant: Mask = will_do[self._sort_numbers]
         for expression in wanted.selectors:
             meant = meant & self._selected(expression)
         if not meant.any():
             return Meant(np.zeros(len(self._cluster.rows), dtype=np.bool_))
         amounts = np.array([part.cards * part.percent for part in takes], dtype=np.int64)
         by_row = np.zeros(len(self._cluster.rows), dtype=np.int64)
-        np.add.at(by_row, self._rows[meant], amounts[sorts.numbers[meant]])
-        of_richest = Counter(sorts.numbers[meant & (self._rows == by_row.argmax())].tolist())
+        np.add.at(by_row, self._rows[meant], amounts[self._sort_numbers[meant]])
+        of_richest = Counter(self._sort_numbers[meant & (self._rows == by_row.argmax())].tolist())
         every = tuple(PartRequest(n * takes[sort].cards, takes[sort].percent) for sort, n in sorted(of_richest.items()))
-        largest = max(set(sorts.numbers[meant].tolist()), key=lambda sort: takes[sort][::-1])
+        largest = max(set(self._sort_numbers[meant].tolist()), key=lambda sort: takes[sort][::-1])
         return Meant(by_row > 0, takes[largest], every)
 
     # -- selectors ----------------------------------------------------------------------------------------------------
 
     def _selected(self, expression: str) -> Mask:
         """Mark the devices that an expression selects; all where it says more than can be looked at."""
-        kinds = self._kinds(reads_of(expression))
-        if len(kinds.examples) > MOST_KINDS:
+        examples, numbers = self._told_apart(expression)
+        if len(examples) > MOST_KINDS:
             return np.ones(len(self._devices), dtype=np.bool_)
         try:
-            answers = [self._selectors.select(expression, device) is True for device in kinds.examples]
+            answers = [self._selectors.select(expression, device) is True for device in examples]
         except OverBudgetError:
             self._is_postponed = True
             return np.ones(len(self._devices), dtype=np.bool_)
-        found: Mask = np.array(answers, dtype=np.bool_)[kinds.numbers]
+        found: Mask = np.array(answers, dtype=np.bool_)[numbers]
         return found
 
-    def _kinds(self, reads: tuple[Read, ...] | None) -> _DeviceKinds:
-        """Return the devices by what an expression reads; each is one of its own where that is not known."""
+    def _told_apart(self, expression: str) -> tuple[Sequence[Device], Rows]:
+        """Return a device of each kind that an expression tells apart, and the number of each device's kind."""
+        reads = reads_of(expression)
         if reads is None:
-            return _DeviceKinds(np.arange(len(self._devices)), self._devices)
+            return self._devices, np.arange(len(self._devices))
+        kinds = self._kinds(reads)
+        return kinds.examples, kinds.numbers
+
+    def _kinds(self, reads: tuple[Read, ...]) -> _DeviceKinds:
+        """Return the devices by what an expression reads."""
         found = self._by_reads.recall(reads)
         if found is None:
-            found = self._by_reads[reads] = _kinds_of(self._devices, reads)
+            found = self._by_reads[reads] = _DeviceKinds(reads)
+        if reads not in self._numbered:
+            self._numbered.add(reads)
+            found.follow(self._devices)
         return found
 
 
 def _sort_of(device: Device, shares: list[Fraction]) -> _DeviceSort:
-    size = max(shares) if device.counters else part_of_card(device)
+    percent = _percent(max(shares)) if device.counters else percent_of_card(device)
     is_shared = device.shareable and not device.counters
-    return _DeviceSort(is_shared, len(shares), _percent(size), tuple(sorted(device.capacity.items(), key=_name)))
+    return _DeviceSort(is_shared, len(shares), percent, tuple(sorted(device.capacity.items(), key=_name)))
 
 
 def _percent(part: Fraction) -> int:
@@ -201,15 +248,3 @@ def _percent(part: Fraction) -> int:
 
 def _name(item: tuple[str, Capacity]) -> str:
     return item[0]
-
-
-def _kinds_of(devices: Iterable[Device], reads: tuple[Read, ...]) -> _DeviceKinds:
-    numbers: dict[Hashable, int] = {}
-    examples: list[Device] = []
-    found: list[int] = []
-    for device in devices:
-        number = numbers.setdefault(kind_of(device, reads), len(numbers))
-        if number == len(examples):
-            examples.append(device)
-        found.append(number)
-    return _DeviceKinds(np.array(found, dtype=np.intp), examples)

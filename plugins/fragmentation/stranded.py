@@ -238,7 +238,7 @@ def model_of(node: NodeInfo, devices: DeviceCards) -> str:
     if keys:
         return node.labels[keys[0]]
     products = (product_of(device) for card in devices.cards_of(node.name) for device, _ in card.parts)
-    return min(filter(None, products), default=OTHER)
+    return next(filter(None, products), OTHER)
 
 
 def _figures(sums: Mapping[str, int]) -> dict[str, Value]:

@@ -267,6 +267,14 @@ def test_engines_agree_about_devices(seed: int) -> None:
     assert engine_contract(lambda engine: lived(seed, engine))[0]
 
 
+def test_states_and_sorts_of_devices_may_be_forgotten_at_any_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = lived(1, FastEngine)
+    monkeypatch.setattr("plugins.fragmentation.device_cards._MOST_STATES", 1)
+    monkeypatch.setattr("plugins.fragmentation.meanings._MOST_SORTS", 0)
+
+    assert engine_contract(lambda engine: lived(1, engine)) == expected
+
+
 def test_scores_are_equal_to_the_bit_where_many_nodes_are_asked_at_once() -> None:
     world = a_cluster().add(device_class(CLASS, driver=NVIDIA, extendedResourceName=GPU))
     for number in range(60):
