@@ -34,7 +34,7 @@ class BackfillAction:
                 with session.about(job := jobs.pop()):
                     for task in session.rules.in_order(waiting[job.key]):
                         self._place(session, task)
-                    _say_gang_waits(session, job)
+                    _report_gang_waits(session, job)
 
     def _place(self, session: Session, task: TaskInfo) -> None:
         if task.admission_gate:
@@ -68,7 +68,7 @@ def _best_effort(job: JobInfo, promised: list[TaskInfo]) -> list[TaskInfo]:
     return [*(task for task in job.schedulable() if task.best_effort), *promised]
 
 
-def _say_gang_waits(session: Session, job: JobInfo) -> None:
+def _report_gang_waits(session: Session, job: JobInfo) -> None:
     if session.rules.is_ready(job):
         return
     message = f'gang of PodGroup "{job.key}" waits: {job.min_available} of its pods have to start together'

@@ -59,7 +59,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
                 break
     if session.rules.is_ready(job):
         return statement
-    _say_who_waits(session, attempt, statement)
+    _report_who_waits(session, attempt, statement)
     attempt.held = session.rules.is_pipelined(job)
     if attempt.held:
         statement.hold()
@@ -168,8 +168,8 @@ def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
     return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
 
 
-def _say_who_waits(session: Session, attempt: Attempt, statement: Statement) -> None:
-    """Members that found a place wait for their gang; say so, and for what."""
+def _report_who_waits(session: Session, attempt: Attempt, statement: Statement) -> None:
+    """Members that found a place wait for their gang: report that, and for what."""
     job = attempt.job
     placed = [o.task for o in statement.operations if o.kind == "allocate"]
     job.fitting = frozenset(task.uid for task in placed)

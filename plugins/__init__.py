@@ -28,7 +28,7 @@ ALSO_UNDER: Final[dict[str, str]] = {"mgpu": "predicates", "capacity-dra": "capa
 """Plugins whose arguments may stand under another plugin, as in Volcano's configurations."""
 
 COMES_ALONG: Final = frozenset({"capacity-dra"})
-"""Of these, the ones that run with the other plugin even where nothing is said to them, as a part of it in Volcano."""
+"""Of these, the ones that run with the other plugin even where they are not configured, as a part of it in Volcano."""
 
 VALIDATORS: Final[dict[str, ValidatorEntry]] = {
     "capacity-card": ValidatorEntry("plugins.capacity_card.validation", "validate"),
@@ -36,4 +36,4 @@ VALIDATORS: Final[dict[str, ValidatorEntry]] = {
     "crossquota": ValidatorEntry("plugins.crossquota.validation", "validate"),
     "mgpu": ValidatorEntry("plugins.mgpu.validation", "validate"),
 }
-"""What plugins say about objects with annotations or fields of theirs."""
+"""What plugins report about objects with annotations or fields of theirs."""

@@ -35,7 +35,7 @@ MOST_CAUSES: Final = 4
 """Exceptions that led to one another."""
 
 LONGEST_MESSAGE: Final = 1000
-"""Characters of what an exception says."""
+"""Characters of an exception's message."""
 
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 

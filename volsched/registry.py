@@ -3,7 +3,7 @@
 Two sources, in this order: the project's own (``plugins.BUILDERS`` and ``actions.BUILDERS``), then the entry-point
 groups ``volsched.plugins`` and ``volsched.actions``, through which an installed distribution adds its own without a
 fork. A name of the project's own cannot be taken by another. A module is imported when a configuration names it.
-What plugins say about objects (``plugins.VALIDATORS`` and the group ``volsched.validators``) is found the same way.
+What plugins check of objects (``plugins.VALIDATORS`` and the group ``volsched.validators``) is found the same way.
 """
 
 from __future__ import annotations
@@ -192,12 +192,12 @@ VALIDATORS: Final[Registry[Iterable[Fault]]] = Registry(
 
 
 def validators() -> Sequence[Validator]:
-    """Return what each plugin says about objects, used or not; ConfigError when one cannot be loaded."""
+    """Return what each plugin checks of objects, used or not; ConfigError when one cannot be loaded."""
     return [VALIDATORS.load(name) for name in VALIDATORS.names()]
 
 
 def load_configuration(text: str) -> Loaded:
-    """Return the configuration that a text says; ConfigurationError has everything that is wrong in it."""
+    """Return the configuration that a text states; ConfigurationError has everything that is wrong in it."""
     loaded = load(text, PLUGINS, ACTIONS)
     configuration = loaded.configuration
     for inner, outer in plugins.ALSO_UNDER.items():

@@ -1,8 +1,8 @@
 """reserve: hold nodes for large jobs that have waited long, and start them there before anybody else.
 
 Session schedulers pass over what does not fit, so gangs of several nodes starve under a stream of small jobs. Here a
-job that is due is promised named nodes. Others may use these only if they say that they end before it starts. Where
-nobody says when pods end, the emptiest nodes are held until they are free. A promise is kept until the job starts.
+job that is due is promised named nodes. Others may use these only if they declare that they end before it starts. Where
+nobody declares when pods end, the emptiest nodes are held until they are free. A promise is kept until the job starts.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class ReserveAction:
         elif reservation.stale or (reservation.start is not None and reservation.start <= session.now):
             self._replan(session, book, reservation)
         if reservation.job.key in book.kept:
-            self._say(session, book, reservation)
+            self._report(session, book, reservation)
 
     def _start(self, session: Session, book: Book, reservation: Reservation) -> bool:
         """Try a job before the queues have their turns; whether it has what it needs."""
@@ -296,7 +296,7 @@ class ReserveAction:
         made.signature, made.fullest, made.stale = _signature(job), _fullest(session, plan), False
         made.needs = plan.needs(session)
         book.put(made)
-        self._say(session, book, made)
+        self._report(session, book, made)
         self._take_over(session, book, made)
 
     def _in_the_way(self, book: Book, job: JobInfo, plan: ReservationPlan) -> list[Reservation] | None:
@@ -339,39 +339,39 @@ class ReserveAction:
                 session.refusals.refuse_job(job, None)
                 session.enqueued(job)
 
-    # -- what is said -------------------------------------------------------------------------------------------------
+    # -- what is reported --------------------------------------------------------------------------------------------
 
-    def _say(self, session: Session, book: Book, reservation: Reservation) -> None:
+    def _report(self, session: Session, book: Book, reservation: Reservation) -> None:
         """Tell a job its promise, and write it down when it is another one."""
         job, start = reservation.job, reservation.start
         names = [session.cluster.nodes[name] for name in reservation.nodes if name in session.cluster.nodes]
         silent = sum(1 for node in names for task in node.tasks.values() if book.end(task) == float("inf"))
         for task in job.waiting.values():
             session.refusals.refuse_task(task, words.waits(reservation, silent))
-        is_new = not reservation.said_nodes
+        is_new = not reservation.announced_nodes
         moved = _has_moved(reservation, session.now)
-        if not (is_new or moved or reservation.nodes != reservation.said_nodes):
+        if not (is_new or moved or reservation.nodes != reservation.announced_nodes):
             return
         if job.has_group and (is_new or moved):
             session.tell(_event(job, reservation, is_new=is_new))
-        reservation.said, reservation.said_nodes = start, reservation.nodes
-        said = condition_of(reservation.at, start, reservation.nodes)
-        session.refusals.set_conditions(job, with_condition(job.conditions, said))
+        reservation.announced, reservation.announced_nodes = start, reservation.nodes
+        condition = condition_of(reservation.at, start, reservation.nodes)
+        session.refusals.set_conditions(job, with_condition(job.conditions, condition))
 
 
 def _event(job: JobInfo, reservation: Reservation, *, is_new: bool) -> Any:
     start = reservation.start
     begins = "once these are free" if start is None else f"by {stamp(start)} (estimated)"
     listed = ", ".join(reservation.nodes[: words.NAMED])
-    said = f"{'nodes are held for it' if is_new else 'its start has moved'}: it starts {begins} on {listed}"
-    return about_group(job, "Normal", RESERVED, f"{said} ({len(reservation.nodes)} nodes in all)")
+    message = f"{'nodes are held for it' if is_new else 'its start has moved'}: it starts {begins} on {listed}"
+    return about_group(job, "Normal", RESERVED, f"{message} ({len(reservation.nodes)} nodes in all)")
 
 
 def _has_moved(reservation: Reservation, now: float) -> bool:
-    said, start = reservation.said, reservation.start
-    if said is None or start is None:
-        return said is not start
-    return abs(start - said) > WORTH_SAYING * max(said - now, 1.0)
+    announced, start = reservation.announced, reservation.start
+    if announced is None or start is None:
+        return announced is not start
+    return abs(start - announced) > WORTH_SAYING * max(announced - now, 1.0)
 
 
 def _lost(session: Session, reservation: Reservation) -> str | None:
@@ -398,7 +398,7 @@ def _quota_free_at(session: Session, book: Book, job: JobInfo, plan: Reservation
         within_limits = quota_free_at(session, plan.placements, job.queue, book.end)
     if within_limits is None:
         return None
-    told = session.now if kept.said is None or plan.start is None else kept.said
+    told = session.now if kept.announced is None or plan.start is None else kept.announced
     settled = max(within_limits, told)
     return settled if free is None else min(free, settled)
 

@@ -42,9 +42,9 @@ class Reservation:
     """Nodes that are held for a job.
 
     ``at``: when the first promise was made, ``first``: the start that it named. ``start``: the one that is thought of
-    now. ``said``: that in the condition. None: not known. ``uid`` is that of the PodGroup: another one of the same name
-    was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on each
-    node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
+    now. ``announced``: that in the condition. None: not known. ``uid`` is that of the PodGroup: another one of the same
+    name was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on
+    each node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
     generation in which the job was last tried, and whether its share was settled then. ``priority``: with which it
     holds its nodes. ``restored``: it was read from the PodGroup, and no session has looked at it yet.
     """
@@ -55,8 +55,8 @@ class Reservation:
     nodes: tuple[str, ...]
     start: float | None = None
     first: float | None = None
-    said: float | None = None
-    said_nodes: tuple[str, ...] = ()
+    announced: float | None = None
+    announced_nodes: tuple[str, ...] = ()
     priority: int = 0
     stale: bool = True
     needs: Mapping[str, Amounts] = field(default_factory=dict)
@@ -71,12 +71,12 @@ class Reservation:
         Shares follow what other queues ask for; what they ask for after the promise does not break it. A job whose
         start nobody could know had its share when it was promised the nodes.
         """
-        return self.said is None or self.said <= now
+        return self.announced is None or self.announced <= now
 
 
 @dataclass(slots=True)
 class DurationSettings:
-    """What durations count for: ``overestimate`` multiplies what is declared, ``default`` is for who says nothing.
+    """What durations count for: ``overestimate`` multiplies what is declared, ``default`` is for who declares none.
 
     ``outlived``: after so many pods that ran longer than they declared, a namespace is not believed.
     """
@@ -106,7 +106,7 @@ class Book(Observer):
         self._restore()
 
     def _restore(self) -> None:
-        """Take up what PodGroups say that they were promised; what names a node that is gone counts for nothing."""
+        """Take up the promises in PodGroups' conditions; what names a node that is gone counts for nothing."""
         found = [(promise_of(job), job) for job in self._cluster.jobs.values() if job.waiting]
         for promise, job in sorted(((p, j) for p, j in found if p), key=lambda each: (each[0].at, each[1].key)):
             if all(name in self._cluster.nodes for name in promise.nodes):
@@ -233,7 +233,7 @@ class Book(Observer):
     # -- when pods end ------------------------------------------------------------------------------------------------
 
     def end(self, task: TaskInfo) -> float:
-        """Return when a pod on a node is thought to end, in seconds since the epoch; infinite: nobody said."""
+        """Return when a pod on a node is thought to end, in seconds since the epoch; infinite: nobody declared it."""
         if task.status is TaskStatus.RELEASING:
             return self.now
         duration = self.duration(task)
@@ -245,7 +245,7 @@ class Book(Observer):
         return end_of(start, length, self.now)
 
     def duration(self, task: TaskInfo) -> float | None:
-        """Return the seconds that a pod is thought to run; None: nobody said, or nobody who is believed."""
+        """Return the seconds that a pod is thought to run; None: nobody declared it, or nobody who is believed."""
         if self.trust.is_lost(task.namespace):
             return None
         queue = self._cluster.queues.get(task.queue)
@@ -256,9 +256,9 @@ class Book(Observer):
 
     def _judge(self, task: TaskInfo, began: float) -> None:
         """See whether a pod that is over kept to what it had declared."""
-        if (said := annotated(task)) is None:
+        if (duration := annotated(task)) is None:
             return
-        if began + said * self._settings.overestimate < self.now:
+        if began + duration * self._settings.overestimate < self.now:
             self.trust.outlived(task)
         self.trust.over(task)
 

@@ -15,7 +15,7 @@ from volsched.model.status import TaskStatus
 from volsched.model.values.duration import seconds_of
 
 SLA_WAITING_TIME = "sla-waiting-time"
-"""The argument of the plugin sla, and the annotation: who has waited so long is due whatever ``reserve.after`` says."""
+"""The argument of the plugin sla, and the annotation: who has waited so long is due whatever ``reserve.after`` is."""
 
 
 class DueJobs(Observer):

@@ -1,4 +1,4 @@
-"""How long pods run, as far as anybody said, and when those that run are thought to end."""
+"""How long pods run, as far as anybody declared it, and when those that run are thought to end."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ LEAST_OVERRUN: Final = 300.0
 def declared(task: TaskInfo, queue: Mapping[str, str], default: float) -> float | None:
     """Return the seconds that a pod runs: what it or its PodGroup declares, at most its deadline.
 
-    Where neither says anything, the queue's default counts (``queue`` has its annotations), and then ``default``. None:
-    nobody said. An annotation that cannot be read counts as absent.
+    Where neither declares any, the queue's default counts (``queue`` has its annotations), and then ``default``. None:
+    nobody declared any. An annotation that cannot be read counts as absent.
     """
     bounds = [seconds for seconds in (annotated(task), task.deadline) if seconds]
     return min(bounds, default=seconds_of(queue.get(DEFAULT_DURATION, "")) or default or None)
@@ -25,10 +25,10 @@ def declared(task: TaskInfo, queue: Mapping[str, str], default: float) -> float 
 
 def annotated(task: TaskInfo) -> float | None:
     """Return the seconds that a pod or its PodGroup declares; None when neither does."""
-    said = task.annotations.get(EXPECTED_DURATION)
-    if said is None and task.job is not None:
-        said = task.job.annotations.get(EXPECTED_DURATION)
-    return seconds_of(said) if said is not None else None
+    text = task.annotations.get(EXPECTED_DURATION)
+    if text is None and task.job is not None:
+        text = task.job.annotations.get(EXPECTED_DURATION)
+    return seconds_of(text) if text is not None else None
 
 
 def end_of(start: float, duration: float, now: float) -> float:

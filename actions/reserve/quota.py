@@ -33,7 +33,7 @@ def quota_lets(
     gone: Sequence[TaskInfo] = (),
     beside: TaskInfo | None = None,
 ) -> bool:
-    """Say whether a queue may hold a job on these nodes, with some of its pods gone; tried and undone.
+    """Return whether a queue may hold a job on these nodes, with some of its pods gone; tried and undone.
 
     ``beside``: and whether a pod's queue may hold that, then, too.
     """

@@ -1,4 +1,4 @@
-"""What is said of reservations: to the jobs that have one, and to pods that could have gone where one is."""
+"""The messages about reservations: to the jobs that have one, and to pods that could have gone where one is."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROUND: Final = (60, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 43200, 86400
 
 
 def waits(reservation: Reservation, silent: int) -> Verdict:
-    """Say to a job where it will start, and when; ``silent`` pods there do not say how long they run."""
+    """Tell a job where it will start, and when; ``silent`` pods there do not declare how long they run."""
     count, start = len(reservation.nodes), reservation.start
     where = f"{_listed(reservation.nodes)} ({count} node{'s' if count != 1 else ''} in all)"
     key = reservation.job.label
@@ -33,7 +33,7 @@ def waits(reservation: Reservation, silent: int) -> Verdict:
 
 
 def kept_from(reservation: Reservation, now: float) -> Verdict:
-    """Say to a pod why it may not go on a node, and how short it would have to be."""
+    """Tell a pod why it may not go on a node, and how short it would have to be."""
     message = f"node(s) were reserved for {reservation.job.label}"
     if reservation.start is not None and (most := _rounded(reservation.start - now)):
         message += f" (a pod with an expected duration below {_written(most)} would fit)"
@@ -41,7 +41,7 @@ def kept_from(reservation: Reservation, now: float) -> Verdict:
 
 
 def kept_quota(reservation: Reservation, now: float) -> Verdict:
-    """Say to a pod that its queue's quota is kept for a promise, and how short it would have to be."""
+    """Tell a pod that its queue's quota is kept for a promise, and how short it would have to be."""
     message = f"what is left of the quota is kept for {reservation.job.label}"
     if reservation.start is not None and (most := _rounded(reservation.start - now)):
         message += f" (a pod with an expected duration below {_written(most)} would fit)"

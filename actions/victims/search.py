@@ -61,10 +61,10 @@ _LABEL = {"preempt": "preemption"}
 _LABELS = ("preemption: ", "reclaim: ")
 
 _TOGETHER = ("without which its gang is below its minimum", "with which its group goes as a whole")
-"""Why a pod goes with another one: in a gang that would break, and in a group that says so."""
+"""Why a pod goes with another one: in a gang that would break, and in a group that demands it."""
 
 Lawful = Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]]
-"""The plugins' say on whom of the candidates a task may evict."""
+"""The plugins' votes on whom of the candidates a task may evict."""
 
 
 @dataclass(slots=True)
@@ -362,7 +362,7 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
 
 
 def _keep_explanations(session: Session) -> None:
-    """Let tasks that were refused again say why evicting does not help, where nobody is sought again for them."""
+    """Note with tasks that were refused again why evicting does not help, where nobody is sought again for them."""
     for task in list(session.refusals.refused.values()):
         job, before = task.job, session.refusals.before(task)
         if job is None or before is None or not was_searched(session, job):

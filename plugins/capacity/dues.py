@@ -1,4 +1,4 @@
-"""What each queue may have, deserves and is guaranteed, from what Queues say and what there is.
+"""What each queue may have, deserves and is guaranteed, from what Queues state and what there is.
 
 For each queue and resource::
 

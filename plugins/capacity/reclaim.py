@@ -150,7 +150,7 @@ def _deserves_of(deserved: Amounts, request: Amounts) -> bool:
 
 
 def _is_named(deserved: Amounts, name: str) -> bool:
-    """Whether a queue states what it deserves of a resource; of cpu and memory 0 says nothing."""
+    """Whether a queue states what it deserves of a resource; of cpu and memory 0 states nothing."""
     return name in deserved and (deserved[name] > 0 or name not in (CPU, MEMORY))
 
 

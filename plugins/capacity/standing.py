@@ -1,6 +1,6 @@
 """How queues stand: their dues, what they hold of these, and which of them work is kept out of.
 
-Dues are made again when a Queue says something else or the cluster has other amounts; what is held follows moves.
+Dues are made again when a Queue states something else or the cluster has other amounts; what is held follows moves.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class QueueDues(Observer):
         self._cluster = cluster
         self._hierarchical = hierarchical
         self.held = held
-        self._says = 0
+        self._version = 0
         self._made_from: Hashable = None
         self._dues: Mapping[str, DueAmounts] = {}
         self._parents: Mapping[str, object] = {}
@@ -39,18 +39,18 @@ class QueueDues(Observer):
         self.lost: Mapping[str, str] = {}
         """Queues that have no place in the hierarchy, and why; work is kept out of them."""
         self.doubts: Mapping[str, tuple[str, ...]] = {}
-        """What queues state that cannot be kept beside what those above and below them say, by queue."""
+        """What queues state that cannot be kept beside what those above and below them state, by queue."""
         self.limits: Numbers = {}
         """What each queue may have, by queue and resource, as metrics show it."""
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Have dues made again."""
-        self._says += 1
+        self._version += 1
 
     def catch_up(self) -> None:
         """Make dues again if anything has changed that they are made from."""
         cluster = self._cluster
-        made_from = self._says, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
+        made_from = self._version, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
         if made_from == self._made_from:
             return
         self._made_from = made_from

@@ -1,4 +1,4 @@
-"""The cards that queues hold, as `status.allocated` of Queues says them: twice, for people and for programs.
+"""The cards that queues hold, as `status.allocated` of Queues has them: twice, for people and for programs.
 
     NVIDIA-A100/mps-80g*1/8               the card's name, as quotas and requests are written in
     volsched.io/NVIDIA-A100_mps-80g_1_8   the same as the name of an extended resource

@@ -5,10 +5,10 @@ the list that it offers (100, 50, 25, 12.5 and so on), whatever is left of quota
 none, tells no nodes apart.
 
 Of queues the one of higher ``spec.priority`` goes first, then the one with the smaller share: the largest part of what
-it deserves that it holds of anything; what it deserves none of is passed over. A queue deserves, of cards, what it says
-and is guaranteed; where no queue states what it deserves, its quota within what the cluster has, as in Volcano's
+it deserves that it holds of anything; what it deserves none of is passed over. A queue deserves, of cards, what it
+states and is guaranteed; where no queue states what it deserves, its quota within what the cluster has, as in Volcano's
 design. Of cpu and memory it deserves ``spec.deserved`` within what others' guarantees leave, and not less than its own
-guarantee. A queue that says nothing while others do deserves no cards: if it deserves nothing else either, it comes
+guarantee. A queue that states nothing while others do deserves no cards: if it deserves nothing else either, it comes
 after all that hold less than they deserve. In a hierarchy those queues are compared that stand right below the one
 where the ways up meet; equal ones by age, so that the order has no circles.
 

@@ -116,7 +116,7 @@ class CapacityCardPlugin:
         )
 
     def on_session_open(self, registrar: Registrar) -> None:
-        """Register everything, and tell what objects say wrongly."""
+        """Register everything, and report what is wrong in objects."""
         above = registrar.checks_ancestors or self._arguments.checks_ancestors
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         ledger.charges.begin(registrar.cluster.clocks.era)

@@ -148,7 +148,7 @@ class CardRules:
         count, at_once = self._room(chain, template)
         if count > 0:
             return Headroom(count, None, at_once)
-        refused = Headroom(count, self._say(name, chain, template))
+        refused = Headroom(count, self._refusal(name, chain, template))
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[name, template.id] = state, refused
@@ -185,7 +185,7 @@ class CardRules:
                 count = min(count, (limit.memory - account.memory) // charge.memory)
         return count
 
-    def _say(self, queue: str, chain: Sequence[QueueLimit], template: PodTemplate) -> Verdict:
+    def _refusal(self, queue: str, chain: Sequence[QueueLimit], template: PodTemplate) -> Verdict:
         charges = self._ledger.charges
         asked, charge = charges.card_request(template), charges.of(template)
         if isinstance(asked, FieldError):

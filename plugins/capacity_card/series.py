@@ -12,7 +12,7 @@ from typing import Final
 
 from plugins.capacity_card.accounts import Placed
 from plugins.capacity_card.cards.amounts import MILLI, joined
-from plugins.capacity_card.cards.cards import Card
+from plugins.capacity_card.cards.cards import CardOffer
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.ordering import QueueShares
@@ -219,7 +219,7 @@ def by_list(amounts: Mapping[Names, int]) -> dict[str, int]:
     return {joined(names): amount for names, amount in amounts.items()}
 
 
-def idle_of(node: NodeInfo, card: Card) -> int:
+def idle_of(node: NodeInfo, card: CardOffer) -> int:
     """Milli-cards of one model that nobody takes on a node."""
     return max(0, min(card.amount, node.idle_of(card.resource)))
 

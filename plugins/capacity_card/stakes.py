@@ -93,7 +93,7 @@ class CpuStakes:
         return dict(_parts(account)).get(key, account.cards.get(key, 0))
 
     def due(self, queue: str, key: str) -> int | None:
-        """Return what the object of a queue states; cpu and memory of 0 say nothing."""
+        """Return what the object of a queue states; cpu and memory of 0 state nothing."""
         if key not in (CPU, MEMORY):
             return self._cards.due(queue, key)
         found = self._cluster.queues.get(queue)

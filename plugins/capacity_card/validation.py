@@ -207,7 +207,7 @@ def _asked_faults(asked: frozenset[str] | None, card: str, resource: str | None)
 
 
 def _asked_devices(spec: api.PodSpec) -> frozenset[str] | None:
-    """The extended resources that a pod asks for; None when its quantities cannot be read, which others say."""
+    """The extended resources that a pod asks for; None when its quantities cannot be read, which others report."""
     try:
         request = of_pod(api.Pod(spec=spec)).request
     except FieldError:

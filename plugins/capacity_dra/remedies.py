@@ -1,4 +1,4 @@
-"""How the object of a queue would say more of what a job lacks: for people who ask why it waits."""
+"""How the object of a queue would grant more of what a job lacks: for people who ask why it waits."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def _more(spec: api.QueueSpec, key: Amount, more: Fraction) -> dict[str, Any]:
         flat = key.quantity(_number(spec.capability[key.key]) + more)
         found["capability"] = {**spec.capability, key.key: flat}
     entry = _entry(spec.dra, key.device_class)
-    if not found or _says(entry, key):
+    if not found or _states(entry, key):
         found["dra"] = _with_entry(spec.dra, key.device_class, _larger(entry, key, more))
     return found
 
 
 def _larger(entry: Mapping[str, Any], key: Amount, more: Fraction) -> dict[str, Any]:
-    """Return what a block says of a class with more of one amount."""
+    """Return what a block states of a class with more of one amount."""
     if key.dimension == COUNT:
         return {**entry, "count": key.quantity(_number(entry.get("count")) + more)}
     capacity = _mapping(entry.get("capacity"))
@@ -55,7 +55,7 @@ def _larger(entry: Mapping[str, Any], key: Amount, more: Fraction) -> dict[str, 
     return {**entry, "capacity": {**capacity, key.dimension: amount}}
 
 
-def _says(entry: Mapping[str, Any], key: Amount) -> bool:
+def _states(entry: Mapping[str, Any], key: Amount) -> bool:
     return ("count" in entry) if key.dimension == COUNT else (key.dimension in _mapping(entry.get("capacity")))
 
 

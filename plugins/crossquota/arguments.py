@@ -3,7 +3,7 @@
 Keys and defaults are those of the design proposed for Volcano, and Volcano's own where it has more.
 
 Quotas, percentages and weights that cannot be read are warnings and count as not given, as there: the next place that
-says something about the quota holds. What would turn the protection off as a whole (no pattern that can be used), or
+states something about the quota holds. What would turn the protection off as a whole (no pattern that can be used), or
 turn it on for whom it was not meant (the label selector), is an error.
 """
 

@@ -1,4 +1,4 @@
-"""For people who ask why a CPU pod waits: who holds the quotas of GPU nodes, and which nodes could say more."""
+"""For people who ask why a CPU pod waits: who holds the quotas of GPU nodes, and which nodes could grant more."""
 
 from __future__ import annotations
 

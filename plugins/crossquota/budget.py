@@ -98,7 +98,7 @@ class NodeBudgets(Observer):
         self._note(node)
 
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
-        """Look at a node's quotas again; its annotations are told of when they say something else that is wrong."""
+        """Look at a node's quotas again; its annotations are told of when something else in them is wrong."""
         is_gpu = is_gpu_node(node, self._arguments.devices, self._cluster.columns.names)
         if not is_gpu and node.name not in self.accounts:
             return

@@ -18,7 +18,7 @@ LONGEST_PATTERN = 1000
 
 
 class DeviceNames:
-    """Says of a resource's name whether any of the patterns is found in it, anywhere.
+    """Tells of a resource's name whether any of the patterns is found in it, anywhere.
 
     ``faults`` has the patterns that are no regular expression, and why; they are left out.
     """

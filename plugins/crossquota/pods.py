@@ -16,7 +16,7 @@ NEGLIGIBLE = 10
 """Thousandths of a device up to which a pod asks for none, as in Volcano; the API server takes whole ones only."""
 
 NEVER_DEVICES = ("cpu", "memory")
-"""Every pod asks for these, so they tell nobody apart, whatever the patterns say."""
+"""Every pod asks for these, so they tell nobody apart, whatever the patterns are."""
 
 
 class CpuPods:

@@ -31,7 +31,7 @@ READY = PodGroupCondition(SCHEDULED, "True", "tasks in gang are ready to be sche
 
 
 class GangPlugin:
-    """Judges whether a job is complete, ready, waiting or starving, and says so on its PodGroup."""
+    """Judges whether a job is complete, ready, waiting or starving, and reports that on its PodGroup."""
 
     name: ClassVar[str] = "gang"
 

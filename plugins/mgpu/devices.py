@@ -55,7 +55,7 @@ class NodeCardState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """What a node offers: ``count`` cards of ``memory`` MiB, shared in the way that ``policy`` says.
+    """What a node offers: ``count`` cards of ``memory`` MiB, shared in the way that ``policy`` names.
 
     ``ids`` are the names that the node gives its cards, none when it gives none; ``is_silent`` states that it does not
     even try; ``warnings`` is what is odd about it.
@@ -82,7 +82,7 @@ def policy_of(labels: Mapping[str, str]) -> str:
 def count_of(labels: Mapping[str, str], core: int) -> int:
     """Return how many cards a node has, of its labels and allocatable core in thousandths of a percent.
 
-    A node whose type is said to be anything but ``mgpu`` gives its cards away whole, in another way; they do not count.
+    A node whose type is given as anything but ``mgpu`` gives its cards away whole, in another way; they do not count.
     Nor do more than ``MOST_CARDS``.
     """
     told = max(0, core // (CORE_OF_CARD * MILLI))

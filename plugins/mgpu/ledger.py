@@ -10,7 +10,7 @@ So what the API server showed first of a pod on its node counts until the pod ha
 write, the Binding): a *changed result* is told and counted apart. Only a restart forgets that; the
 ValidatingAdmissionPolicy of the component `card-results` keeps others from writing these annotations at all.
 
-Where the annotations of a pod say nothing readable, nobody knows which cards it uses. Its node is then *unclear* and
+Where the annotations of a pod cannot be read, nobody knows which cards it uses. Its node is then *unclear* and
 gets no more pods with cards until that pod is gone or annotated: to guess would be to give the same memory away twice.
 
 What is taken is kept exactly, also when it is more than a node (still) has; only what is free ends at zero.
@@ -60,7 +60,7 @@ class CardAllocation(NamedTuple):
 class CardAccount:
     """One node: its cards, what pods hold of them by uid, and the pods of which that is not known, with the reason.
 
-    ``changed`` are the pods whose annotations say other cards by now than they were given, with what they state.
+    ``changed`` are the pods whose annotations name other cards by now than they were given, with what they state.
 
     A node without cards has an account when something is wrong with it.
     ``used`` is what is taken of each card, by however much that is more than it has.
@@ -113,7 +113,7 @@ class CardAccount:
         self._use(holding, 1)
 
     def release(self, uid: str) -> bool:
-        """Give back what a pod holds, exactly; say whether it was known at all."""
+        """Give back what a pod holds, exactly; return whether it was known at all."""
         was_unclear = self.unclear.pop(uid, None) is not None
         self.changed.pop(uid, None)
         holding = self.holdings.pop(uid, None)

@@ -34,7 +34,7 @@ class NodeEvents:
         self._changed: dict[str, dict[str, str]] = {}
 
     def tell(self, session: Session, changed: dict[str, None]) -> None:
-        """Have Events recorded on the nodes of whose cards there is something new to say."""
+        """Have Events recorded on the nodes of whose cards there is something new to report."""
         for name in sorted(changed):
             node = session.cluster.nodes.get(name)
             if node is None:
@@ -49,7 +49,7 @@ class NodeEvents:
             self._compare(session, node, before, now)
 
     def _tell_pods(self, session: Session, node: NodeInfo) -> None:
-        """Have an Event recorded on each pod whose annotations do not say any more what it was given."""
+        """Have an Event recorded on each pod whose annotations do not name any more what it was given."""
         account, before = self._ledger.nodes.get(node.name), self._changed.pop(node.name, {})
         if account is None or not account.changed:
             return

@@ -19,7 +19,7 @@ maximise, the set of its cards as a row of bits with card 0 first: among sets of
 the smallest list.
 
 The problem contains bin packing, so it is not always tractable. Beyond ``WORK_LIMIT`` the placement is a greedy one
-and says so (``truncated``).
+and reports that (``truncated``).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Array: TypeAlias = npt.NDArray[Any]
 class ContainerRequest(NamedTuple):
     """What a container wants: ``core`` percent and ``memory`` MiB on each of ``cards`` different cards.
 
-    Whole cards are asked for by all of the core; their memory is not said.
+    Whole cards are asked for by all of the core; their memory is not stated.
     """
 
     cards: int

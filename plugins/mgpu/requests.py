@@ -181,7 +181,7 @@ class _Broken(Exception):  # noqa: N818 - a rule is broken, the program is not
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    """Says what one container wants and notes the first rule that it breaks."""
+    """Reads what one container wants and notes the first rule that it breaks."""
 
     container: ContainerAmounts
     min_memory: int

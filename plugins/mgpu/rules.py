@@ -113,7 +113,7 @@ class MgpuRules:
     def fits(self, template: PodTemplate, node: NodeInfo) -> Verdict | None:
         """Ask whether any combination of cards has room for all containers at once.
 
-        Where the node's sums say that the pod has to wait for others to leave, the cards are looked at as they will be.
+        Where by the node's sums the pod has to wait for others to leave, the cards are looked at as they will be.
         """
         account = self._ledger.nodes.get(node.name)
         if account is None:

@@ -1,4 +1,4 @@
-"""network-topology-aware: volsched knows no HyperNodes, and says so of jobs that depend on them.
+"""network-topology-aware: volsched knows no HyperNodes, and reports that on jobs that depend on them.
 
 The name stands in Volcano's own configurations, which run as they are. A PodGroup whose `spec.networkTopology` is hard
 would be placed regardless of it, so it is not placed; a soft one is a preference, and has no effect.

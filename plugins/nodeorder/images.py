@@ -86,7 +86,7 @@ class ImageLocality:
         return found
 
     def _refresh(self) -> None:
-        """Forget what nodes said that say something else now."""
+        """Forget what nodes reported that report something else now."""
         cluster = self._cluster
         if self._layout == cluster.clocks.layout and self._position == cluster.node_ledger.facts_log.end:
             return

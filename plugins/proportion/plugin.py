@@ -300,7 +300,7 @@ class FairShares:
         yield Remedy(QUOTA, ((api.Queue, queue.name),), _with_weight, partial(_text_of_weight, queue.name))
 
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
-        """Return what a queue may have, deserves, holds and has left, of what it or its jobs say anything about."""
+        """Return what a queue may have, deserves, holds and has left, of what it or its jobs state anything about."""
         sums, held = self._demand.queues().get(queue.name, QueueDemand()), self.held(queue)
         due = self._whole.get(queue.name, {})
         found: dict[str, Dimension] = {}

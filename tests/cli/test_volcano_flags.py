@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from tests.cli import volcano_arguments as volcano
 from volsched import operator
 from volsched.cli import controllers, run
-from volsched.cli.inputs.volcano_flags import say_what_has_no_effect
+from volsched.cli.inputs.volcano_flags import report_what_has_no_effect
 from volsched.run import runner
 
 VERBS = {"run": run, "controllers": controllers}
@@ -43,7 +43,7 @@ def options(verb: str, *arguments: str) -> Any:
 def warnings(verb: str, *arguments: str) -> list[list[str]]:
     """The arguments that each line of the log says have no effect."""
     with capture_logs() as lines:
-        say_what_has_no_effect(parsed(verb, arguments))
+        report_what_has_no_effect(parsed(verb, arguments))
     assert {line["log_level"] for line in lines} <= {"warning"}
     return [line["arguments"] for line in lines]
 
@@ -94,7 +94,7 @@ def test_what_has_no_effect_is_named_in_one_warning() -> None:
 def test_controllers_that_are_not_here_are_named_too() -> None:
     with capture_logs() as lines:
         context = parsed("controllers", ["--controllers=*,-sharding-controller,-job-controller"])
-        say_what_has_no_effect(context, controllers._absent(context.params["words"]))
+        report_what_has_no_effect(context, controllers._absent(context.params["words"]))
 
     assert [line["arguments"] for line in lines] == [["--controllers=-sharding-controller"]]
 

@@ -555,7 +555,7 @@ async def test_what_was_said_of_an_object_ends_with_it_and_of_one_that_stays_the
     harness.executor.execute(told)
     await harness.until(lambda: events.sent == reasons)
 
-    assert [len(said) for said in events._said.values()] == [events_module.REMEMBERED_OF_ONE]
+    assert [len(said) for said in events._last.values()] == [events_module.REMEMBERED_OF_ONE]
 
     harness.executor.forget("u")
     assert events.tables()["events.said"]() == 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.controllers.cases import metadata
-from volsched.controllers.objects import Lease
 from volsched.model import api
 from volsched.model.changes import Gone, Put
 from volsched.operator.volcano import LEASE_NAME, Mode, Signs, VolcanoWatch
@@ -18,7 +17,7 @@ class Watched:
 
     def lease(self, renewed: str, holder: str = "vc-0") -> Watched:
         raw = {"metadata": metadata(LEASE_NAME), "spec": {"holderIdentity": holder, "renewTime": renewed}}
-        self.watch.observe((Put(api.decode_as(Lease, raw)),))
+        self.watch.observe((Put(api.decode_as(api.Lease, raw)),))
         return self
 
     def pod(self, ready: str) -> Watched:

@@ -36,7 +36,7 @@ def picture() -> Picture:
 def html(picture: Picture, scope: Visibility, view: str, filters: dict[str, str]) -> str:
     shown = Pages().view(view, filters)
     shown.show(seen_by(scope, picture), picture.history)
-    return "\n".join([*shown.table.html.values(), shown.said()[1]])
+    return "\n".join([*shown.table.html.values(), shown.caption()[1]])
 
 
 @pytest.mark.parametrize("view", VIEWS)

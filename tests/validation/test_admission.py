@@ -20,8 +20,8 @@ from volsched.validation.admission import (
     ALLOWED,
     CREATE,
     DELETE,
-    LONGEST_SAID,
-    MOST_SAID,
+    LONGEST_MESSAGE,
+    MOST_REPORTED,
     UPDATE,
     AdmissionContext,
     AdmissionRequest,
@@ -148,9 +148,9 @@ def with_bad_tolerations(count: int) -> Judgement:
 def test_of_1000_bad_tolerations_the_first_are_named_and_the_rest_are_counted() -> None:
     said = with_bad_tolerations(1_000)
 
-    assert len(said.errors) == MOST_SAID + 1
+    assert len(said.errors) == MOST_REPORTED + 1
     assert "spec.tasks[0].template.spec.tolerations[0].operator" in said.errors[0]
-    assert said.errors[-1].endswith(f": {1_000 - MOST_SAID} more")
+    assert said.errors[-1].endswith(f": {1_000 - MOST_REPORTED} more")
 
 
 def test_8000_tolerations_are_too_many_and_not_looked_at_one_by_one() -> None:
@@ -161,8 +161,8 @@ def test_8000_tolerations_are_too_many_and_not_looked_at_one_by_one() -> None:
 
 def test_an_answer_is_short_whatever_was_sent() -> None:
     said = create(a_queue(**{f"{number}{'x' * 10_000}": 1 for number in range(1000)}))
-    assert len(said.warnings) == MOST_SAID + 1
-    assert max(map(len, said.warnings)) <= LONGEST_SAID
+    assert len(said.warnings) == MOST_REPORTED + 1
+    assert max(map(len, said.warnings)) <= LONGEST_MESSAGE
 
 
 # --- shared cards: the matrix ---------------------------------------------------------------------------------------
@@ -327,8 +327,8 @@ def test_an_answer_does_not_grow_without_end() -> None:
 
     judgement = create(raw)
 
-    assert len(judgement.errors) == MOST_SAID + 1
-    assert judgement.errors[-1] == f"PodGroup/team/x: {50 - MOST_SAID} more"
+    assert len(judgement.errors) == MOST_REPORTED + 1
+    assert judgement.errors[-1] == f"PodGroup/team/x: {50 - MOST_REPORTED} more"
 
 
 def test_a_name_that_is_to_be_made_is_shown_as_such() -> None:

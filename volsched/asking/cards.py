@@ -83,7 +83,7 @@ def _whole(node: api.Node, info: NodeInfo | None) -> Iterator[NodeCards]:
 
 
 def _offered(node: api.Node) -> Iterator[tuple[str, str, int]]:
-    """Yield model, resource and number of a node's cards; where labels do not say enough to count by, what they say."""
+    """Yield model, resource and number of a node's cards; where labels are not enough to count by, what they state."""
     cards = cards_of_node_labels(node).cards
     for card in cards:
         yield card.name, card.resource, card.amount // _MILLI

@@ -218,7 +218,7 @@ def _gang(job: JobInfo) -> Gang | None:
 
 
 def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:
-    """Say what is short: what the verdict has numbers of; of room on nodes, what there is of each resource in all."""
+    """Yield what is short: what the verdict has numbers of; of room on nodes, what there is of each resource in all."""
     told = [Short(verdict.scope.value, **item.human(), name=verdict.queue) for item in verdict.shortfalls]
     if told or verdict.step in _OF_QUOTA or not found.waiting:
         return tuple(told)
@@ -251,7 +251,7 @@ def _place(simulation: Simulation, job: JobInfo) -> QueuePosition | None:
 
 
 def _reported(simulation: Simulation, found: AskedAbout) -> str:
-    """Return what the cluster says of the first pod in question: the condition that was written before."""
+    """Return what the cluster reports of the first pod in question: the condition that was written before."""
     keys = {task.key for task in found.waiting[:1]}
     for pod in simulation.world.inventory.of(api.Pod):
         if pod.key in keys:
@@ -327,15 +327,15 @@ def node_lines(simulation: Simulation, found: AskedAbout) -> tuple[NodeLine, ...
 
 @dataclass(frozen=True, slots=True)
 class _NodeRefusal:
-    """Why a node does not take a pod: what a predicate says, else what is lacking; neither where it has room."""
+    """Why a node does not take a pod: a predicate's message, else what is lacking; neither where it has room."""
 
     node: str
-    said: str
+    message: str
     lacking: tuple[str, ...]
 
     @property
     def text(self) -> str:
-        return self.said or ", ".join(f"Insufficient {name}" for name in self.lacking)
+        return self.message or ", ".join(f"Insufficient {name}" for name in self.lacking)
 
 
 def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[_NodeRefusal]:
@@ -344,7 +344,7 @@ def _refusals(engine: FastEngine, task: TaskInfo) -> Iterator[_NodeRefusal]:
     predicates = [predicate for predicate in engine.callbacks.predicates if predicate.speaks(task)]
     lacking = _lacking(engine, task)
     for row, node in enumerate(engine.cluster.rows):
-        verdict = next((said for p in predicates if (said := p.ask(task, node)) is not None), None)
+        verdict = next((found for p in predicates if (found := p.ask(task, node)) is not None), None)
         if verdict is not None:
             yield _NodeRefusal(node.name, verdict.message, ())
         else:

@@ -48,7 +48,7 @@ def waiting_jobs(simulation: Looked) -> tuple[WaitingJob, ...]:
 
 
 def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
-    """Return what there is to say of a job that waits."""
+    """Return what there is to show of a job that waits."""
     verdict = verdict_of_job(simulation, job)
     return WaitingJob(
         job.name,
@@ -70,7 +70,7 @@ def verdict_of_job(simulation: Looked, job: JobInfo) -> Verdict:
     if not verdicts:
         return waiting_verdict(simulation, job)
     counted = Counter(verdicts)
-    return max(counted, key=lambda said: (said.step.value != "gang", counted[said], said.message))
+    return max(counted, key=lambda verdict: (verdict.step.value != "gang", counted[verdict], verdict.message))
 
 
 def since(job: JobInfo) -> float | None:
@@ -107,20 +107,20 @@ def queue_tree(simulation: Looked) -> tuple[QueueState, ...]:
 
 
 def queue_state(use: QueueUse, waiting_jobs: int, waiting_pods: int) -> QueueState:
-    """Return what there is to say of a queue in which so many jobs and pods wait."""
+    """Return what there is to show of a queue in which so many jobs and pods wait."""
     queue = use.queue
     return QueueState(queue.name, queue.parent, queue.state or "Open", figures_of(use), waiting_jobs, waiting_pods)
 
 
 def figures_of(use: QueueUse) -> tuple[Figures, ...]:
-    """Return what there is to say of a queue, cards first."""
+    """Return what there is to show of a queue, cards first."""
     cards = set(use.cards)
     return tuple(
-        _figures(name, dimension, is_card=name in cards) for name, dimension in use.dimensions if said(dimension)
+        _figures(name, dimension, is_card=name in cards) for name, dimension in use.dimensions if is_shown(dimension)
     )
 
 
-def said(dimension: Dimension) -> bool:
+def is_shown(dimension: Dimension) -> bool:
     """Return whether a dimension has anything to show; a quota of 0 is something."""
     return not dimension.is_empty or dimension.quota is not None
 

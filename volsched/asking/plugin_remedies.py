@@ -1,4 +1,4 @@
-"""What plugins say could be changed so that a job starts (``framework.accounts.remedies``), as what-if."""
+"""What could be changed so that a job starts, by plugins (``framework.accounts.remedies``), as what-if."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The answers, as values: what the verbs print with ``-o json`` and what the page shows. Fields are only ever added.
 
-Amounts are quantities as Kubernetes writes them; times are seconds since the epoch; empty texts and lists say nothing.
+Amounts are quantities as Kubernetes writes them; times are seconds since the epoch; empty texts and lists mean nothing.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class QueueState(AnswerRecord, frozen=True):
 
 
 class PodDifference(AnswerRecord, frozen=True):
-    """A pod of which two runs say something else. ``sort``: starts, waits, moves, evicted, spared, reason."""
+    """A pod of which two runs decide something else. ``sort``: starts, waits, moves, evicted, spared, reason."""
 
     pod: str
     gang: str

@@ -162,7 +162,7 @@ def _pods(trials: Trials) -> list[api.Pod]:
 
 
 def _rewritten(pods: list[api.Pod], fields: Callable[[api.PodSpec], dict[str, Any]]) -> Change:
-    """Have pods say something else in their spec, whatever was changed of them before."""
+    """Have pods state something else in their spec, whatever was changed of them before."""
     keys = [pod.key for pod in pods]
 
     def change(simulation: Simulation) -> None:

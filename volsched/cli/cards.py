@@ -13,7 +13,7 @@ from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.look import is_of_quotas, keeps_tables, look
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
-from volsched.cli.output import print_result, say, width
+from volsched.cli.output import print_result, report, width
 from volsched.cli.views.moves import show_moves
 from volsched.cli.views.quotas import by_name, sections
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable
@@ -106,7 +106,7 @@ def _tables(inventory: Inventory | None, flags: Mapping[str, Any]) -> Sequence[Q
     everybody = {**flags, "scheduler_names": (), "default_queue": ""}
     found = in_force.configuration(inventory, everybody, is_optional=True)
     if found.doubt and not found.is_absent:
-        say(found.doubt, "warning")
+        report(found.doubt, "warning")
     if not found.origin or not keeps_tables(found):
         return ()
     return [table for table in look(inventory, found, everybody).tables if is_of_quotas(table)]

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from volsched.cli.inputs.flags import SETTINGS, Duration, connection_flags
-from volsched.cli.output import say
+from volsched.cli.output import report
 
 EXIT_CLUSTER: Final = 1
 """The API server did not answer, or refused."""
@@ -80,7 +80,7 @@ def certificates(**flags: Any) -> None:
     try:
         done = asyncio.run(ensure(wanted))
     except (CredentialsError, ApiError) as error:
-        say(str(error))
+        report(str(error))
         sys.exit(EXIT_CLUSTER)
     for line in done or ["nothing to do: the certificate is good and trusted"]:
         click.echo(line)

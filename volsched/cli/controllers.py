@@ -12,7 +12,7 @@ from volsched.cli.inputs.volcano_flags import (
     OF_THE_CONTROLLERS,
     SETTINGS_OF_VOLCANO,
     VolcanoCommand,
-    say_what_has_no_effect,
+    report_what_has_no_effect,
     volcano_flags,
 )
 
@@ -148,7 +148,7 @@ def controllers(context: click.Context, /, **flags: Any) -> None:
     logs.setup(flags["log_level"], flags["log_format"])
     listeners = listening(context, flags)
     options = options_from(flags)
-    say_what_has_no_effect(context, _absent(flags["words"]))
+    report_what_has_no_effect(context, _absent(flags["words"]))
     from volsched.operator.program import run  # noqa: PLC0415 - 0.5 s of imports
 
     context.exit(run(options, listeners))
@@ -213,7 +213,7 @@ def _controllers(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _absent(given: Sequence[str]) -> list[str]:
-    """What `--controllers` says of controllers that are not here."""
+    """What `--controllers` states of controllers that are not here."""
     from volsched.operator.options import ELSEWHERE  # noqa: PLC0415
 
     return [f"--controllers={word}" for word in _split(given) if word.lstrip("+-") in ELSEWHERE]

@@ -16,7 +16,7 @@ from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.known import Progress, known, known_flags, little_garbage
 from volsched.cli.inputs.sources import RefusedError
 from volsched.cli.names import asked_about, namespaces
-from volsched.cli.output import print_result, say, width
+from volsched.cli.output import print_result, report, width
 from volsched.cli.views.explanation import page
 
 EXIT_WAITS: Final = 3
@@ -105,7 +105,7 @@ def _worked_out(
     try:
         answer = explained(simulation, subject, nodes=nodes)
     except NotFoundError as error:
-        say(str(error))
+        report(str(error))
         sys.exit(EXIT_NOT_FOUND)
     if answer.state == "waits" and subject.kind != "queue" and help_seconds:
         progress.show("searching for what would help")

@@ -1,4 +1,4 @@
-"""What all verbs share: how faults are said, and in which forms an answer comes."""
+"""What all verbs share: how faults are reported, and in which forms an answer comes."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from volsched.model.errors import ConfigError, VolschedError
 from volsched.simulation.documents import InputError
 
 
-def say(message: str, kind: str = "error") -> None:
-    """Say one fault on standard error."""
+def report(message: str, kind: str = "error") -> None:
+    """Report one fault on standard error."""
     click.echo(f"{kind}: {message}", err=True)
 
 
 def refuse(error: VolschedError, source: str = "") -> NoReturn:
-    """Say everything that is wrong with the input or the configuration, and stop."""
+    """Report everything that is wrong with the input or the configuration, and stop."""
     for message in messages_of(error, source):
-        say(message)
+        report(message)
     sys.exit(EXIT_INVALID)
 
 

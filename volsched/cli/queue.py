@@ -15,7 +15,7 @@ from volsched.cli.inputs.flags import SETTINGS, output_flag, scheduler_flags, to
 from volsched.cli.inputs.look import look
 from volsched.cli.inputs.sources import check_source, read_manifests, source_flags
 from volsched.cli.names import of_kind
-from volsched.cli.output import print_result, say, width
+from volsched.cli.output import print_result, report, width
 from volsched.cli.views import queues as queue_view
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.config.arguments import nearest
@@ -69,11 +69,11 @@ def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     Exit status: 0 shown; 1 the API server did not answer or refused; 2 a flag, the input or the configuration is
     invalid.
     """  # noqa: D205, D301 - as above
-    state = _QueueAccounts(paths, flags)
+    state = _CountedQueues(paths, flags)
     if output == "table":
         click.echo(queue_view.list_page(state.seen, state.footer, width()), nl=False)
     else:
-        state.say_doubt()
+        state.report_doubt()
         print_result(queue_view.listed(state.seen, state.about), output)
 
 
@@ -96,11 +96,11 @@ def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flag
     Exit status: 0 shown; 1 there is no such queue, or the API server did not answer or refused; 2 a flag, the input
     or the configuration is invalid.
     """  # noqa: D205, D301 - as above
-    state = _QueueAccounts(paths, flags)
+    state = _CountedQueues(paths, flags)
     for name in names:
         if name not in state.seen.usage.queues:
             _not_found(name, state.seen.usage)
-    state.say_doubt()
+    state.report_doubt()
     if output == "table":
         pages = [queue_view.page(state.seen, name, state.problems(name), width()) for name in dict.fromkeys(names)]
         click.echo("\n".join(pages), nl=False)
@@ -112,11 +112,11 @@ def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flag
 def _not_found(name: str, usage: Usage) -> NoReturn:
     meant = nearest(name, usage.queues)
     known = ", ".join(usage.queues)
-    say(f"there is no queue {name!r}; " + (f"did you mean {meant!r}?" if meant else f"there are {known}"))
+    report(f"there is no queue {name!r}; " + (f"did you mean {meant!r}?" if meant else f"there are {known}"))
     sys.exit(EXIT_NOT_FOUND)
 
 
-class _QueueAccounts:
+class _CountedQueues:
     """What was read, and the accounts that follow from it."""
 
     def __init__(self, paths: Sequence[str], flags: dict[str, Any]) -> None:
@@ -129,12 +129,12 @@ class _QueueAccounts:
 
     @property
     def about(self) -> queue_view.About:
-        """What is said beside the accounts: where the configuration is from, and the arguments of capacity-card."""
+        """What is shown beside the accounts: where the configuration is from, and the arguments of capacity-card."""
         return queue_view.About(self._in_force.origin, self._in_force.arguments_of(CAPACITY_CARD) or {})
 
     @property
     def footer(self) -> str:
-        """What is to be said below a page: with what was counted, where that is not plain."""
+        """What is to be shown below a page: with what was counted, where that is not plain."""
         if self._in_force.doubt:
             return self._in_force.doubt
         if not self._in_force.origin:
@@ -145,17 +145,17 @@ class _QueueAccounts:
             else f"No plugin in force limits queues by resource or card ({self._in_force.origin})."
         )
 
-    def say_doubt(self) -> None:
-        """Say what may be otherwise than is shown, where no page has room for it."""
+    def report_doubt(self) -> None:
+        """Report what may be otherwise than is shown, where no page has room for it."""
         if self._in_force.doubt:
-            say(self._in_force.doubt, "warning")
+            report(self._in_force.doubt, "warning")
 
     def _warn_of_quotas(self) -> None:
         """Warn that queues have quotas of cards which no plugin enforces."""
         queues = (use.queue for use in self.seen.usage.queues.values())
         if self._in_force.arguments_of(CAPACITY_CARD) is None and any(CARD_QUOTA in q.annotations for q in queues):
             text = f"{self._in_force.origin} does not use {CAPACITY_CARD}, so quotas of cards limit nobody"
-            say(text, "warning")
+            report(text, "warning")
 
     def problems(self, name: str) -> list[str]:
         """What is wrong in annotations of cards: in those of a queue, and of its jobs and their pods."""

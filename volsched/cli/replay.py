@@ -11,7 +11,7 @@ import click
 from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, strict_flag
 from volsched.cli.inputs.sources import read_manifests
-from volsched.cli.output import print_result, refuse, say, width
+from volsched.cli.output import print_result, refuse, report, width
 from volsched.replay import table
 from volsched.replay.compare import Policy, comparison_of
 from volsched.replay.jobs import ReplayJob
@@ -146,7 +146,7 @@ def _jobs(trace: str | None, inventory: Inventory, *, past: bool) -> list[Replay
 def _past(inventory: Inventory) -> list[ReplayJob]:
     found = past_jobs(inventory, SCHEDULER_NAMES)
     for reason in found.left_out:
-        say(f"{reason}; it is left out", "warning")
+        report(f"{reason}; it is left out", "warning")
     return found.jobs
 
 
@@ -182,7 +182,7 @@ class _ProgressLine:
             return
         self._printed_at = now
         waiting = progress.submitted - progress.over - progress.running
-        say(
+        report(
             f"{table.span(progress.seconds)}: {progress.over} of {progress.jobs} jobs over, {progress.running} run, "
             f"{waiting} wait ({now - self._began:.0f} s so far)",
             "progress",

@@ -23,7 +23,7 @@ from volsched.cli.inputs.volcano_flags import (
     OF_THE_SCHEDULER,
     SETTINGS_OF_VOLCANO,
     VolcanoCommand,
-    say_what_has_no_effect,
+    report_what_has_no_effect,
     volcano_flags,
 )
 from volsched.model.pods.limits import DEFAULT as DEFAULT_POD_LIMITS
@@ -169,7 +169,7 @@ def run(context: click.Context, /, **flags: Any) -> None:
     logs.setup(flags["log_level"], flags["log_format"])
     listeners = listening(context, flags)
     options = options_from(flags)
-    say_what_has_no_effect(context)
+    report_what_has_no_effect(context)
     from volsched.run.runner import run as run_scheduler  # noqa: PLC0415 - 0.5 s of imports
 
     context.exit(run_scheduler(options, listeners))

@@ -12,7 +12,7 @@ from volsched.asking import snapshot as snapshots
 from volsched.asking.anonymous import anonymised
 from volsched.cli import EXIT_INVALID
 from volsched.cli.inputs.known import Progress, known, known_flags, little_garbage
-from volsched.cli.output import say
+from volsched.cli.output import report
 
 
 @click.command()
@@ -48,6 +48,6 @@ def snapshot(*, paths: tuple[str, ...], target: str, anonymise: bool, **flags: A
     try:
         Path(target).write_bytes(data)
     except OSError as error:
-        say(f"{target}: {error.strerror}")
+        report(f"{target}: {error.strerror}")
         sys.exit(EXIT_INVALID)
     progress.show(f"{len(data) / 1e6:.2f} MB written to {target}")

@@ -12,7 +12,7 @@ from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import SETTINGS
 from volsched.cli.inputs.known import known_flags
-from volsched.cli.output import say
+from volsched.cli.output import report
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.simulation.runner import SCHEDULER_NAMES
 
@@ -49,7 +49,7 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
         raise click.UsageError("the page is of a live cluster; for manifests there is volsched simulate")
     in_force.check_flags((), flags)
     configured = _configured(flags)
-    say(f"serving http{'s' if auth else ''}://{listen_address}", "note")
+    report(f"serving http{'s' if auth else ''}://{listen_address}", "note")
     where = (flags["kubeconfig"], flags["kube_context"], flags["master"])
     with suppress(KeyboardInterrupt):
         asyncio.run(serve(Source(*where), configured, listen_address, with_access=auth))
@@ -59,7 +59,7 @@ def _configured(flags: dict[str, Any]) -> KnownCluster:
     """Return the configuration in force, without any objects yet."""
     counts = in_force.configuration(None, flags)
     if counts.doubt:
-        say(counts.doubt, "warning")
+        report(counts.doubt, "warning")
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or counts.default_queue or "default"
     return KnownCluster((), counts.text or DEFAULT_CONFIGURATION, counts.origin, names, queue)

@@ -1,4 +1,4 @@
-"""``volsched validate``: what admission and the configuration loader would say, without a cluster."""
+"""``volsched validate``: what admission and the configuration loader would report, without a cluster."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
-from volsched.cli.inputs.sources import say_left_out
+from volsched.cli.inputs.sources import report_left_out
 from volsched.cli.output import print_result, refuse
 from volsched.framework.config.loading import is_bare_configuration
 from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
@@ -54,7 +54,7 @@ def validate(paths: tuple[str, ...], output: str, strict: bool) -> None:
         problems = list(_problems(paths, left_out, "error" if strict else "warning"))
     except (InputError, ConfigError) as error:
         refuse(error)
-    say_left_out(left_out)
+    report_left_out(left_out)
     if output == "text":
         for problem in problems:
             click.echo(f"{problem.severity}: {problem} [{problem.code}]")

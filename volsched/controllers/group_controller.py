@@ -1,4 +1,4 @@
-"""PodGroups of plain pods and workloads: made when a pod needs one, kept as their owner says, gone when it is idle."""
+"""PodGroups of plain pods and workloads: made when a pod needs one, kept as their owner is, gone when it is idle."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def _wanted(store: Store, pod: PodView, owner: OwnerView | None) -> api.PodGroup
 
 
 def _update(group: api.PodGroup, wanted: api.PodGroup) -> Iterator[Patch]:
-    """Yield what a workload says differently by now: its minimum and its annotations. What others wrote stays."""
+    """Yield what a workload states differently by now: its minimum and its annotations. What others wrote stays."""
     patch: dict[str, Any] = {}
     told = {
         key: value for key, value in wanted.metadata.annotations.items() if group.metadata.annotations.get(key) != value

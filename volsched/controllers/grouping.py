@@ -132,7 +132,7 @@ def admitted_queue(queue: str, of_namespace: str, default_queue: str = DEFAULT_Q
 
 
 def request_of(spec: api.PodSpec) -> Resources:
-    """Return what a pod asks for; nothing when that cannot be read (the scheduler will say so)."""
+    """Return what a pod asks for; nothing when that cannot be read (the scheduler will report that)."""
     try:
         return requests.of_pod(api.Pod(spec=spec)).request.without("pods")
     except FieldError:

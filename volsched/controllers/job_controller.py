@@ -258,7 +258,7 @@ _FOREVER_SECONDS: Final = 10**10
 def _sync(
     outcome: ReconcileResult, view: JobView, roster: Roster, around: JobSurroundings, counted: Tally, now: float
 ) -> None:
-    """Bring about what a Job that works needs: its PodGroup, then its pods, then a status that says so."""
+    """Bring about what a Job that works needs: its PodGroup, then its pods, then a status that states it."""
     job, group, maker = view.job, around.group, PodMaker(view.job, view.parts)
     phase = lifecycle.next_phase(job, counted)
     _write_status(outcome, view, counted, phase, now, wait=wait_of(group) if phase in WORKING else NO_WAIT)
@@ -348,7 +348,7 @@ def _write_status(
     retries: int | None = None,
     wait: Wait = NO_WAIT,
 ) -> None:
-    """Write a Job's status if it says something new, and tell why it waits when that is new."""
+    """Write a Job's status if it states something new, and tell why it waits when that is new."""
     job, known = view.job, view.status
     status: Json = {
         "minAvailable": job.spec.min_available or 0,

@@ -1,6 +1,6 @@
 """What the pods of a Volcano Job are made from, as text: a Job may be large, and there may be many.
 
-Templates may be anything that the API server lets in, so what they say is handed on and not understood. What is asked
+Templates may be anything that the API server lets in, so what they hold is handed on and not understood. What is asked
 of a template before a pod is made from it stands beside its text.
 """
 
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class TaskTemplate(NamedTuple):
-    """The template of a task's pods, as JSON, and what it says itself about names and containers."""
+    """The template of a task's pods, as JSON, and what it states itself about names and containers."""
 
     text: bytes = b"{}"
     hostname: str = ""

@@ -93,7 +93,7 @@ def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGr
 
 
 def _announcement(spec: api.JobSpec) -> dict[str, str]:
-    """Return what the PodGroup says of the ResourceClaims of pods that do not exist yet (*ours*)."""
+    """Return what the PodGroup states of the ResourceClaims of pods that do not exist yet (*ours*)."""
     return announcement((task.name, task.template.spec) for task in spec.tasks)
 
 

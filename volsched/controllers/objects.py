@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class Scale(Record, frozen=True):
-    """How many pods a workload wants; None where its kind does not say so."""
+    """How many pods a workload wants; None where its kind does not state it."""
 
     replicas: int | None = None
 
@@ -47,20 +47,6 @@ WORKLOADS: Final[Mapping[type[ApiObject], tuple[str, str]]] = {
     Job: ("batch/v1", "Job"),
 }
 """Kinds of owners whose annotations a PodGroup inherits, so that it is not made before they are known."""
-
-
-class LeaseSpec(Record, frozen=True):
-    """Who holds a Lease, and when it was renewed last."""
-
-    holder_identity: str = ""
-    renew_time: str = ""
-    lease_transitions: int = 0
-
-
-class Lease(ApiObject, frozen=True):
-    """coordination.k8s.io/v1 Lease."""
-
-    spec: LeaseSpec = LeaseSpec()
 
 
 class CommandTarget(Record, frozen=True):
@@ -142,7 +128,7 @@ class GivenTask(Record, frozen=True):
 
 
 class GivenVolume(Record, frozen=True):
-    """A volume that the pods of a Job share; what its claim says is handed on."""
+    """A volume that the pods of a Job share; its claim is handed on as it is."""
 
     volume_claim: Json | None = None
 

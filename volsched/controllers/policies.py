@@ -59,14 +59,14 @@ class JobAction:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a Job's policies say: an action, or when to look again (seconds since the epoch), or neither."""
+    """What a Job's policies demand: an action, or when to look again (seconds since the epoch), or neither."""
 
     action: JobAction | None = None
     wake_at: float | None = None
 
 
 def decide(job: api.Job, pods: Iterable[JobPod], losses: Iterable[Loss], group_phase: str, now: float) -> Decision:
-    """Return what the policies of a completed Job say about how things stand."""
+    """Return what the policies of a completed Job demand as things stand."""
     rules, roster = _JobPolicies(job), Roster.of(job.metadata.name, pods)
     wake_at: float | None = None
     for happening in _happenings(rules, roster, losses, group_phase, now):

@@ -124,7 +124,7 @@ def _status(queue: api.Queue, state: str, phases: Mapping[str, int]) -> dict[str
 
 
 def _status_patch(queue: api.Queue, meta: Mapping[str, str], status: Mapping[str, Any]) -> Patch:
-    """Return a patch of a queue's status that leaves alone what it holds, which is the scheduler's to say.
+    """Return a patch of a queue's status that leaves alone what it holds, which is the scheduler's to write.
 
     Volcano's CRD wants something there; merging an empty object changes nothing where there is one already.
     """

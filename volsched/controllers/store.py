@@ -332,7 +332,7 @@ class Store:
             self.dirty(Key(JOB.name, f"{owner.namespace}/{owner.name}"))
 
     def queue_for(self, namespace: str, queue: str) -> str:
-        """Return the queue of a new PodGroup, with what its namespace says about that."""
+        """Return the queue of a new PodGroup, as its namespace states it."""
         return grouping.admitted_queue(
             queue or self.default_queue, self._namespaces.get(namespace, ""), self.default_queue
         )

@@ -30,7 +30,7 @@ from volsched.model.verdict import Verdict
 
 
 class Vote(IntEnum):
-    """A plugin's say in a vote: a reject ends it, a permit ends it at the end of its tier, an abstention passes on."""
+    """How a plugin votes: a reject ends it, a permit ends it at the end of its tier, an abstention passes on."""
 
     REJECT = -1
     ABSTAIN = 0

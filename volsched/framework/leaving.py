@@ -1,6 +1,6 @@
 """A node as it will be once its terminating pods are gone: what a nomination is checked against.
 
-Amounts say by themselves what will be free. Whatever else pods hold on a node (its slots, host ports, cards, devices,
+Amounts show by themselves what will be free. Whatever else pods hold on a node (its slots, host ports, cards, devices,
 the places that affinity and spreading count) is known to plugins alone, and they follow where tasks stand. So those who
 are leaving are taken off while a question is asked, and put back.
 """

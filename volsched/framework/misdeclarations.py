@@ -89,7 +89,7 @@ def _check_callable(plugin: str, rule: Rule, name: str, fn: Any, arguments: int 
     function, bound = called(fn)
     code = getattr(function, "__code__", None)
     if code is None:
-        return  # a builtin, or a class: it says nothing of its parameters
+        return  # a builtin, or a class: it states nothing of its parameters
     if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
         raise SignatureError(f"plugin {plugin}: {name_of(fn)} is async; rules are asked in the middle of a session")
     if arguments is None or isinstance(fn, partial):

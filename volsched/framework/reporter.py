@@ -30,7 +30,7 @@ _KEPT: Final = (
     (ConditionReason.SCHEDULER_ERROR,),
     (ConditionReason.SCHEDULER_ERROR, ConditionReason.POD_GROUP_NOT_FOUND),
 )
-"""What conditions say whatever the flag says, of pods in no native group and of members: no nodes are to be made for
+"""What conditions state whatever the flag is, of pods in no native group and of members: no nodes are to be made for
 those that nobody could place."""
 
 _PATIENT = (UNSCHEDULABLE, "QueueClosed")
@@ -47,7 +47,7 @@ def refusal_of(task: TaskInfo) -> Verdict | None:
 class Reporter:
     """Tells what is new of why jobs and pods wait.
 
-    ``always_unschedulable``: conditions of pods say Unschedulable whatever these wait for, but for a refused binding.
+    ``always_unschedulable``: conditions of pods state Unschedulable whatever these wait for, but for a refused binding.
     """
 
     def __init__(self, *, always_unschedulable: bool = False) -> None:
@@ -66,7 +66,7 @@ class Reporter:
     def _on_pod(self, job: JobInfo, task: TaskInfo) -> Iterator[RecordEvent | WritePodCondition]:
         """The condition and the Event of a pod that waits.
 
-        One that only waits behind the gate of its queue stays SchedulingGated, as the API server says of it.
+        One that only waits behind the gate of its queue stays SchedulingGated, as the API server reports it.
         """
         verdict = task.told
         if verdict is None:

@@ -1,7 +1,7 @@
 """Every rule that a plugin may register, each with its callback (``callbacks`` has when each is called).
 
 A plugin makes rules when a session opens and hands them to its registrar: ``registrar.register(Predicate(fits))``.
-What a callback about nodes reads its annotations say (``signature``), so that the engine knows how long an answer
+What a callback about nodes reads its annotations declare (``signature``), so that the engine knows how long an answer
 holds. Which equal tasks are placed in one go follows from the rules (``Batches.alone``).
 """
 

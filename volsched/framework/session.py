@@ -53,7 +53,7 @@ class Session:
     ``now`` is the time of the session in seconds since the epoch, ``clock`` gives seconds of CPU that this thread has
     used, for budgets. ``submit`` of the constructor takes the steps of every committed statement at once. ``faults``
     are the exceptions of this session, each with the plugin that raised it, ``over`` states why it ended before it was
-    through, and ``modules`` says which plugin's code is where. ``hints`` tell authors of plugins what would be faster.
+    through, and ``modules`` has which plugin's code is where. ``hints`` tell authors of plugins what would be faster.
     """
 
     def __init__(

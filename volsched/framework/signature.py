@@ -5,7 +5,7 @@ A callback gets what its annotations name and nothing else, so that an answer is
 ================  =====================================================================================================
 ``PodTemplate``   what equal pods share: the answer about one is given to all of them
 ``TaskInfo``      this very pod: asked for each; so is a callback without an annotation
-``NodeFacts``     a node's own properties: labels, taints, what it offers; asked again when it says something else
+``NodeFacts``     a node's own properties: labels, taints, what it offers; asked again when it states something else
 ``NodeAmounts``   what a node offers and what of that is used: asked once for nodes that are equal in both
 ``NodeInfo``      everything, its tasks too; asked again when something changed there; so is one without annotation
 ================  =====================================================================================================
@@ -59,7 +59,7 @@ class SignatureError(VolschedError):
 
 
 class Signature(NamedTuple):
-    """What a callback is given of a pod, and of a node; ``is_typed``: whether an annotation says so."""
+    """What a callback is given of a pod, and of a node; ``is_typed``: whether by an annotation."""
 
     pod: PodView
     node: NodeView
@@ -67,7 +67,7 @@ class Signature(NamedTuple):
 
 
 UNTYPED: Final = Signature("task", "node", is_typed=False)
-"""What a callback is given that says nothing."""
+"""What a callback is given that declares nothing."""
 
 
 def slower_without_types(plugin: str, fn: Callable[..., object]) -> str:

@@ -56,7 +56,7 @@ class Statement:
         return self._place(task, node, TaskStatus.ALLOCATED, "allocate")
 
     def allocate_run(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Put equal tasks of one job that wait on nodes, each on the next; say how many (``Session.batch_size``)."""
+        """Put equal tasks of one job that wait on nodes, each on the next; return how many (``Session.batch_size``)."""
         if tasks and _refusal(tasks[0]) is not None:
             return 0
         cluster = self._session.cluster

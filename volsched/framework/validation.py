@@ -1,4 +1,4 @@
-"""What is wrong with an object, and the contract by which plugins say so before anybody schedules it.
+"""What is wrong with an object, and the contract by which plugins report it before anybody schedules it.
 
 A plugin that reads fields or annotations of its own publishes a ``Validator``: a pure function from an object, and the
 objects beside it, to faults. ``volsched validate`` asks all validators, and so does admission; the scheduler does not
@@ -95,7 +95,7 @@ class Surroundings:
 
 
 Validator: TypeAlias = Callable[[api.ApiObject, Surroundings], Iterable[Fault]]
-"""Says what is wrong with an object of any kind, nothing for kinds that are not its business.
+"""Finds what is wrong with an object of any kind, nothing for kinds that are not its business.
 
 The object itself may be among those beside it. Raises nothing, whatever users wrote."""
 

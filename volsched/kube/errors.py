@@ -43,7 +43,7 @@ class ApiError(VolschedError):
 
     @property
     def may_have_happened(self) -> bool:
-        """Whether the server may have done what was asked although it did not say so."""
+        """Whether the server may have done what was asked although it did not answer that."""
         return self.status in (500, 502, 503, 504) or self.reason in ("Timeout", "Broken")
 
     @property

@@ -20,7 +20,7 @@ class _Term:
 
 
 class Fence:
-    """Says whether this process may write. The elector prolongs it on its thread; any thread may ask.
+    """Tells whether this process may write. The elector prolongs it on its thread; any thread may ask.
 
     `valid_until` is when a new write may no longer begin, `lease_ends` when another process may take over; both are
     seconds of the monotonic clock. Between the two, writes that are under way have time to end. `prolonged_at` is when

@@ -1,4 +1,4 @@
-"""PodGroups and jobs: which job a pod belongs to, and what its PodGroup says."""
+"""PodGroups and jobs: which job a pod belongs to, and what its PodGroup states."""
 
 from __future__ import annotations
 

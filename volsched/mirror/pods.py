@@ -95,7 +95,7 @@ class Pods:
         labels_before, role_before, group_before = task.labels, task.role, group_of(task)
         annotations_before = task.annotations
         gates_before = _gates_of(task)
-        says_before = (*gates_before, task.role)
+        stated_before = (*gates_before, task.role)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
         self._note_rejection(task, pod)
         if template is not task.template or _kept_for_life(pod) != (task.resource_claims, task.workload):
@@ -109,7 +109,7 @@ class Pods:
         if group_of(task) != group_before:
             self._leave(task)
             self._cluster.join(task, self._groups.job_of(task, self._drop_task))
-        if (*_gates_of(task), task.role) != says_before:
+        if (*_gates_of(task), task.role) != stated_before:
             self._tell_members_changed(task, claims_changed=task.claim_names != gates_before[2])
         if task.labels != labels_before and task.node is not None:
             self._cluster.relabel(task, labels_before)
@@ -240,7 +240,7 @@ class Pods:
 
 
 def _kept_for_life(pod: api.Pod) -> tuple[tuple[ResourceClaimUse, ...], str]:
-    """What accounts are kept by beside the template: a pod that says something else there is another task."""
+    """What accounts are kept by beside the template: a pod that states something else there is another task."""
     return reading.resource_claims_of(pod), reading.workload_of(pod)
 
 

@@ -53,15 +53,16 @@ class QuarantinedObject:
     error: Exception | None = field(default=None, compare=False)
 
     def tell(self) -> RecordEvent:
-        """Return the Event that says so on the object."""
+        """Return the Event that reports that on the object."""
         closes = f'; node "{self.node}" takes no more pods meanwhile' if self.node else ""
-        message = f"{_SAID[self.where]} ({shortened(self.message, _LONGEST_CAUSE)}); it is set aside until it changes"
+        cause = f"{_MESSAGES[self.where]} ({shortened(self.message, _LONGEST_CAUSE)})"
+        message = f"{cause}; it is set aside until it changes"
         kind = native.NAMES.get(self.kind, self.kind)
         version = self.api_version or _API_VERSIONS.get(self.kind, "v1")
         return RecordEvent(kind, version, self.namespace, self.name, self.uid, "Warning", QUARANTINED, message + closes)
 
 
-_SAID: Final = {
+_MESSAGES: Final = {
     DECODING: "the object cannot be read",
     MIRROR: "the object cannot be taken in",
     RECONCILING: "a controller failed over the object",
@@ -87,11 +88,11 @@ def stopped_by(change: Change, error: Exception) -> QuarantinedObject | None:
             node = ""
         case _:
             return None
-    return QuarantinedObject(kind, "", namespace, name, uid, MIRROR, said_of(error), node, error)
+    return QuarantinedObject(kind, "", namespace, name, uid, MIRROR, message_of(error), node, error)
 
 
-def said_of(error: Exception) -> str:
-    """Return what an exception says, with its type."""
+def message_of(error: Exception) -> str:
+    """Return an exception's message, with its type."""
     return f"{type(error).__name__}: {error}"
 
 

@@ -33,7 +33,7 @@ TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
-"""How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name says."""
+"""How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name states."""
 
 _known_names: Final[Weighed[tuple[str, ...], tuple[str, ...]]] = Weighed(1 << 20, lambda names: sum(map(len, names)))
 
@@ -60,7 +60,7 @@ def amounts(listed: Mapping[str, QuantityText | None], path: str, report: Report
 
 
 def shared(texts: dict[str, str]) -> dict[str, str]:
-    """The same texts, one copy of each in memory: pods of a workload say much the same of themselves."""
+    """The same texts, one copy of each in memory: pods of a workload state much the same of themselves."""
     for key, text in texts.items():
         texts[key] = intern(text)
     return texts
@@ -77,7 +77,7 @@ def _same_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def seconds(stamp: str | None) -> float | None:
-    """A timestamp as seconds since the epoch; None when absent or unreadable; the pods of a gang say much the same."""
+    """A timestamp as seconds since the epoch; None when absent or unreadable; a gang's pods state much the same."""
     if not stamp:
         return None
     try:
@@ -87,7 +87,7 @@ def seconds(stamp: str | None) -> float | None:
 
 
 def node_spec(node: api.Node, report: Report) -> tuple[NodeProperties, dict[str, int]]:
-    """What a node says of itself, and what pods may take there."""
+    """What a node states of itself, and what pods may take there."""
     meta, spec, status = node.metadata, node.spec, node.status
     facts = NodeProperties(
         name=meta.name,
@@ -131,7 +131,7 @@ def task_priority(pod: api.Pod, classes: Mapping[str, int]) -> int:
 
 
 def task_priority_in(text: str) -> int | None:
-    """The number that an annotation of priority says, None when it states none: digits, 32 bits, as Go reads it."""
+    """The number that an annotation of priority states, None when it states none: digits, 32 bits, as Go reads it."""
     if not _WHOLE.fullmatch(text) or not -(2**31) <= int(text) < 2**31:
         return None
     return int(text)
@@ -224,7 +224,7 @@ def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
 
 
 def past_of(usage: api.QueueUsage | None) -> QueuePast | None:
-    """What a queue's status says of its use over time; None without a time, and no number that cannot be one."""
+    """What a queue's status states of its use over time; None without a time, and no number that cannot be one."""
     at = seconds(usage.time) if usage is not None else None
     if usage is None or at is None:
         return None
@@ -254,5 +254,5 @@ def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
 
 
 def conditions_of(group: api.PodGroup) -> tuple[PodGroupCondition, ...]:
-    """A PodGroup's conditions without the fields that only say when."""
+    """A PodGroup's conditions without the fields that only state when."""
     return tuple(PodGroupCondition(c.type, c.status, c.reason, c.message) for c in group.status.conditions)

@@ -13,7 +13,7 @@ from volsched.model.verdict import BINDER, ConditionReason, Scope, Step, Verdict
 
 
 class Results:
-    """Takes in what the executor says of its writes."""
+    """Takes in what the executor reports of its writes."""
 
     def __init__(self, cluster: Cluster, groups: Groups, unknown_nodes: UnknownNodes, retries: Retries) -> None:
         self._cluster = cluster

@@ -12,7 +12,7 @@ class MirrorSettings:
     """Whose pods are ours, and how they are grouped.
 
     ``plain_pods``: a pod of ours that names no PodGroup is a job of one; otherwise it waits for a PodGroup.
-    ``pod_limits``: how much one pod may say.
+    ``pod_limits``: how much one pod may state.
     """
 
     scheduler_names: tuple[str, ...] = ("volsched", "volcano")

@@ -30,7 +30,7 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """An object is there and cannot be read: ``field`` and ``message`` say why.
+    """An object is there and cannot be read: ``field`` and ``message`` state why.
 
     ``node`` is where it runs, if it is a pod that holds room on a node, as far as that can be read.
     """

@@ -185,7 +185,7 @@ class Cluster:
             self.queue_ledger.count_ungated(task, 1)
 
     def allocate_run(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Allocate equal tasks of one job that wait without a node, each to the next of some nodes; say how many.
+        """Allocate equal tasks of one job that wait without a node, each to the next of some nodes; return how many.
 
         As ``move`` for each, but job and queue are counted once, and observers are told when all have moved.
         """
@@ -211,7 +211,7 @@ class Cluster:
                 self.observers.lose(observer, error)
 
     def nominate(self, task: TaskInfo, node: str, *, sent: bool) -> None:
-        """Note that room is being made for a task on a node (empty: no longer); ``sent``: it is we who say so."""
+        """Note that room is being made for a task on a node (empty: no longer); ``sent``: whether we decided so."""
         task.nominated, task.nomination_sent = node, sent
         if node:
             self.nominated[task.uid] = task

@@ -10,7 +10,7 @@ class VolschedError(Exception):
 
 
 class ConfigError(VolschedError):
-    """A configuration says something that it must not: `path` is the key, as `tiers[0].plugins[1].name`."""
+    """A configuration has something that it must not: `path` is the key, as `tiers[0].plugins[1].name`."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(path, message)

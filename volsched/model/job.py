@@ -38,7 +38,7 @@ class PodGroupCondition:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """What a PodGroup's status states, or should say."""
+    """What a PodGroup's status states, or should state."""
 
     phase: str
     running: int
@@ -246,7 +246,7 @@ class JobInfo:
         self.version += 1
 
     def count_best_effort(self) -> None:
-        """Count pending best-effort members again: their templates may say something else now."""
+        """Count pending best-effort members again: their templates may state something else now."""
         self.pending_best_effort = sum(1 for task in self.waiting.values() if task.best_effort)
 
     def _count(self, task: TaskInfo, status: TaskStatus, by: int) -> None:

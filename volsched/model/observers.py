@@ -57,7 +57,7 @@ class Observer:
         """``job`` came, went (``gone``), or changed spec, phase, queue or members; tasks' moves are told one by one."""
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
-        """``queue`` is new, changed in whatever its object says, or went (``gone``); what it holds is told by moves."""
+        """``queue`` is new, changed in what its object states, or went (``gone``); what it holds is told by moves."""
 
 
 class Observers:

@@ -18,7 +18,7 @@ EXPECTED_DURATION: Final = "volsched.io/expected-duration"
 """Annotation of a PodGroup or pod: how long it runs, as Go writes durations."""
 
 DEFAULT_DURATION: Final = "volsched.io/default-duration"
-"""Annotation of a Queue: how long those of its pods are thought to run that say nothing."""
+"""Annotation of a Queue: how long those of its pods are thought to run that declare nothing."""
 
 RESERVE_AFTER: Final = "volsched.io/reserve-after"
 """Annotation of a PodGroup: how long it waits before nodes are held for it."""

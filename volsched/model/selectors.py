@@ -121,7 +121,7 @@ class LabelSelector(msgspec.Struct, frozen=True, gc=False):
     ) -> "LabelSelector":
         """Merge a pod's own values of some labels in, as the API server does when it admits the pod.
 
-        A key that is already bound in that way stays as it is: the API server has done it, and what the pod said when
+        A key that is already bound in that way stays as it is: the API server has done it, and what the pod stated when
         it was admitted holds even if its labels changed since. A selector that matches nothing stays so.
         """
         if self.matches_nothing:

@@ -19,7 +19,7 @@ class TaskStatus(IntEnum):
     PIPELINED = 2
     """This session chose a node that will have room once others have gone."""
     BINDING = 3
-    """Handed to the executor; the task is assumed on its node until the watch says otherwise."""
+    """Handed to the executor; the task is assumed on its node until the watch shows otherwise."""
     BOUND = 4
     """The API server shows the node; the kubelet has not started the pod."""
     RUNNING = 5

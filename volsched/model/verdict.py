@@ -76,7 +76,7 @@ _REASONS: Final[Mapping[Step, ConditionReason]] = {
     Step.GATED: ConditionReason.SCHEDULING_GATED,
     Step.INVALID: ConditionReason.INVALID_FIELD,
 }
-"""What a refusal at each step means to whoever reads conditions, unless it says otherwise."""
+"""What a refusal at each step means to whoever reads conditions, unless it names another."""
 
 
 class Scope(StrEnum):

@@ -243,5 +243,5 @@ class ControllerEngine:
 
 
 def _is_only_numbers(write: Write) -> bool:
-    """Whether a write to a queue says nothing but counts and amounts."""
+    """Whether a write to a queue states nothing but counts and amounts."""
     return isinstance(write, Patch) and write.subresource == "status" and "state" not in write.body["status"]

@@ -1,6 +1,6 @@
 """What the controllers are shown: changes of watches, what kopf sees, and answers to writes, on their way to the store.
 
-What one object causes ends with that object: it is set aside, and said so.
+What one object causes ends with that object: it is set aside, and reported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from volsched.mirror.quarantine import (
     Quarantine,
     QuarantinedObject,
     identity_of,
-    said_of,
+    message_of,
     stopped_by,
     unreadable,
 )
@@ -81,7 +81,7 @@ class Intake:
             self._see(kind, is_there, raw, meta)
         except Exception as error:
             whose = (kind.name, kind.group_version, meta.namespace, meta.name, meta.uid)
-            self._set_aside(QuarantinedObject(*whose, MIRROR, said_of(error), error=error))
+            self._set_aside(QuarantinedObject(*whose, MIRROR, message_of(error), error=error))
         else:
             if not is_there:
                 self.quarantine.drop((kind.name, meta.namespace, meta.name))
@@ -100,7 +100,7 @@ class Intake:
             )
             return
         whose = (key.kind, KINDS[key.kind].group_version, namespace, name, uid)
-        self._set_aside(QuarantinedObject(*whose, RECONCILING, said_of(error), error=error))
+        self._set_aside(QuarantinedObject(*whose, RECONCILING, message_of(error), error=error))
 
     def understood(self, key: Key) -> None:
         """End the quarantine of the object that a key stands for: its controller has done its work."""

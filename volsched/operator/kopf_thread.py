@@ -104,7 +104,7 @@ class KopfThread(ABC):
         await asyncio.to_thread(self._thread.join, STOP_SECONDS)
 
     def _run(self) -> None:
-        """Have kopf run until it is to stop, and say so if it is over before."""
+        """Have kopf run until it is to stop, and report it if it is over before."""
         try:
             self._keep_running()
         except BaseException as error:

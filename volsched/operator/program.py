@@ -198,7 +198,7 @@ class ControllerProgram(Process):
         self._look.set()
 
     async def _watch_other_controllers(self) -> None:
-        """Write while we lead and Volcano's controllers do not run; say so whenever that changes."""
+        """Write while we lead and Volcano's controllers do not run; report whenever that changes."""
         while True:
             self._look.clear()
             self._hearing.note(tuple(informer.version for informer in self._informers))
@@ -210,14 +210,14 @@ class ControllerProgram(Process):
     async def _stand(self) -> None:
         sign = self._volcano.sign()
         if self._sign is None or bool(sign) != bool(self._sign):
-            self._say_standing(sign)
+            self._log_standing(sign)
         self._sign = sign
         if sign and self._engine.is_active:
             self._engine.pause()
         elif not sign and not self._engine.is_active:
             await self._engine.begin()
 
-    def _say_standing(self, sign: str) -> None:
+    def _log_standing(self, sign: str) -> None:
         if sign:
             message = f"{sign}: standing aside"
             _log.warning(message)

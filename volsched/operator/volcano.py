@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from volsched.controllers.objects import Lease, LeaseSpec
 from volsched.kube.watch.resources import Resource
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
@@ -36,7 +35,7 @@ class Signs:
         if self.mode != "auto":
             return ()
         lease, pod = f"metadata.name={LEASE_NAME}", f"spec.serviceAccountName={self.service_account}"
-        leases = ("Lease", "coordination.k8s.io/v1", "leases", Lease)
+        leases = ("Lease", "coordination.k8s.io/v1", "leases", api.Lease)
         return tuple(
             resource
             for namespace in self.namespaces
@@ -54,14 +53,14 @@ class VolcanoWatch:
         self._mode = mode
         self._grace = grace
         self._clock = clock
-        self._leases: dict[str, LeaseSpec] = {}
+        self._leases: dict[str, api.LeaseSpec] = {}
         self._pods: dict[str, str] = {}
         self._seen_at: float | None = None
 
     def observe(self, changes: Sequence[Change]) -> None:
         """Take in what the informers of Leases and pods found."""
         for change in changes:
-            if isinstance(change, Put) and isinstance(change.object, Lease):
+            if isinstance(change, Put) and isinstance(change.object, api.Lease):
                 self._put_lease(change.object)
             elif isinstance(change, Put) and isinstance(change.object, api.Pod):
                 self._put_pod(change.object)
@@ -69,7 +68,7 @@ class VolcanoWatch:
                 self._leases.pop(change.uid, None)
                 self._drop_pod(change.uid)
 
-    def _put_lease(self, lease: Lease) -> None:
+    def _put_lease(self, lease: api.Lease) -> None:
         known = self._leases.get(lease.metadata.uid)
         if lease.spec.holder_identity and known != lease.spec:
             self._seen_at = self._clock()

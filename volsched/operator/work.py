@@ -61,7 +61,7 @@ class RateLimit:
 
 
 class _Timer(NamedTuple):
-    """When a key is due, on the loop's clock; the handle does not always say so: uvloop calls soon what is due now."""
+    """When a key is due, on the loop's clock; the handle does not always tell: uvloop calls soon what is due now."""
 
     due: float
     handle: asyncio.Handle

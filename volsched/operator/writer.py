@@ -72,7 +72,7 @@ class Writer:
         return answer
 
     async def _make(self, write: Create, path: str, body: Body, whose: frozenset[Owner]) -> bytes:
-        """Create an object; remember of a Secret that it may have been made although the API server did not say so."""
+        """Create an object; remember of a Secret that it may have been made although no answer came."""
         try:
             return await self._send("POST", path, write.kind, body)
         except ApiError as error:
@@ -112,7 +112,7 @@ class Writer:
         raise ElsewhereError(f"{_name_of(write)} is there already, and nobody can tell who made it; {_RENAME}")
 
     async def _shown(self, kind: ApiKind, write: Create) -> api.ObjectMeta | None:
-        """Return what an object says of itself; None when there is none. Some kinds may be patched but not read."""
+        """Return the metadata of an object; None when there is none. Some kinds may be patched but not read."""
         path = f"{_collection(kind, write.namespace)}/{path_segment(write.name)}"
         try:
             if kind in _NOT_READ:
@@ -172,7 +172,7 @@ def _name_of(write: Create) -> str:
 def _is_gone(error: ApiError, name: str) -> bool:
     """Whether an object, or the one that was meant, is not there any more.
 
-    An API server that has just been started does not know custom kinds for a moment, and says 404 to everything.
+    An API server that has just been started does not know custom kinds for a moment, and answers 404 to everything.
     """
     return error.is_gone and (error.status != 404 or f'"{name}"' in error.message)
 

@@ -103,7 +103,7 @@ class Writes:
             self._store.put(api.decode_text(struct, answer))
 
     def _lost(self, write: Patch) -> None:
-        """Forget what is not there any more; kopf does not say so when it was away meanwhile."""
+        """Forget what is not there any more; kopf does not report it when it was away meanwhile."""
         if write.kind is QUEUE and (queue := self._store.queues.get(write.name)) is not None:
             self._store.gone(Gone(QUEUE.name, "", write.name, queue.metadata.uid))
         elif write.kind is JOB and (job := self._store.jobs.get(f"{write.namespace}/{write.name}")) is not None:

@@ -68,7 +68,7 @@ def _annotation(inventory: Inventory, found: Workload, key: str, problems: list[
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """Jobs that a snapshot tells of, and what it says too little of, as `Kind/namespace/name: why`."""
+    """Jobs that a snapshot tells of, and what it states too little of, as `Kind/namespace/name: why`."""
 
     jobs: list[ReplayJob]
     left_out: list[str]
@@ -208,7 +208,7 @@ def _newest(inventory: Inventory) -> float:
 
 
 class _Shaper:
-    """Makes of a workload what it asks for, as its controllers would; its times are for others to say."""
+    """Makes of a workload what it asks for, as its controllers would; its times are for others to set."""
 
     def __init__(self, inventory: Inventory, scheduler: str) -> None:
         self._scheduler = scheduler
@@ -304,7 +304,7 @@ def _roles(pods: Sequence[api.Pod]) -> Iterator[Role]:
 
 
 def _own(annotations: dict[str, str]) -> dict[str, str]:
-    """Return what a workload says itself: without its times, and without what a scheduler promised it in its day."""
+    """Return what a workload states itself: without its times, and without what a scheduler promised it in its day."""
     return {
         key: text
         for key, text in annotations.items()

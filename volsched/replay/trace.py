@@ -1,4 +1,4 @@
-"""Jobs from a CSV file: one line a job, and every fault said with its line and column."""
+"""Jobs from a CSV file: one line a job, and every fault reported with its line and column."""
 
 from __future__ import annotations
 

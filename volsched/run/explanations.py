@@ -66,7 +66,7 @@ async def _explained(file: int, kind: str, namespace: str, name: str) -> tuple[i
         *command, stdout=pipe, stderr=pipe, pass_fds=[file], start_new_session=True
     )
     try:
-        out, said = await asyncio.wait_for(process.communicate(), MOST_SECONDS)
+        out, errors = await asyncio.wait_for(process.communicate(), MOST_SECONDS)
     except TimeoutError:
         return 504, f"it could not be worked out in {MOST_SECONDS:.0f} s\n".encode()
     finally:
@@ -74,7 +74,7 @@ async def _explained(file: int, kind: str, namespace: str, name: str) -> tuple[i
     if process.returncode == _NOT_FOUND:
         return 404, f"the scheduler does not know {kind} {name}\n".encode()
     if process.returncode not in _ANSWERED:
-        _log.error("an explanation failed", status=process.returncode, said=said.decode(errors="replace")[-2000:])
+        _log.error("an explanation failed", status=process.returncode, said=errors.decode(errors="replace")[-2000:])
         return 500, b"it could not be worked out; the scheduler's log says why\n"
     answer = discreet(msgspec.json.decode(out, type=Explanation))
     return 200, msgspec.json.encode(document("Explanation", answer))

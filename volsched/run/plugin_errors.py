@@ -1,6 +1,6 @@
 """What plugins failed with: counted, logged, and told on the configuration where a plugin fails again and again.
 
-A pod group over which a plugin fails says so itself (``framework.boundary``). That a plugin is broken is for whoever
+A pod group over which a plugin fails shows that (``framework.boundary``). That a plugin is broken is for whoever
 configured it.
 """
 

@@ -92,7 +92,7 @@ class Process(ABC):
         """Run until a signal, a lost lease or a failure; return the exit status."""
         self._end = asyncio.get_running_loop().create_future()
         self._handle_signals()
-        asyncio.get_running_loop().set_exception_handler(_say_unforeseen)
+        asyncio.get_running_loop().set_exception_handler(_log_unforeseen)
         self._spawn(self._pulse.beat(), "pulse")
         self._spawn(memory.give_back(), "memory")
         try:
@@ -108,7 +108,7 @@ class Process(ABC):
 
     def _lead(self, source: Source, lease: LeaseSettings, begin: Callable[[Predecessor], Awaitable[None]]) -> None:
         """Become the leader some time, then `begin` with who led before; when leading is over the process ends."""
-        program = Candidate(self._pulse.problem, self._says_of_itself, self._lead_no_more)
+        program = Candidate(self._pulse.problem, self._lease_metadata, self._lead_no_more)
         thread = self._lease = LeaseThread(source, lease, self._fence, program)
         thread.start()
 
@@ -117,7 +117,7 @@ class Process(ABC):
 
         self._spawn(lead(), "leading", ends=True)
 
-    def _says_of_itself(self) -> Mapping[str, Mapping[str, str]]:
+    def _lease_metadata(self) -> Mapping[str, Mapping[str, str]]:
         """Labels and annotations of the Lease by which others find the process and what it does; none by default.
 
         Called on the thread of the lease.
@@ -230,7 +230,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop  # type: ignore[no-any-return,unused-ignore]
 
 
-def _say_unforeseen(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _log_unforeseen(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Log what went wrong where nobody waits for it, as in a callback, without what it was about."""
     _log.error("unforeseen on the event loop", said=str(context.get("message")), exc_info=context.get("exception"))
 

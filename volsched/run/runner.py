@@ -275,7 +275,7 @@ class SchedulerProgram(Process):
 
     # -- leading --------------------------------------------------------------------------------------------------
 
-    def _says_of_itself(self) -> Mapping[str, Mapping[str, str]]:
+    def _lease_metadata(self) -> Mapping[str, Mapping[str, str]]:
         options, state = self._options, self._metrics.config
         return leases.metadata_of(options.scheduler_names, options.default_queue, state.source, state.hash)
 

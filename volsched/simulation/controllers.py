@@ -25,7 +25,7 @@ from volsched.model.pods.owners import Owner, controller_of
 from volsched.model.pods.rules import Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.simulation import claims, workloads
-from volsched.simulation.manifests import Inventory, completed, says_uid
+from volsched.simulation.manifests import Inventory, completed, states_uid
 from volsched.simulation.workloads import Birth
 
 T = TypeVar("T", bound=api.ApiObject)
@@ -309,7 +309,7 @@ def _fixed_names(workload: Workload) -> Iterator[str]:
 
 
 def _without_uids(owners: Mapping[Owner, api.ApiObject]) -> dict[Owner, api.ApiObject]:
-    """Return owners by what a reference says of them that leaves out the uid, and maybe the group."""
+    """Return owners by what a reference states of them that leaves out the uid, and maybe the group."""
     named: dict[Owner, api.ApiObject] = {}
     for owner, found in owners.items():
         named.setdefault(owner._replace(uid=""), found)
@@ -321,7 +321,7 @@ def _with_owner(found: T, owners: Collection[Owner], named: Mapping[Owner, api.A
     """Return the object with the whole reference to its controller, where one of the two does not state the uid."""
     meta, owner = found.metadata, controller_of(found.metadata)
     known = named.get(owner._replace(uid="")) if owner is not None and owner not in owners else None
-    if known is None or (owner is not None and owner.uid and says_uid(known)):
+    if known is None or (owner is not None and owner.uid and states_uid(known)):
         return found
     references = tuple(
         owner_reference(known) if reference is meta.controller else reference for reference in meta.owner_references

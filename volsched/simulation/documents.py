@@ -172,7 +172,7 @@ def _objects(text: Text, problems: list[InputProblem]) -> Iterator[Document]:
 
 
 def _is_broken(raw: Any) -> bool:
-    """Return whether there is a text that cannot be written: escapes can say halves of characters."""
+    """Return whether there is a text that cannot be written: escapes can stand for halves of characters."""
     left, seen = [raw], set[int]()
     while left:
         found = left.pop()

@@ -62,7 +62,7 @@ Object = TypeVar("Object", bound=api.ApiObject)
 class Inventory:
     """All objects of the input, in its order, and the configuration that was among them.
 
-    ``origin`` says of each object, by kind, namespace and name, where it came from. ``configuration_problems`` say why
+    ``origin`` has of each object, by kind, namespace and name, where it came from. ``configuration_problems`` state why
     no ConfigMap can be used, which is nobody's concern when the configuration is given otherwise. ``doubts`` keep
     nobody from using it: fields that nobody knows, and what ``--at-max`` asks for in vain.
     """
@@ -76,7 +76,7 @@ class Inventory:
     doubts: list[InputProblem] = field(default_factory=list)
 
     def chosen_configuration(self) -> str | None:
-        """Return the configuration that a ConfigMap holds, if one does; InputError when it is not to be said which."""
+        """Return the configuration that a ConfigMap holds, if one does; InputError when that could be several."""
         if self.configuration_problems:
             raise InputError(self.configuration_problems)
         return self.configuration
@@ -167,7 +167,7 @@ def _faults(found: api.ApiObject) -> Faults:
 
 
 def _of_plugins(found: api.ApiObject, amounts: Sequence[Fault]) -> Iterator[Fault]:
-    """Yield what plugins say of the same amounts, with the code by which `volsched validate` has it."""
+    """Yield what plugins report of the same amounts, with the code by which `volsched validate` has it."""
     if not amounts:
         return
     for validate in registry.validators():
@@ -177,7 +177,7 @@ def _of_plugins(found: api.ApiObject, amounts: Sequence[Fault]) -> Iterator[Faul
 
 
 def _is_told(found: api.ApiObject, fault: Fault) -> bool:
-    """Say whether the run itself tells of a fault: a quota of devices counts as 0 then, whichever way it is spelled."""
+    """Whether the run itself tells of a fault: a quota of devices counts as 0 then, whichever way it is spelled."""
     return isinstance(found, api.Queue) and FLAT in fault.field
 
 
@@ -212,7 +212,7 @@ def completed(found: Object) -> Object:
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))
 
 
-def says_uid(found: api.ApiObject) -> bool:
+def states_uid(found: api.ApiObject) -> bool:
     """Whether the uid of a completed object stood in the input."""
     meta = found.metadata
     return meta.uid != derived_uid(kind_of(found), meta.namespace, meta.name)

@@ -52,7 +52,7 @@ class Simulation:
     pipelined: list[tuple[int, str, str]] = field(default_factory=list)
     scores: dict[str, Scores] = field(default_factory=dict)
     queue_amounts: Sequence[QueueAmountsFn] = ()
-    """What quota plugins say of queues."""
+    """What quota plugins show of queues."""
     session: Session | None = None
     """The last session, closed: its orders and what plugins show of quotas can still be asked for."""
 
@@ -83,7 +83,7 @@ class _SimulatedClock:
 
 
 class _ObserverPlugin:
-    """A plugin that says nothing and sees what others register, and which tasks wait for room when a session closes."""
+    """A plugin that sees what others register, and which tasks wait for room when a session closes."""
 
     name = "simulate"
 

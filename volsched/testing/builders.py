@@ -1,4 +1,4 @@
-"""Small clusters for tests and benches, written the way one would say them, and decided by the real scheduler.
+"""Small clusters for tests and benches, written the way one would describe them, and decided by the real scheduler.
 
 cluster = a_cluster().node("gpu-1", cpu="64", **{"nvidia.com/gpu": 8}).queue("q")
 cluster.job("etl", tasks=3, queue="q", cpu="4")
@@ -250,7 +250,7 @@ class Rig:
         return self.mirror.cluster
 
     def cycle(self, *changes: Change) -> CycleDecision:
-        """Apply changes, run one cycle, and say what it decided."""
+        """Apply changes, run one cycle, and return what it decided."""
         self.mirror.apply(changes)
         self.recorder.steps.clear()
         report = self.scheduler.cycle()

@@ -1,6 +1,6 @@
 """The engine that trusts no plugin: for tests of what callbacks declare of themselves.
 
-The annotations of a callback say what it is shown, and the fast engine reuses answers on the strength of it. This one
+The annotations of a callback are what it is shown, and the fast engine reuses answers on the strength of it. This one
 asks every callback about every node again, each time. It raises ``Misdeclared`` when an answer changed although nothing
 changed of what the callback is shown, as when it reads an account; when a vector twin and its scalar form differ; and
 when a plugin states that it has no opinion and has one. It also compares what the fast engine keeps with the sum of the
@@ -130,7 +130,7 @@ class CheckedEngine(FastEngine):
     # -- what is promised whatever the scope ----------------------------------------------------------------------
 
     def _check_silence(self, callback: Callback, task: TaskInfo, answers: Sequence[Answer]) -> None:
-        """A key of None states that there is nothing to say."""
+        """A key of None states that the callback has no answer."""
         if callback.scope == "domain" and callback.key is not None and callback.key(task) is None:
             nothing: Answer = True if isinstance(callback, Predicate) else 0.0
             for node, answer in zip(self.cluster.rows, answers, strict=False):
@@ -182,7 +182,7 @@ class CheckedEngine(FastEngine):
     # -- what a scope promises ------------------------------------------------------------------------------------
 
     def _check_static(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
-        """Nodes that agree in what was read of what they say have one answer."""
+        """Nodes that agree in what was read of them have one answer."""
         if callback.scope != "static" or not callback.speaks(task):
             return
         view = NodeFacts()

@@ -1,7 +1,7 @@
 """What every plugin has to keep: the fast engine decides with its callbacks what the naive one decides.
 
 The naive engine asks every callback about every node for every task, so what it decides is right. The fast engine keeps
-answers and shares them, on the strength of what the annotations and keys of callbacks say; the checked one is the fast
+answers and shares them, on the strength of the annotations and keys of callbacks; the checked one is the fast
 one, and states which callback it is that does not keep to it.
 """
 

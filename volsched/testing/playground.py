@@ -48,7 +48,7 @@ class Playground:
         if control_plane(["up", "--folder", str(self.folder)]) != 0:
             raise ControlPlaneError("the control plane did not start")
         for part in ("crds", "rbac"):
-            _say(f"applying manifests/{part}")
+            _report(f"applying manifests/{part}")
             self._kubectl("apply", "--server-side", "-k", str(MANIFESTS / part))
         self._kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=120s")
         self._apply(_in_order(examples))
@@ -82,8 +82,9 @@ class Playground:
         taken = [found for found in objects if (found["apiVersion"], found["kind"]) in known]
         for found in objects:
             if found not in taken:
-                _say(f"left out {found['kind']}/{found['metadata']['name']}: this cluster has no {found['apiVersion']}")
-        _say(f"applying {len(taken)} example objects")
+                missing = f"this cluster has no {found['apiVersion']}"
+                _report(f"left out {found['kind']}/{found['metadata']['name']}: {missing}")
+        _report(f"applying {len(taken)} example objects")
         for found in taken:
             self._kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(found))
             if found["kind"] == "Node":
@@ -97,7 +98,7 @@ class Playground:
 
     def _start_process(self, verb: str) -> None:
         if self._pid(verb) is not None:
-            _say(f"volsched {verb} runs already")
+            _report(f"volsched {verb} runs already")
             return
         kubeconfig, log = self.folder / f"volsched-{verb}.kubeconfig", self.folder / f"volsched-{verb}.log"
         kubeconfig.write_text(self._kubeconfig_for(PROCESSES[verb]))
@@ -111,7 +112,7 @@ class Playground:
                 command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         self._pid_file(verb).write_text(str(process.pid))
-        _say(f"volsched {verb} runs, pid {process.pid}; log in {log}")
+        _report(f"volsched {verb} runs, pid {process.pid}; log in {log}")
 
     def _kubeconfig_for(self, account: str) -> str:
         """The admin's kubeconfig with a service account's token, so that a process has its own rights and no others."""
@@ -168,7 +169,7 @@ def _flat(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [item for found in objects for item in (found["items"] if found["kind"] == "List" else [found])]
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
 
@@ -188,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             playground.down()
     except ControlPlaneError as error:
-        _say(str(error))
+        _report(str(error))
         return 1
     return 0
 

@@ -1,6 +1,6 @@
 """Which fields objects have: `make schemas` asks a real kube-apiserver, and the result is a file of the package.
 
-What the API server says of itself (its discovery and its OpenAPI documents) is cut down to names: of each kind that
+What the API server offers (its discovery and its OpenAPI documents) is cut down to names: of each kind that
 volsched reads the tree of its fields, and of all other kinds only that they exist. Kinds of Volcano come from
 `manifests/crds`. A test compares the file with the API server of the tests.
 """

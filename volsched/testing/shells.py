@@ -20,7 +20,7 @@ from volsched.testing.prometheus import print_progress
 _PACKAGES: Final = {"bash": ("bash",), "zsh": ("zsh", "zsh-common"), "fish": ("fish", "fish-common")}
 _FOLDERS: Final = ("usr/bin", "bin")
 _QUIET: Final = 0.5
-"""Seconds after which a terminal is taken to say nothing more."""
+"""Seconds after which a terminal is taken to print nothing more."""
 
 _COMPLETED: Final = "(completed)"
 _WIDGET: Final = (
@@ -28,7 +28,7 @@ _WIDGET: Final = (
     "zle -N complete_and_tell",
     "bindkey '^I' complete_and_tell",
 )
-"""What TAB does in zsh: how long a completion takes is for the machine to say."""
+"""What TAB does in zsh: how long a completion takes depends on the machine."""
 
 
 class Shell:
@@ -101,10 +101,10 @@ class Shell:
 
 def _read(terminal: int, *, until: str) -> str:
     """Read until something stands there and nothing more comes."""
-    said, end = b"", time.monotonic() + PATIENCE
+    output, end = b"", time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if select.select([terminal], [], [], _QUIET)[0]:
-            said += os.read(terminal, 65536)
-        elif until.encode() in said:
-            return said.decode(errors="replace")
-    raise TimeoutError(f"{until} did not come; the terminal says {said!r}")
+            output += os.read(terminal, 65536)
+        elif until.encode() in output:
+            return output.decode(errors="replace")
+    raise TimeoutError(f"{until} did not come; the terminal says {output!r}")

@@ -72,16 +72,16 @@ class Model:
 
 def limits_of(queue: api.Queue, state: QueueState | None) -> tuple[EditableQuota, ...]:
     """Return the quotas of a queue, and those that it might have of what is used in it."""
-    said = [*_said(queue)]
-    known = {limit.name for limit in said if limit.field != DESERVED}
+    quotas = [*_stated_quotas(queue)]
+    known = {limit.name for limit in quotas if limit.field != DESERVED}
     for figures in state.figures if state is not None else ():
         if figures.resource not in known:
             field = CAPABILITY if _is_resource(figures.resource) else CARDS
-            said.append(EditableQuota(field, figures.resource, None, _most_of(figures)))
-    return tuple(said)
+            quotas.append(EditableQuota(field, figures.resource, None, _most_of(figures)))
+    return tuple(quotas)
 
 
-def _said(queue: api.Queue) -> Iterator[EditableQuota]:
+def _stated_quotas(queue: api.Queue) -> Iterator[EditableQuota]:
     for field in (CAPABILITY, DESERVED):
         for name, amount in getattr(queue.spec, field).items():
             units = _units(name, str(amount))

@@ -1,4 +1,4 @@
-"""``python -m volsched.ui.compare BEFORE AFTER``: what ``volsched diff`` says of two snapshots, as JSON."""
+"""``python -m volsched.ui.compare BEFORE AFTER``: what ``volsched diff`` shows of two snapshots, as JSON."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ class Follower:
     # -- the scheduler's configuration --------------------------------------------------------------------------------
 
     async def _follow_configuration(self, config_map: str) -> None:
-        """Use what the ConfigMap says from now on, as the scheduler does; what does not hold is only noticed."""
+        """Use what the ConfigMap holds from now on, as the scheduler does; what does not hold is only noticed."""
         namespace, _, name = config_map.partition("/")
         verdicts = Verdicts(_parsed, self._reconfigure, self._state, _unrecorded)
         source = ConfigMapSource(self._server, namespace, name, find_in_data, verdicts)

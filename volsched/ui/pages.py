@@ -60,19 +60,19 @@ class View:
     table: Table
     filters: Filters
     summary: Callable[..., str]
-    _said: str = ""
+    _caption: str = ""
 
     def show(self, seen: Seen, history: HistoryOf) -> list[Event]:
         """Show something else; the events that do so where it was shown before."""
         rows = _ROWS[self.name](seen, self.filters, history)
         first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
         events = self.table.show([(row_id(*_NAMES[self.name](row)), row) for row in rows[first : first + PAGE]])
-        before, self._said = self._said, self._summary(seen, first, len(rows))
-        return [*events, self.said()] if self._said != before else events
+        before, self._caption = self._caption, self._summary(seen, first, len(rows))
+        return [*events, self.caption()] if self._caption != before else events
 
-    def said(self) -> Event:
+    def caption(self) -> Event:
         """Return the event that shows the words above the table."""
-        return "said", self._said
+        return "said", self._caption
 
     @property
     def page(self) -> int:

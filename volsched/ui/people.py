@@ -1,4 +1,4 @@
-"""What each person who looks may see: the API server is asked, and what it says is kept for a minute.
+"""What each person who looks may see: the API server is asked, and its answer is kept for a minute.
 
 Whoever may `get` the path /ui sees the page. Names on it are those of namespaces whose pods the person may `list`, of
 queues that they may `list` or `get`, and of nodes if they may `list` them; of everything else there are counts alone.
@@ -100,7 +100,7 @@ class People:
         return person
 
     async def scope(self, person: Person, namespaces: Iterable[str], queues: Iterable[str]) -> Visibility:
-        """Say which of these namespaces and queues somebody may see by name; what cannot be found out is not shown."""
+        """Which of these namespaces and queues somebody may see by name; what cannot be found out is not shown."""
         pods, all_queues, nodes = await asyncio.gather(
             self._may(person, "list", "", "pods"),
             self._may(person, "list", VOLCANO, "queues"),

@@ -53,23 +53,23 @@ class ClusterQuestions:
         flags = ["--help-seconds", str(HELP_SECONDS), "-o", "json", "--nodes", "-n", namespace]
         kind = "pod" if name.startswith(LONE) else "podgroup"
         command = ["volsched", "explain", *flags, "-f", "{0}", "--", kind, name.removeprefix(LONE)]
-        said = await self._once((number, namespace, name), command, [known])
-        return msgspec.json.decode(said, type=Explanation) if said else None
+        answer = await self._once((number, namespace, name), command, [known])
+        return msgspec.json.decode(answer, type=Explanation) if answer else None
 
     async def difference(self, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]) -> Difference:
         """Return what other quotas and nodes would change (see ``changed``); raises ChangeError and QuestionError."""
         number, known = await self._follower.known()
         after = await asyncio.to_thread(changed, known, queue, amounts, nodes)
         key = (number, queue, *sorted(amounts.items()), *sorted(nodes.items()))
-        said = await self._once(key, ["volsched.ui.compare", "{0}", "{1}"], [known, after])
-        return msgspec.json.decode(said, type=Difference)
+        answer = await self._once(key, ["volsched.ui.compare", "{0}", "{1}"], [known, after])
+        return msgspec.json.decode(answer, type=Difference)
 
     async def stop(self) -> None:
         """End what is being worked out."""
         await self._work.stop()
 
     async def _once(self, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes:
-        """Return what a command says; whoever asks the same meanwhile, or again before anything changed, shares it."""
+        """Return what a command prints; whoever asks the same meanwhile, or before anything changed, shares it."""
         known = self._answers.recall(key)
         if known is None or known.cancelled():
             known = self._work.start(self._asked(command, worlds), "a question of the page")
@@ -81,7 +81,7 @@ class ClusterQuestions:
             with contextlib.ExitStack() as files:
                 written = [await asyncio.to_thread(snapshot.written, world) for world in worlds]
                 fds = [files.enter_context(_in_memory(data)) for data in written]
-                return await _said(command, fds)
+                return await _answer_of(command, fds)
 
 
 @contextlib.contextmanager
@@ -92,7 +92,7 @@ def _in_memory(data: bytes) -> Iterator[int]:
         yield file.fileno()
 
 
-async def _said(command: Sequence[str], fds: Sequence[int]) -> bytes:
+async def _answer_of(command: Sequence[str], fds: Sequence[int]) -> bytes:
     """Run a module with these files in place of ``{0}``, ``{1}``; what it prints, nothing where it found nothing."""
     paths = [f"/proc/self/fd/{fd}" for fd in fds]
     words = [word.format(*paths) if word in ("{0}", "{1}") else word for word in command]
@@ -101,7 +101,7 @@ async def _said(command: Sequence[str], fds: Sequence[int]) -> bytes:
         sys.executable, "-m", *words, stdout=pipe, stderr=pipe, pass_fds=list(fds), start_new_session=True
     )
     try:
-        said, problem = await asyncio.wait_for(process.communicate(), MOST_SECONDS)
+        answer, problem = await asyncio.wait_for(process.communicate(), MOST_SECONDS)
     except TimeoutError:
         raise QuestionError(f"It could not be worked out in {MOST_SECONDS:.0f} s.") from None
     finally:
@@ -110,7 +110,7 @@ async def _said(command: Sequence[str], fds: Sequence[int]) -> bytes:
         return b""
     if process.returncode not in _ANSWERED:
         raise QuestionError(problem.decode(errors="replace").strip()[-2000:] or "It could not be worked out.")
-    return said
+    return answer
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -77,11 +77,11 @@ def _job(scope: Visibility, job: WaitingJob) -> WaitingJob:
 def without_names(scope: Visibility, text: str) -> str:
     """Return a text in which pods and jobs of namespaces that somebody may not see are not named."""
 
-    def said(found: re.Match[str]) -> str:
+    def masked(found: re.Match[str]) -> str:
         shown = scope.names(found[1]) or _NUMBERS.fullmatch(found[0])
         return found[0] if shown else SOMEBODY
 
-    return text if scope.namespaces is None else _KEY.sub(said, text)
+    return text if scope.namespaces is None else _KEY.sub(masked, text)
 
 
 # --- cards ----------------------------------------------------------------------------------------------------------

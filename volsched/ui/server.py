@@ -220,7 +220,7 @@ class Ui:
         await answer.prepare(request)
         view.show(seen_by(scope, picture), picture.history)
         if "Last-Event-ID" in request.headers or request.query.get("seen") != view.table.digest:
-            await answer.write(_event(view.table.everything(), number) + _event(view.said(), number))
+            await answer.write(_event(view.table.everything(), number) + _event(view.caption(), number))
         try:
             while True:
                 number, picture = await self._next(answer, request, number)

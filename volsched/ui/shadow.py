@@ -1,4 +1,4 @@
-"""A scheduler that follows a cluster and writes nothing: its sessions say why what waits does.
+"""A scheduler that follows a cluster and writes nothing: its sessions show why what waits does.
 
 Mirror, plugins and engine are those of ``volsched run``, so a session costs what has changed and not what there is.
 What a session decides is looked at and taken back: nothing of it has happened, neither for the API server nor for the
@@ -38,7 +38,7 @@ Identity = tuple[str, str, str]
 
 
 class _ShadowPlugin:
-    """A plugin that says nothing: it hears of a session once all others have their accounts, and when it closes."""
+    """A plugin that decides nothing: it hears of a session once all others have their accounts, and when it closes."""
 
     name = "page"
 
@@ -56,7 +56,7 @@ class Shadow:
     """Give it changes with ``take``; ``run`` holds a session, and ``take_back`` undoes it.
 
     ``objects`` are all that it was told of. ``usage`` is what queues held before the session, where ``wants_usage``
-    asked for it; ``dirty`` are the jobs of which it may say something new. Only one thread may use it at a time.
+    asked for it; ``dirty`` are the jobs of which it may report something new. Only one thread may use it at a time.
     """
 
     def __init__(self, profile: Profile, scheduler_names: tuple[str, ...], default_queue: str) -> None:
@@ -156,7 +156,7 @@ class Shadow:
             self.mirror.cluster.queue_ledger.set_ungated(task, ungated=False)
 
     def _read_phase_again(self, job: JobInfo) -> None:
-        """Let a job be in the phase that its PodGroup says."""
+        """Let a job be in the phase that its PodGroup states."""
         found = self.objects.get(("PodGroup", job.namespace, job.name))
         if isinstance(found, api.PodGroup) and (found.status.phase or PENDING) != (job.phase or PENDING):
             self.mirror.cluster.queue_ledger.set_phase(job, found.status.phase)

@@ -1,4 +1,4 @@
-"""Who waits and why, kept as sessions say something new of a job; and the reasons so far."""
+"""Who waits and why, kept as sessions report something new of a job; and the reasons so far."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class WaitingList(Observer):
             self._drop(job.key)
 
     def note(self, jobs: Iterable[JobInfo], starts: Mapping[str, str]) -> dict[str, str]:
-        """Take in what a session says of jobs, while it stands; return those that it starts as a whole, with a node."""
+        """Take in what a session reports of jobs, while it stands; return those that it starts whole, with a node."""
         started: dict[str, str] = {}
         for job in jobs:
             if is_waiting(job):
@@ -83,8 +83,8 @@ class WaitingList(Observer):
             job = self._shadow.mirror.cluster.jobs.get(key)
             if job is not None and is_waiting(job):
                 record = waiting_job(self._shadow, job, 0)
-                said = f"The next session starts it, on {node}; no scheduler has bound it so far."
-                record = msgspec.structs.replace(record, step=STARTS, reason="", message=said)
+                message = f"The next session starts it, on {node}; no scheduler has bound it so far."
+                record = msgspec.structs.replace(record, step=STARTS, reason="", message=message)
                 since = record.since if record.since is not None else now
                 self._put(job, _ListedJob(job, record, min(now, since) + GRACE_SECONDS))
 

@@ -23,10 +23,10 @@ CREATE: Final = "CREATE"
 UPDATE: Final = "UPDATE"
 DELETE: Final = "DELETE"
 
-MOST_SAID: Final = 20
+MOST_REPORTED: Final = 20
 """Faults, and warnings, that one answer names; the rest is a number."""
 
-LONGEST_SAID: Final = 1000
+LONGEST_MESSAGE: Final = 1000
 """Letters of each."""
 
 Json = Mapping[str, Any]
@@ -138,11 +138,11 @@ def _judgement(raw: Json, errors: Iterable[Fault], warnings: Iterable[Fault]) ->
 
 def _lines(subject: str, faults: Iterable[Fault]) -> Iterable[str]:
     listed = list(faults)
-    for fault in listed[:MOST_SAID]:
+    for fault in listed[:MOST_REPORTED]:
         where = f"{subject}: {fault.field}" if fault.field else subject
-        yield shortened(f"{where}: {fault.message} [{fault.code}]", LONGEST_SAID)
-    if len(listed) > MOST_SAID:
-        yield f"{subject}: {len(listed) - MOST_SAID} more"
+        yield shortened(f"{where}: {fault.message} [{fault.code}]", LONGEST_MESSAGE)
+    if len(listed) > MOST_REPORTED:
+        yield f"{subject}: {len(listed) - MOST_REPORTED} more"
 
 
 def subject_of(raw: Json) -> str:

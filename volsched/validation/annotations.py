@@ -1,6 +1,6 @@
 """What is wrong with Volcano's annotations and labels of pods and workloads that the scheduler and controllers read.
 
-They are free texts to the API server, and whoever reads them takes nonsense for something; these are warnings that say
+They are free texts to the API server, and whoever reads them takes nonsense for something; these warnings state
 for what. Annotations of plugins are their validators' business.
 """
 

@@ -98,7 +98,7 @@ def _fields(
 
 
 def _entries(value: Any, shape: str, path: Path) -> Iterator[Part]:
-    """Yield what is in a list or a map, when the value is what its type says."""
+    """Yield what is in a list or a map, when the value is of its type."""
     inner = shape[1:]
     if shape.startswith("[") and isinstance(value, list | tuple):
         for number, item in enumerate(value):

@@ -24,7 +24,7 @@ from volsched.validation.states import state_faults
 def read_object(raw: Mapping[str, Any]) -> api.ApiObject:
     """Return the struct of an object as it was read; raises ObjectError.
 
-    The CRD of Volcano Jobs lets templates say anything. So of a Job it is also looked whether pods can be made of it.
+    The CRD of Volcano Jobs lets templates hold anything. So of a Job it is also looked whether pods can be made of it.
     """
     found = api.decode_object(raw)
     if isinstance(found, api.Job):

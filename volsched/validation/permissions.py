@@ -1,4 +1,4 @@
-"""Which namespaces may use a queue, said before the scheduler does, in the same words."""
+"""Which namespaces may use a queue, reported before the scheduler does, in the same words."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def pod_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
 
 
 def _rules_for(queue: str, beside: Surroundings) -> Iterator[tuple[str, AllowedNamespaces]]:
-    """Yield whom a queue and each above it lets in, where they say so."""
+    """Yield whom a queue and each above it lets in, where they state it."""
     rules, queues = beside.derived(_rules), beside.queues
     seen: set[str] = set()
     name = queue
@@ -61,7 +61,7 @@ def _rules_for(queue: str, beside: Surroundings) -> Iterator[tuple[str, AllowedN
 
 
 def _rules(beside: Surroundings) -> Rules:
-    """Return whom each queue lets in that says so."""
+    """Return whom each queue lets in that states it."""
     found = ((queue.metadata.name, allowed_in(queue.metadata.annotations)) for queue in beside.of(api.Queue))
     return {name: rule for name, rule in found if rule is not None}
 

@@ -21,7 +21,7 @@ _LONGEST_NUMBER: Final = 4000
 
 
 def entries(path: str, text: str) -> tuple[list[tuple[str, int]], list[FieldError]]:
-    """Return names with milli-cards in the order of the text, and what is wrong. Blank text says nothing.
+    """Return names with milli-cards in the order of the text, and what is wrong. Blank text states nothing.
 
     A bad amount counts as 0 and is an error of its entry; of equal names the last one counts. A text that is no JSON
     object has no entries.

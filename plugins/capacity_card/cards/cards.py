@@ -27,7 +27,7 @@ MPS_REPLICAS: Final = "nvidia.com/gpu.replicas"
 MIG_PREFIX: Final = "nvidia.com/mig-"
 
 SUFFIXES: Final = (".product", ".count", ".memory", ".replicas")
-"""Ends of the labels that say anything of cards; nothing else of a node's labels is looked at."""
+"""Ends of the labels that describe cards; nothing else of a node's labels is looked at."""
 
 _PRODUCT: Final = re.compile(r"((.+?)/(\w+))\.product", re.ASCII)
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -35,7 +35,7 @@ _MB_PER_GB: Final = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class CardOffer:
     """One model that a node offers: ``amount`` in milli-cards, always of whole cards, of ``resource``."""
 
     name: str
@@ -47,10 +47,10 @@ class Card:
 class CardOffers:
     """All that a node offers, in order of names, and what its labels lack."""
 
-    cards: tuple[Card, ...] = ()
+    cards: tuple[CardOffer, ...] = ()
     warnings: tuple[str, ...] = ()
 
-    def find(self, name: str) -> Card | None:
+    def find(self, name: str) -> CardOffer | None:
         """The card of that name, None when the node has none."""
         return next((card for card in self.cards if card.name == name), None)
 
@@ -122,7 +122,7 @@ def _memory(labels: Mapping[str, str], kind: str, warnings: list[str]) -> int:
     return _number(labels[f"{kind}.memory"]) or 0
 
 
-def _whole(product: _Product, offered: Mapping[str, int], warnings: list[str]) -> Iterator[Card]:
+def _whole(product: _Product, offered: Mapping[str, int], warnings: list[str]) -> Iterator[CardOffer]:
     found = [name for name in offered if name.startswith(f"{product.prefix}/") and not _is_shared(name)]
     if not found:
         return
@@ -131,12 +131,12 @@ def _whole(product: _Product, offered: Mapping[str, int], warnings: list[str]) -
         warnings.append(
             f"offers {', '.join(found)} and no {product.key}; {resource} counts as the card {_quoted(product.name)}"
         )
-    yield Card(product.name, resource, whole_up(offered[resource]))
+    yield CardOffer(product.name, resource, whole_up(offered[resource]))
 
 
 def _mps(
     product: _Product, labels: Mapping[str, str], offered: Mapping[str, int], warnings: list[str]
-) -> Iterator[Card]:
+) -> Iterator[CardOffer]:
     if MPS_RESOURCE not in offered:
         return
     replicas = _number(labels.get(MPS_REPLICAS, "")) or 0
@@ -146,14 +146,14 @@ def _mps(
         warnings.append(f"offers {MPS_RESOURCE} and label {product.key}.memory is not above 0: no MPS cards")
     else:
         name = f"{product.name}/mps-{gigabytes(product.memory)}g*1/{replicas}"
-        yield Card(name, MPS_RESOURCE, whole_up(offered[MPS_RESOURCE]))
+        yield CardOffer(name, MPS_RESOURCE, whole_up(offered[MPS_RESOURCE]))
 
 
-def _mig(product: _Product, offered: Mapping[str, int]) -> Iterator[Card]:
+def _mig(product: _Product, offered: Mapping[str, int]) -> Iterator[CardOffer]:
     for resource, amount in offered.items():
         profile = resource.removeprefix(MIG_PREFIX)
         if profile and profile != resource:
-            yield Card(f"{product.name}/mig-{profile}-mixed", resource, whole_up(amount))
+            yield CardOffer(f"{product.name}/mig-{profile}-mixed", resource, whole_up(amount))
 
 
 def gigabytes(megabytes: int) -> int:

@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, Card, CardOffers, cards_of
+from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, CardOffer, CardOffers, cards_of
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -89,22 +89,22 @@ class CardCatalogue:
             self._extended, self._columns = [c for c, name in enumerate(names) if "/" in name], len(names)
         amounts = tuple(node.allocatable[column] for column in self._extended)
         labels = {key: text for key, text in node.labels.items() if key.endswith(SUFFIXES)}
-        says = (tuple(sorted(labels.items())), amounts)
-        found = self._alike.get(says)
+        stated = (tuple(sorted(labels.items())), amounts)
+        found = self._alike.get(stated)
         if found is None:
             if len(self._alike) >= _MOST_KNOWN:
                 self._alike.clear()
             offered = {names[column]: amount for column, amount in zip(self._extended, amounts, strict=True)}
-            found = self._alike[says] = cards_of(labels, offered)
+            found = self._alike[stated] = cards_of(labels, offered)
         return found
 
-    def _count(self, before: tuple[Card, ...], now: tuple[Card, ...]) -> None:
+    def _count(self, before: tuple[CardOffer, ...], now: tuple[CardOffer, ...]) -> None:
         for cards, by in ((now, 1), (before, -1)):
             for card in cards:
                 self._add(card, by)
         self.stock += 1
 
-    def _add(self, card: Card, by: int) -> None:
+    def _add(self, card: CardOffer, by: int) -> None:
         name, offer = card.name, (card.name, card.resource)
         self.totals[name] = self.totals.get(name, 0) + by * card.amount
         if not self.totals[name]:

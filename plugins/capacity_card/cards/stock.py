@@ -37,7 +37,7 @@ class Stock:
     def meant_by(self, name: str) -> tuple[str, ...]:
         """Return the cards that a name which is none of them was probably meant to be: a few at most, maybe none.
 
-        People write ``A100`` where a node's label says ``NVIDIA-A100-SXM4-80GB``: cards that have all parts of the name
+        People write ``A100`` where a node's label is ``NVIDIA-A100-SXM4-80GB``: cards that have all parts of the name
         are meant, else those of the resource of that name, else the one that is spelt most like it.
         """
         parts = _parts(name)

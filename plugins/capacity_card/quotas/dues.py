@@ -1,4 +1,4 @@
-"""What is wrong with what a Queue says to deserve and to be guaranteed of cards, alone and beside other Queues.
+"""What is wrong with what a Queue states that it deserves and is guaranteed of cards, alone and beside other Queues.
 
 A guarantee is at most what is deserved, and that is at most the quota. What a queue keeps for its children it has to be
 guaranteed itself, so more than that is an error; what they deserve together may be more, since not all ask at once.
@@ -17,7 +17,7 @@ from plugins.capacity_card.quotas.quota import (
     Cards,
     amounts_of,
     path_of,
-    says,
+    states_any,
 )
 from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
 from volsched.model import api
@@ -38,8 +38,8 @@ def due_faults(queue: api.Queue, beside: Surroundings) -> Faults:
 
 
 def _at_most(texts: Texts, annotation: str, other: str) -> Faults:
-    """Yield amounts above what another annotation states; one that is not there says nothing."""
-    if not says(texts, other):
+    """Yield amounts above what another annotation states; one that is not there states nothing."""
+    if not states_any(texts, other):
         return
     limits = _amounts(texts, other)
     for card, amount in _amounts(texts, annotation).items():

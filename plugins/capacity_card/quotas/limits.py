@@ -27,7 +27,7 @@ class QueueLimit:
     """What one queue may hold: milli-cores, bytes, milli-cards by name.
 
     ``other`` counts for a card that is not named. ``left`` is what guarantees of other queues leave of cards, where
-    they have any. ``is_empty``: the queue says nothing at all, not even 0.
+    they have any. ``is_empty``: the queue states nothing at all, not even 0.
     """
 
     queue: str
@@ -51,20 +51,20 @@ class QueueLimit:
 def own_limit(queue: QueueInfo, quota: CardQuota) -> QueueLimit:
     """What a queue may hold by its own object."""
     cpu, memory = queue.capability.get(CPU, 0), queue.capability.get(MEMORY, 0)
-    says_nothing = not ({CPU, MEMORY} & queue.capability.keys() or queue.annotations.get(CARD_QUOTA, "").strip())
-    return QueueLimit(queue.name, cpu, memory, quota.cards, is_empty=says_nothing)
+    is_empty = not ({CPU, MEMORY} & queue.capability.keys() or queue.annotations.get(CARD_QUOTA, "").strip())
+    return QueueLimit(queue.name, cpu, memory, quota.cards, is_empty=is_empty)
 
 
-def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, says_cards: bool) -> QueueLimit:
-    """What a queue lets everything below it hold together: no limit where it says nothing."""
+def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, has_card_quota: bool) -> QueueLimit:
+    """What a queue lets everything below it hold together: no limit where it states none."""
     cpu, memory = (queue.capability.get(name, UNLIMITED) for name in (CPU, MEMORY))
-    return QueueLimit(queue.name, cpu, memory, quota.cards, other=0 if says_cards else UNLIMITED)
+    return QueueLimit(queue.name, cpu, memory, quota.cards, other=0 if has_card_quota else UNLIMITED)
 
 
 class QueueLimits:
     """The limits of all queues; ``version`` changes with any of them, with queues coming, going and moving.
 
-    ``there`` is what the cluster has of each card, and may change: say so (``stock_changed``).
+    ``there`` is what the cluster has of each card, and may change: call ``stock_changed`` then.
     """
 
     def __init__(self, cluster: Cluster, there: Cards, *, is_hierarchical: bool) -> None:
@@ -82,10 +82,10 @@ class QueueLimits:
 
     def put(self, queue: QueueInfo) -> None:
         """Read a queue that is new or changed."""
-        says = _says(queue)
-        if self._read_from.get(queue.name) == says:  # nothing but its status has changed
+        stated = _stated(queue)
+        if self._read_from.get(queue.name) == stated:  # nothing but its status has changed
             return
-        self._read_from[queue.name] = says
+        self._read_from[queue.name] = stated
         before, quota = self._quotas.get(queue.name), quota_of(queue.annotations)
         if quota.errors and (before is None or before.errors != quota.errors):
             self._faulty[queue.name] = queue
@@ -160,7 +160,7 @@ class QueueLimits:
         queue, quota = self._cluster.queues[name], self.card_quota(name)
         if is_own:
             return own_limit(queue, quota)
-        return ancestor_limit(queue, quota, says_cards=CARD_QUOTA in queue.annotations)
+        return ancestor_limit(queue, quota, has_card_quota=CARD_QUOTA in queue.annotations)
 
     def _left(self, name: str, above: list[QueueLimit]) -> Cards:
         """What others' guarantees leave a queue of what there is, and of what queues above it may hold."""
@@ -169,7 +169,7 @@ class QueueLimits:
         return {card: max(0, most[card] - amount) for card, amount in kept.items()}
 
 
-def _says(queue: QueueInfo) -> Hashable:
+def _stated(queue: QueueInfo) -> Hashable:
     """Everything of a queue that quotas and shares are made from."""
     amounts = (queue.capability, queue.deserved, queue.guarantee)
     listed = tuple(tuple(sorted(found.items())) for found in amounts)

@@ -35,7 +35,7 @@ class CardQuota:
     """Milli-cards by card name, and what is wrong in the annotations.
 
     ``deserved`` is what counts: never less than the guarantee, and both at most the quota. It is None when neither is
-    said.
+    stated.
     """
 
     cards: Cards = field(default_factory=dict)
@@ -48,16 +48,16 @@ def quota_of(annotations: Mapping[str, str]) -> CardQuota:
     """Return what a queue states; one without a quota may hold 0 of every card."""
     (cards, deserved, guarantee), errors = zip(*(amounts_of(annotations, name) for name in OF_QUEUES), strict=True)
     wrong = tuple(error for found in errors for error in found)
-    if not says(annotations, CARD_DESERVED, CARD_GUARANTEE):
+    if not states_any(annotations, CARD_DESERVED, CARD_GUARANTEE):
         return CardQuota(cards, errors=wrong)
-    has_quota = says(annotations, CARD_QUOTA)
+    has_quota = states_any(annotations, CARD_QUOTA)
     kept = _at_most(guarantee, cards) if has_quota else guarantee
     due = {card: max(deserved.get(card, 0), kept.get(card, 0)) for card in {**deserved, **kept}}
     return CardQuota(cards, _at_most(due, cards) if has_quota else due, kept, wrong)
 
 
-def says(annotations: Mapping[str, str], *names: str) -> bool:
-    """Whether any of these annotations says anything."""
+def states_any(annotations: Mapping[str, str], *names: str) -> bool:
+    """Whether any of these annotations states anything."""
     return any(annotations.get(name, "").strip() for name in names)
 
 

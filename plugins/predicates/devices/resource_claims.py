@@ -214,7 +214,7 @@ def _reach(allocation: dra.Allocation) -> NodeSelector | None:
 
 
 def can_be_released(task: TaskInfo, claim: Claim, devices: Devices) -> bool:
-    """Say whether a claim's devices may be taken from it: nobody but this pod, or its idle group, has to do with it."""
+    """Whether a claim's devices may be taken from it: nobody but this pod, or its idle group, has to do with it."""
     user = user_of(task, claim)
     if claim.uid in devices.in_flight or (user != task.uid and not is_idle(task)):
         return False

@@ -39,7 +39,7 @@ class Spreading:
         return any(item.hard for item in template.spread)
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:
-        """Tell that the template says everything, or None when it has no such constraint."""
+        """Return a key that adds nothing to the template, or None when it has no such constraint."""
         return () if self.applies(task.template) else None
 
     def version(self, task: TaskInfo) -> int:

@@ -34,7 +34,7 @@ def class_of(found: api.PersistentVolumeClaim | api.PersistentVolume) -> str:
 
 
 def is_bound(claim: api.PersistentVolumeClaim) -> bool:
-    """Say whether a claim has its volume; phase Bound is written after the annotation, so either will do (*ours*)."""
+    """Whether a claim has its volume; phase Bound is written after the annotation, so either will do (*ours*)."""
     complete = BIND_COMPLETED in claim.metadata.annotations or claim.status.phase == "Bound"
     return bool(claim.spec.volume_name) and complete
 

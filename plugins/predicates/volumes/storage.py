@@ -55,7 +55,7 @@ class ClaimRules:
         return bool(template.claims)
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:
-        """Tell that the template says everything, or None when it has no claims."""
+        """Return a key that adds nothing to the template, or None when it has no claims."""
         return () if task.template.claims else None
 
     def version(self, _: TaskInfo) -> tuple[object, ...]:

@@ -38,7 +38,7 @@ class VolumeInfo:
     labels: Mapping[str, str]
     affinity: NodeSelector | None
     only_label: tuple[str, tuple[str, ...]] | None
-    """The label, and its values, that state exactly which nodes reach it; None when it takes more, or less, to say."""
+    """The label, and its values, that state exactly which nodes reach it; None when they do not state just that."""
 
     @property
     def order(self) -> tuple[int, str]:

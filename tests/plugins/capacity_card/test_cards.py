@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_card.cards.cards import Card, cards_of, gigabytes, resource_by_name
+from plugins.capacity_card.cards.cards import CardOffer, cards_of, gigabytes, resource_by_name
 
 A100 = {"p": "NVIDIA-A100", "c": "8", "m": "81920"}
 GPU = "nvidia.com/gpu"
@@ -28,7 +28,7 @@ def found(labels: dict[str, str], **amounts: Any) -> dict[str, int]:
     return {card.name: card.amount // 1000 for card in _cards(labels, amounts)}
 
 
-def _cards(labels: dict[str, str], amounts: dict[str, Any]) -> tuple[Card, ...]:
+def _cards(labels: dict[str, str], amounts: dict[str, Any]) -> tuple[CardOffer, ...]:
     return cards_of(labels, {name: amount * 1000 for name, amount in amounts.items()}).cards
 
 
@@ -132,7 +132,7 @@ def test_gigabytes_round_half_up(megabytes: int, expected: int) -> None:
 
 
 def test_a_part_of_a_card_counts_as_a_card() -> None:
-    assert cards_of(nvidia(**A100), {GPU: 7500}).cards == (Card("NVIDIA-A100", GPU, 8000),)
+    assert cards_of(nvidia(**A100), {GPU: 7500}).cards == (CardOffer("NVIDIA-A100", GPU, 8000),)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import msgspec
 
 from volsched.asking.records import Explanation, Subject
 from volsched.cli.inputs.sources import EXIT_CLUSTER, RefusedError
-from volsched.cli.output import say
+from volsched.cli.output import report
 
 EXIT_NOT_FOUND: Final = 4
 _NOT_FOUND: Final = 404
@@ -28,7 +28,7 @@ def asked_of(scheduler: str, subject: Subject, refusal: RefusedError, flags: Map
 
     if not scheduler:
         _give_up(f"{refusal.message}; {_WAY_OUT}")
-    say(f"{refusal.message}; the scheduler at {scheduler} is asked", "note")
+    report(f"{refusal.message}; the scheduler at {scheduler} is asked", "note")
     source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
     try:
         return msgspec.json.decode(
@@ -43,5 +43,5 @@ def asked_of(scheduler: str, subject: Subject, refusal: RefusedError, flags: Map
 
 
 def _give_up(message: str, status: int = EXIT_CLUSTER) -> NoReturn:
-    say(message)
+    report(message)
     sys.exit(status)

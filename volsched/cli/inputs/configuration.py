@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volsched import registry
-from volsched.cli.output import refuse, say
+from volsched.cli.output import refuse, report
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.errors import ConfigError
 from volsched.scheduler import Profile
@@ -23,5 +23,5 @@ def profile_of(config: str | None, inventory: Inventory) -> Profile:
     except (InputError, ConfigError) as error:
         refuse(error, source)
     for warning in warnings:
-        say(f"{source}: {warning}", "warning")
+        report(f"{source}: {warning}", "warning")
     return profile

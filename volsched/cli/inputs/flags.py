@@ -1,4 +1,4 @@
-"""Flags that verbs share, said once: they mean the same in all of them."""
+"""Flags that verbs share, defined once: they mean the same in all of them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Duration(click.ParamType[float]):
 
 
 class PodLimit(click.ParamType[tuple[str, int]]):
-    """How much a pod may say of one thing, `NAME=NUMBER`."""
+    """How much a pod may state of one thing, `NAME=NUMBER`."""
 
     name = "limit"
 
@@ -80,7 +80,7 @@ scheduler_flags: Final = together(
 
 
 def leader_flags(lease: str, namespace: str, what: str) -> Callable[[Command], Command]:
-    """Return the flags of the election; `lease` and `namespace` say in words which Lease is the default."""
+    """Return the flags of the election; `lease` and `namespace` name in words which Lease is the default."""
     return together(
         click.option(
             "--leader-elect",
@@ -216,7 +216,7 @@ def lease_from(flags: dict[str, Any], name: str, namespace: str) -> Any:
 
 
 def listening(context: click.Context, flags: dict[str, Any]) -> Listeners:
-    """Listen where the flags say until the verb is over, before all that takes long to import."""
+    """Listen where the flags tell to until the verb is over, before all that takes long to import."""
     listeners = Listeners()
     context.call_on_close(listeners.close)
     listeners.open(flags["healthz_address"], flags["listen_address"])

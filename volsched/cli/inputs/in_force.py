@@ -1,7 +1,7 @@
 """Which configuration is in force: that of the manifests, of a flag, or of the scheduler that runs in the cluster.
 
 A scheduler states on the Lease that it leads by where its configuration is from, and the hash of the text
-(`lead.leases`). Where none says so (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
+(`lead.leases`). Where none does (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
 manifests of volsched and of Volcano bring. What is found is told, and so is what is not.
 """
 
@@ -16,7 +16,7 @@ import click
 from volsched import registry
 from volsched.cli.inputs.flags import check_configmap, together
 from volsched.cli.inputs.sources import ask
-from volsched.cli.output import refuse, say
+from volsched.cli.output import refuse, report
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, find_in_data
 from volsched.model import api
 from volsched.model.errors import ConfigError
@@ -118,7 +118,7 @@ def configuration(inventory: Inventory | None, flags: Mapping[str, Any], *, is_o
         if is_optional and inventory is None and found.doubt:
             return InForce(registry.load_profile(OF_ALL)[0], doubt=found.doubt)
         if found.doubt:
-            say(found.doubt, "warning")
+            report(found.doubt, "warning")
         refuse(error, found.origin)
     words = (found.origin, found.doubt, found.names, found.default_queue, found.is_absent)
     return InForce(profile, *words, text=found.text or "")
@@ -161,7 +161,7 @@ def _of_cluster(flags: Mapping[str, Any]) -> _FoundText:
 
 
 def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
-    """Return what the scheduler that was seen last says of itself, and a word where there are others; None for none."""
+    """Return what the scheduler seen last states of itself, and a word where there are others; None for none."""
     from volsched.kube.lead import leases  # noqa: PLC0415 - as above
 
     wanted = set(flags["scheduler_names"])

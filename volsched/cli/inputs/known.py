@@ -18,7 +18,7 @@ from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import scheduler_flags, together
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
-from volsched.cli.output import refuse, say
+from volsched.cli.output import refuse, report
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
 from volsched.model.changes import DroppedFields, Put
@@ -71,7 +71,7 @@ def known(paths: Sequence[str], flags: Mapping[str, Any], progress: Progress) ->
 
 
 def _of_snapshot(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster | None:
-    """Return the cluster of the snapshot that is named, with what flags say otherwise; None when there is none."""
+    """Return the cluster of the snapshot that is named, with what flags replace; None when there is none."""
     found = snapshot_in(paths)
     if found is None:
         return None
@@ -102,7 +102,7 @@ def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster:
     inventory = read_manifests(paths) if paths else None
     counts = in_force.configuration(inventory, flags)
     if counts.doubt:
-        say(counts.doubt, "warning")
+        report(counts.doubt, "warning")
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or counts.default_queue or "default"
     text, origin = counts.text or DEFAULT_CONFIGURATION, counts.origin or "the built-in configuration"
@@ -117,7 +117,7 @@ def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
     changes = read_cluster(flags, [*kinds, *native.NAMES])
     lost = [f for change in changes if isinstance(change, DroppedFields) for f in sorted(change.fields)]
     if lost:
-        say(f"the CustomResourceDefinition of Queues does not keep {', '.join(lost)}", "warning")
+        report(f"the CustomResourceDefinition of Queues does not keep {', '.join(lost)}", "warning")
     return [change.object for change in changes if isinstance(change, Put)]
 
 

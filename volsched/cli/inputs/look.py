@@ -14,7 +14,7 @@ from typing import Any, Final
 from plugins.capacity_card.usage import cards_of_cluster
 from volsched.cli.inputs.in_force import InForce
 from volsched.cli.inputs.sources import read_cluster
-from volsched.cli.output import say
+from volsched.cli.output import report
 from volsched.framework.accounts.quota_report import RESERVATIONS, CardUse, QuotaTable, Usage, unlimited_usage
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
@@ -47,7 +47,7 @@ class Look:
 
 
 class _LookPlugin:
-    """A plugin that says nothing and asks the others what there is to show, once they have their accounts."""
+    """A plugin that registers nothing and asks the others what there is to show, once they have their accounts."""
 
     name = "look"
 
@@ -81,7 +81,7 @@ def look(inventory: Inventory | None, in_force: InForce, flags: Mapping[str, Any
     changes = _of_cluster(flags, in_force) if inventory is None else World(inventory, names).begin()
     mirror = Mirror(MirrorSettings(names, queue, plain_pods=inventory is None))
     witness = _open(mirror, in_force, changes)
-    _say_problems(mirror)
+    _report_problems(mirror)
     usage = witness.usages[0] if witness.usages else unlimited_usage(mirror.cluster)
     cards = usage.cards if usage.by_card else cards_of_cluster(mirror.cluster)
     objects = inventory.objects if inventory is not None else _objects(changes)
@@ -125,7 +125,7 @@ def _objects(changes: Iterable[Change]) -> list[api.ApiObject]:
     return [change.object for change in changes if isinstance(change, Put)]
 
 
-def _say_problems(mirror: Mirror) -> None:
+def _report_problems(mirror: Mirror) -> None:
     for problem in mirror.take_problems():
         where = "/".join(part for part in (problem.kind, problem.namespace, problem.name) if part)
-        say(f"{where}: {problem.field}: {problem.message}", "warning")
+        report(f"{where}: {problem.field}: {problem.message}", "warning")

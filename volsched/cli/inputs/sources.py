@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, TypeVar
 import click
 
 from volsched.cli.inputs.flags import FILES_HELP, connection_flags, files_flag
-from volsched.cli.output import refuse, say
+from volsched.cli.output import refuse, report
 from volsched.model.changes import Change, DroppedFields, Put
 from volsched.simulation.documents import InputError, InputProblem, read_documents
 from volsched.simulation.kinds import LeftOut
@@ -37,7 +37,7 @@ class RefusedError(click.ClickException):
     def show(self, file: Any = None) -> None:
         """Report it as everything else is reported."""
         del file
-        say(self.message)
+        report(self.message)
 
 
 def source_flags(command: Command) -> Command:
@@ -58,16 +58,16 @@ def read_manifests(paths: Sequence[str], *, strict: bool = False, at_max: bool =
         inventory = take_stock(read_documents(paths), strict=strict, at_max=at_max)
     except InputError as error:
         refuse(error)
-    say_left_out(inventory.left_out)
+    report_left_out(inventory.left_out)
     for doubt in _once(inventory.doubts):
-        say(doubt, "warning")
+        report(doubt, "warning")
     return inventory
 
 
-def say_left_out(left_out: LeftOut) -> None:
+def report_left_out(left_out: LeftOut) -> None:
     """Report in one line what was left out of an input; it is a warning when pods are missing for it."""
     if left_out:
-        say(str(left_out), "warning" if left_out.has_pods else "note")
+        report(str(left_out), "warning" if left_out.has_pods else "note")
 
 
 def _once(doubts: Sequence[InputProblem]) -> Iterator[str]:
@@ -100,7 +100,7 @@ def read_cluster(flags: Mapping[str, Any], kinds: Sequence[str]) -> list[Change]
             raise RefusedError(error.message) from error
         _give_up(error.message)
     for unreadable in found.unreadable:
-        say(f"{unreadable}; it is left out", "warning")
+        report(f"{unreadable}; it is left out", "warning")
     changes: list[Change] = [Put(each) for each in found.objects]
     return changes if found.dropped is None else [DroppedFields("Queue", found.dropped), *changes]
 
@@ -119,12 +119,12 @@ def ask(flags: Mapping[str, Any], resources: Sequence[Any]) -> Any:
 
 
 def _keep_quiet() -> None:
-    """Send what libraries say to standard error, where it is no part of the answer."""
+    """Send messages of libraries to standard error, where it is no part of the answer."""
     from volsched import logs  # noqa: PLC0415 - as above
 
     logs.setup("error")
 
 
 def _give_up(message: str) -> NoReturn:
-    say(message)
+    report(message)
     sys.exit(EXIT_CLUSTER)

@@ -158,7 +158,7 @@ def _show_version(context: click.Context, _: click.Parameter, asked: bool | None
         context.exit()
 
 
-def say_what_has_no_effect(context: click.Context, more: Sequence[str] = ()) -> None:
+def report_what_has_no_effect(context: click.Context, more: Sequence[str] = ()) -> None:
     """Warn, once, of the arguments that were given and change nothing, and of `more` of them."""
     import structlog  # noqa: PLC0415 - `volsched --help` needs none of this
 

@@ -64,7 +64,7 @@ def listed(seen: Look, about: About) -> Json:
 def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -> Json:
     """Return some queues with their jobs and problems, and all cards and other quotas.
 
-    ``allowedNamespaces`` is null where every namespace may use the queue, else what it and queues above it say of that.
+    ``allowedNamespaces`` is null where every namespace may use the queue, else what it and queues above it state.
     """
     found, usage = listed(seen, about), seen.usage
     found["queues"] = {
@@ -80,7 +80,7 @@ def described(seen: Look, about: About, problems: Mapping[str, Sequence[str]]) -
 
 
 def _rules(usage: Usage, name: str) -> Iterator[tuple[str, AllowedNamespaces]]:
-    """Yield whom a queue and those above it let in, where they say so."""
+    """Yield whom a queue and those above it let in, where they state it."""
     queues = {name: use.queue for name, use in usage.queues.items()}
     for level in levels(queues, name):
         rule = queues[level].allowed if level in queues else None
@@ -180,7 +180,7 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
 
 def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
     """Yield the lines that state who may use a queue."""
-    rules = [_says(level, rule, name) for level, rule in _rules(usage, name)]
+    rules = [_rule_text(level, rule, name) for level, rule in _rules(usage, name)]
     first, *more = rules or [f"every namespace (no annotation {ALLOWED_NAMESPACES})"]
     indent = " " * len("Used by: ")
     for number, text in enumerate((first, *more)):
@@ -188,7 +188,7 @@ def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
         yield fill(text, max(width, 40), initial_indent=before, subsequent_indent=indent, break_on_hyphens=False)
 
 
-def _says(level: str, rule: AllowedNamespaces, name: str) -> str:
+def _rule_text(level: str, rule: AllowedNamespaces, name: str) -> str:
     who = rule.who if not rule.problem else f"nobody, as {ALLOWED_NAMESPACES} cannot be read: {rule.problem}"
     return who if level == name else f'and, by queue "{level}" above it: {who}'
 

@@ -70,7 +70,7 @@ class Values:
 
 
 def read(flags: Sequence[Flag], arguments: Sequence[str]) -> Values:
-    """Return what arguments say; what cannot be read counts as not given, and is among the problems."""
+    """Return what arguments state; what cannot be read counts as not given, and is among the problems."""
     known = {flag.name: flag for flag in flags}
     values = {flag.name: flag.default for flag in flags}
     given: set[str] = set()

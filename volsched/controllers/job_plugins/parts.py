@@ -107,7 +107,7 @@ EquipFn: TypeAlias = Callable[[Setting, jobs.WantedPod, Json], None]
 """Adds to the spec of one pod what the plugin gives it."""
 
 FaultsFn: TypeAlias = Callable[[api.Job, Values], Iterable[str]]
-"""Says what is wrong with arguments that can be read one by one."""
+"""Finds what is wrong with arguments that can be read one by one."""
 
 AddsFn: TypeAlias = Callable[[Setting, api.TaskSpec], int]
 """Returns how many bytes a pod of a task grows by at most, without making any."""
@@ -186,7 +186,7 @@ def add_volume(spec: Json, containers: Iterable[Json], volume: Json, mount: Json
 
 
 def open_port(spec: Json, containers: Iterable[Json], name: str, port: int) -> None:
-    """Report that containers listen on a port, unless they say so themselves.
+    """Report that containers listen on a port, unless they declare it themselves.
 
     On the host's network a port is the host's, which only one container of a pod may have.
     """

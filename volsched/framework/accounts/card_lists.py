@@ -38,9 +38,9 @@ class CardLists(Sources[CardListSource]):
     __slots__ = ()
 
     def wanted(self, template: PodTemplate) -> CardList | None:
-        """Return the list of a template's pods, as the first plugin that knows one says."""
+        """Return the list of a template's pods, by the first plugin that knows one."""
         return next((found for source in self.sources.values() if (found := source.wanted(template))), None)
 
     def rows(self, wanted: CardList) -> list[Mask]:
-        """Return the rows on which a card of a list is offered, as each plugin says."""
+        """Return the rows on which a card of a list is offered, by each plugin."""
         return [source.rows(wanted) for source in self.sources.values()]

@@ -2,7 +2,7 @@
 
 A gang below its minimum holds what it has and gets nothing done, so taking one of its pods costs all of its work, and
 gives back a part of what it holds.
-A native group says itself whether it goes as a whole (``disruptionMode``); where it does not, its pods go one by one.
+A native group states itself whether it goes as a whole (``disruptionMode``); where it does not, its pods go one by one.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class PastUse(Observer):
         found = {name: used.get(name, 0.0) * rest + held.get(name, 0) * grown for name in (*used, *held)}
         return {name: value for name, value in found.items() if value >= _NOTHING}
 
-    # -- what is said -------------------------------------------------------------------------------------------------
+    # -- what is written ---------------------------------------------------------------------------------------------
 
     def take_due(self) -> Iterator[str]:
         """Yield the queues about which a word is due, once each."""
@@ -187,7 +187,7 @@ class PastUse(Observer):
                 yield name
 
     def word(self, queue: str) -> QueuePast:
-        """Return what a queue's status is to say."""
+        """Return what a queue's status is to state."""
         return QueuePast(self._now, {name: float(f"{used:.6g}") for name, used in self.used(queue).items()})
 
     def numbers(self) -> Numbers:

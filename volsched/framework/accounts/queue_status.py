@@ -4,7 +4,7 @@ After Volcano's scheduler, which writes the same at the end of its sessions: the
 (`model.status.IS_ALLOCATED`), whoever bound them, in resources and whole pods; and of the devices that their claims
 have, `deviceclass/<class>` (how many) and `<dimension>.deviceclass/<class>` (sums of capacity). A claim that several
 pods share counts once in a queue and once in each queue above it. `cpu` and `memory` are stated even when they are
-zero. Plugins say beside that what pods hold in terms of their own, as cards by name (`QueueHoldings`).
+zero. Plugins state beside that what pods hold in terms of their own, as cards by name (`QueueHoldings`).
 
 Only queues that something changed in are looked at, and those above them.
 """
@@ -24,7 +24,7 @@ from volsched.model.queues.queue import QueueInfo, QueuePast, levels
 from volsched.model.status import IS_ALLOCATED
 from volsched.model.values.quantity import format_amount
 
-ALWAYS_SAID: Final = ("cpu", "memory")
+ALWAYS_STATED: Final = ("cpu", "memory")
 
 
 class QueueHoldings(Protocol):
@@ -55,9 +55,9 @@ class QueueStatuses:
         self._past: dict[str, QueuePast] = {}
 
     def writes(self, beside: Sequence[QueueHoldings] = (), past: Sequence[PastUse] = ()) -> Iterator[WriteQueueStatus]:
-        """Yield what queues have to state that they did not say when this was last asked, by name.
+        """Yield what queues have to state that they did not state when this was last asked, by name.
 
-        A queue that nobody has made an object of says nothing. ``beside`` is what plugins count in their own terms,
+        A queue that nobody has made an object of states nothing. ``beside`` is what plugins count in their own terms,
         ``past`` what they count over time.
         """
         for name in sorted({**self._changed(tuple(beside)), **self._used(past)}):
@@ -126,6 +126,6 @@ class QueueStatuses:
 
 def as_quantities(amounts: Mapping[str, int], devices: Mapping[Amount, Fraction]) -> dict[str, str]:
     """Return amounts (in the units of ``model.values.quantity``) and devices as one list of quantities, by name."""
-    held = {**dict.fromkeys(ALWAYS_SAID, 0), **{name: amount for name, amount in amounts.items() if amount}}
+    held = {**dict.fromkeys(ALWAYS_STATED, 0), **{name: amount for name, amount in amounts.items() if amount}}
     quantities = {name: format_amount(name, amount) for name, amount in sorted(held.items())}
     return quantities | {key.key: key.quantity(value) for key, value in sorted(devices.items())}

@@ -27,7 +27,7 @@ Names: TypeAlias = tuple[str, ...]
 """Cards any one of which would do."""
 
 Value: TypeAlias = int | str | None
-"""A number, a quantity or a word in a table; None where there is nothing to say."""
+"""A number, a quantity or a word in a table; None where there is nothing to show."""
 
 
 # --- tables of any kind ---------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class Dimension:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to say."""
+        """Whether there is nothing to show."""
         amounts = (self.quota, self.used, self.reserved, self.deserved, self.guarantee, self.reclaimable)
         return not any(amounts)
 

@@ -55,7 +55,7 @@ def _is_of_devices(name: str) -> bool:
 
 
 def capability_of(queue: QueueInfo) -> dict[str, int]:
-    """Return what a queue's spec lets it have at most, where it says so; cpu and memory of 0 there mean unset."""
+    """Return what a queue's spec lets it have at most, where it limits it; cpu and memory of 0 there mean unset."""
     listed = of_nodes(queue.capability)
     return {name: amount for name, amount in listed.items() if amount or name not in (CPU, MEMORY)}
 

@@ -1,6 +1,6 @@
 """What could be changed so that a job starts, in the terms of the plugin that keeps it waiting.
 
-A plugin registers the rule ``Remedies`` and states which objects could say something else. Whoever looks for what would
+A plugin registers the rule ``Remedies`` and names objects that could be changed. Whoever looks for what would
 help tries it: sessions are run with the changed objects, and the smallest change with which the job starts is shown.
 """
 
@@ -53,7 +53,7 @@ def step_of(resource: str) -> int:
 
 
 def raises(queue: QueueInfo, field: str, resources: Iterable[str]) -> Iterator[Remedy]:
-    """Yield a remedy for each resource of which the spec of a queue, in one of its fields, is to say more."""
+    """Yield a remedy for each resource of which the spec of a queue, in one of its fields, is to grant more."""
     for resource in resources:
         yield _raise(queue.name, field, resource, step_of(resource))
 
@@ -71,7 +71,7 @@ def _raise(queue: str, field: str, resource: str, step: int) -> Remedy:
 
 
 def with_spec(queue: api.Queue, **fields: Any) -> api.Queue:
-    """Return a Queue whose spec says something else."""
+    """Return a Queue with another spec."""
     return msgspec.structs.replace(queue, spec=msgspec.structs.replace(queue.spec, **fields))
 
 

@@ -1,4 +1,4 @@
-"""What nodes have and say, as NumPy columns for answers about many nodes at once.
+"""What nodes have and state, as NumPy columns for answers about many nodes at once.
 
 The nodes' own lists stay the truth; these columns catch up with them when somebody is about to read a whole vector,
 at a cost of the rows that changed. Facts (labels, taints and so on) become small integers per row, so that nodes
@@ -187,7 +187,7 @@ class FactColumns:
         return names.setdefault(_READERS[path[0]](node, path[1]), len(names))
 
     def ids(self, path: Path) -> Ids:
-        """For each row a small integer that stands for what the node says about ``path``."""
+        """For each row a small integer that stands for what the node states about ``path``."""
         found = self._ids.get(path)
         if found is None:
             names = self._names[path] = {}

@@ -112,7 +112,7 @@ class ArgumentProblem:
 
 
 CheckFn: TypeAlias = Callable[[Mapping[str, Any]], Iterable[ArgumentProblem]]
-"""Says what is wrong with complete values that are right one by one: the ``check_arguments`` of a plugin."""
+"""Finds what is wrong with complete values that are right one by one: the ``check_arguments`` of a plugin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def values_of(
 
 
 def find(schema: Schema, key: str) -> Argument | None:
-    """Return what the schema says about a key: the argument of that name before any family."""
+    """Return what the schema states about a key: the argument of that name before any family."""
     covering = [argument for argument in schema if argument.covers(key)]
     return min(covering, key=lambda argument: argument.is_family, default=None)
 

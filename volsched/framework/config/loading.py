@@ -145,7 +145,7 @@ class Loaded:
 
 
 def load(text: str, plugins: PluginCatalogue, actions: PluginCatalogue) -> Loaded:
-    """Return the configuration that a text says, from a bare file or a ConfigMap manifest; else ConfigurationError.
+    """Return the configuration that a text states, from a bare file or a ConfigMap manifest; else ConfigurationError.
 
     Arguments come out checked and complete, with the defaults of those that are not given.
     """
@@ -495,9 +495,9 @@ class _ConfigReader:
         readable = {name: value for name, value in given.items() if value is not unreadable}
         checked = check(owner, schema, readable, together)
         for problem in checked.problems:
-            say = self._problems.warn if problem.severity == "warning" else self._problems.at
+            add = self._problems.warn if problem.severity == "warning" else self._problems.at
             at = nodes[problem.key][0] if problem.key in nodes else entries["name"][1]
-            say("Argument", f"{key}.{problem.key}", at, problem.message)
+            add("Argument", f"{key}.{problem.key}", at, problem.message)
         return checked.values
 
     def _given(self, entries: _Entries) -> frozenset[str]:

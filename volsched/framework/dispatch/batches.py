@@ -32,7 +32,7 @@ _KeyedRule: TypeAlias = tuple[AppliesFn | None, Callable[[TaskInfo], Hashable | 
 
 
 class Batches:
-    """What the rules of a session say about it.
+    """What the rules of a session state about it.
 
     ``left_out`` names plugins of which a switch left rules out: what their other rules claim of their headroom does not
     hold then.

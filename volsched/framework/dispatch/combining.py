@@ -62,7 +62,7 @@ def _cast(fns: Tiered[JobVoteFn], job: JobInfo) -> Iterator[Ballot]:
 
 
 def _told_together(verdicts: Sequence[Verdict]) -> Verdict | None:
-    """Return the first verdict with what the others have to say."""
+    """Return the first verdict with the messages of the others."""
     if len(verdicts) < 2:
         return verdicts[0] if verdicts else None
     return msgspec.structs.replace(

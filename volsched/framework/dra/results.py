@@ -63,7 +63,7 @@ def _of_classes(
 
 
 def _of_claim(claim: Claim, chosen: Sequence[Chosen]) -> Iterator[dra.AllocatedConfiguration]:
-    """Yield what the claim says itself for all requests, or for one that was picked."""
+    """Yield what the claim states itself for all requests, or for one that was picked."""
     names = {name for name, _ in _picked(claim, chosen)} | {request.name for request in claim.spec.requests}
     for config in claim.spec.config:
         if not config.requests or not names.isdisjoint(config.requests):

@@ -167,7 +167,7 @@ def compiled(expression: str) -> Selector:
 
 
 def _message_of(error: object) -> str:
-    """Return the first line of what the library says, without the name of a status code."""
+    """Return the first line of the library's message, without the name of a status code."""
     line = str(error).strip().partition("\n")[0]
     line = re.sub(r"^[A-Z_]+: (?=\S)", "", line)
     return re.sub(r"^ERROR: <input>:", "", line)
@@ -347,7 +347,7 @@ def _version_key(value: Map) -> tuple[list[int], list[str] | None]:
 
 
 def _compare_versions(one: Map, other: Map) -> int:
-    """Compare as semver.org says: a pre-release comes before its release, its words one by one, numbers first."""
+    """Compare as semver.org does: a pre-release comes before its release, its words one by one, numbers first."""
     (numbers, words), (other_numbers, other_words) = _version_key(one), _version_key(other)
     if numbers != other_numbers:
         return 1 if numbers > other_numbers else -1

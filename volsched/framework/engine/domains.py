@@ -50,7 +50,7 @@ _MOST_ELIGIBLE = 512
 _IDLE_TERMS = 256
 
 
-class _Claims(NamedTuple):
+class _TemplateTerms(NamedTuple):
     """The terms of a template that count wherever its pods are placed."""
 
     template: PodTemplate
@@ -104,7 +104,7 @@ class Domains(Observer):
         self._hard: dict[int, Spread] = {}
         self._soft: dict[int, Spread] = {}
         self._liking: dict[int, Liking] = {}
-        self._claims: dict[int, _Claims] = {}
+        self._claims: dict[int, _TemplateTerms] = {}
         self._next_claim = 0
         for task in cluster.tasks.values():
             if task.node is not None and ON_NODE[task.status] and _claims_anything(task.template):
@@ -375,14 +375,14 @@ class Domains(Observer):
                     add_to(census.by_node, node.name, 1)
         return census
 
-    def _claims_of(self, template: PodTemplate) -> _Claims:
+    def _claims_of(self, template: PodTemplate) -> _TemplateTerms:
         found = self._claims.get(template.id)
         if found is None or found.template is not template:
             apart = tuple(self._claim(self._apart, term) for term in template.anti_affinity)
             liked = [(item.term, item.weight) for item in template.preferred_affinity]
             liked += [(item.term, -item.weight) for item in template.preferred_anti_affinity]
             weighed = tuple((self._claim(self._liked, term), weight) for term, weight in liked)
-            found = self._claims[template.id] = _Claims(template, apart, weighed)
+            found = self._claims[template.id] = _TemplateTerms(template, apart, weighed)
         return found
 
     def _claim(self, placed: PlacedTerms, term: PodTerm) -> PlacedTerm:

@@ -38,7 +38,7 @@ class Entry:
     """The answers about one template, and one key for each callback that has keys (see the module).
 
     ``scores`` are the totals by row. ``ok`` marks the nodes that have room now, or some day soon, and where the
-    predicates let the task in; ``static_ok`` is what the ``static`` predicates say, ``facts_ok`` what all say that read
+    predicates let the task in; ``static_ok`` is what the ``static`` predicates answer, ``facts_ok`` those that read
     facts only. ``shape_scores`` has the scores of nodes of each shape when they are made of amounts and facts alone,
     with a ``reader`` where templates share them as long as nothing but requests is read. ``explained`` are the refusals
     that were counted last, by queue, and what they were counted from.
@@ -116,7 +116,7 @@ class Entry:
             self._score_changed(np.frombuffer(log.rows[-behind:], dtype=np.int64))
 
     def _ask_again(self, shown: set[str]) -> None:
-        """Ask everything again that callbacks say which are shown this of nodes, as they have another version."""
+        """Ask all callbacks again which are shown this of nodes, as they have another version."""
         if self.shape_scores is not None and "amounts" in shown:
             self.shape_scores.forget()
         if "facts" in shown:

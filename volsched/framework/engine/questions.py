@@ -53,7 +53,7 @@ def version_of(callback: Predicate | NodeOrder, task: TaskInfo, cluster: Cluster
 
 
 class Questions:
-    """The callbacks that have something to say about a template, those that are asked for each pod aside.
+    """The callbacks that concern a template, those that are asked for each pod aside.
 
     ``checks`` and ``adds`` are what to ask about single nodes: predicates, and node orders or the vectors that stand
     for them. Where scores are kept by shape of node, the sum of the first ``leading`` of its lines comes first in the

@@ -76,14 +76,14 @@ def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:
         compared = [task for task in job.tasks.values() if not IS_FINISHED[task.status]]
     names = sorted({task.scheduler for task in compared})
     if len(names) > 1:
-        said = f'got: "{names[0]}" and "{names[1]}"'
-        yield _error(f"all pods in a single pod group should have the same .spec.schedulerName set, {said}")
+        detail = f'got: "{names[0]}" and "{names[1]}"'
+        yield _error(f"all pods in a single pod group should have the same .spec.schedulerName set, {detail}")
     if not group.version.one_priority or group.priority is None:
         return
     other = next((task.pod_priority for task in compared if task.pod_priority != group.priority), None)
     if other is not None:
-        said = f"got: {other} and {group.priority}"
-        yield _error(f"all pods in a single pod group should match the priority of the pod group, {said}")
+        detail = f"got: {other} and {group.priority}"
+        yield _error(f"all pods in a single pod group should match the priority of the pod group, {detail}")
 
 
 def _scattered(job: JobInfo, group: NativeGroup) -> Verdict | None:
@@ -95,8 +95,8 @@ def _scattered(job: JobInfo, group: NativeGroup) -> Verdict | None:
     if len(values) < 2 and "" not in values:
         return None
     names = ", ".join(sorted(task.name for task in placed)[:3])
-    said = f"{group.topology_key} has the values {sorted(values)}"
-    return _error(f"cannot determine domain for already scheduled pods: {names}: {said}")
+    detail = f"{group.topology_key} has the values {sorted(values)}"
+    return _error(f"cannot determine domain for already scheduled pods: {names}: {detail}")
 
 
 def without_group(job: JobInfo, *, served: bool) -> Verdict:
@@ -115,7 +115,7 @@ def waits_for_members(job: JobInfo) -> Verdict | None:
 
 
 def may_preempt(job: JobInfo) -> bool:
-    """Whether a native group may take room from others: it says so, else all of its pods may; other jobs may."""
+    """Whether a native group may take room from others: by its own field, else all of its pods may; other jobs may."""
     group = job.native
     if group is None:
         return True

@@ -1,7 +1,7 @@
-"""What the PodGroup of a native group says of itself: whether it was placed, if not why, and what it was promised.
+"""What the PodGroup of a native group reports of itself: whether it was placed, if not why, and what it was promised.
 
 Types, reasons and messages are kube-scheduler's, since controllers and ``kubectl get`` look at them. The condition
-goes to True once and never back. A group that lacks members says nothing, so that nobody makes nodes for it. *Ours*:
+goes to True once and never back. A group that lacks members reports nothing, so that nobody makes nodes for it. *Ours*:
 the condition ``Reserved`` (``volsched.model.reservation``).
 """
 
@@ -25,16 +25,16 @@ _NEVER: Final = "not eligible due to preemptionPolicy=Never."
 _SEARCHED: Final = (" preemption: ", " reclaim: ")
 """How the words begin that a search for victims adds to why a pod waits (see ``actions.victims.search``)."""
 
-_SAYS_NOTHING: Final = (Step.NO_PODGROUP, Step.GATED)
+_WITHOUT_MESSAGE: Final = (Step.NO_PODGROUP, Step.GATED)
 
 
 def write_of(job: JobInfo) -> Iterator[WriteNativeStatus]:
-    """The write of a group's conditions, when they say something new; they are taken as written from here on."""
+    """The write of a group's conditions, when they state something new; they are taken as written from here on."""
     group = job.native
     if group is None or not any(task.ours for task in job.tasks.values()):
         return
-    said, wanted = _said(job, group), _condition_of(job, group)
-    if wanted is not None and (said is None or said.status != "True"):
+    stated, wanted = _stated_condition(job, group), _condition_of(job, group)
+    if wanted is not None and (stated is None or stated.status != "True"):
         job.conditions = with_condition(job.conditions, wanted)
     known = job.reported.conditions if job.reported is not None else ()
     if set(job.conditions) == set(known):
@@ -43,16 +43,16 @@ def write_of(job: JobInfo) -> Iterator[WriteNativeStatus]:
     yield WriteNativeStatus(group.uid, group.namespace, group.name, group.version.name, job.conditions)
 
 
-def _said(job: JobInfo, group: NativeGroup) -> PodGroupCondition | None:
-    return next((said for said in job.conditions if said.type == group.version.condition), None)
+def _stated_condition(job: JobInfo, group: NativeGroup) -> PodGroupCondition | None:
+    return next((condition for condition in job.conditions if condition.type == group.version.condition), None)
 
 
 def _condition_of(job: JobInfo, group: NativeGroup) -> PodGroupCondition | None:
-    """What a group's condition should say; None leaves it as it is."""
+    """What a group's condition should state; None leaves it as it is."""
     if job.is_ready and _has_placed(job):
         return PodGroupCondition(group.version.condition, "True", SCHEDULED, "")
     verdict = job.refusal
-    if verdict is not None and (native_gangs.is_incomplete(verdict) or verdict.step in _SAYS_NOTHING):
+    if verdict is not None and (native_gangs.is_incomplete(verdict) or verdict.step in _WITHOUT_MESSAGE):
         return None
     if verdict is None:
         return _of_members(job, group)
@@ -81,22 +81,22 @@ def _queues_words(refusals: list[Verdict]) -> str:
 
 
 def _not_feasible(job: JobInfo, refused: list[TaskInfo]) -> str:
-    said = f"0/{max(1, job.placements)} {_NOT_FEASIBLE}"
+    message = f"0/{max(1, job.placements)} {_NOT_FEASIBLE}"
     if any(task.nominated for task in job.tasks.values()):
-        return said  # victims are leaving
+        return message  # victims are leaving
     if not all(task.preempts for task in refused):
-        return f"{said}, {_NEVER}"
+        return f"{message}, {_NEVER}"
     searched = any(words in task.refusal.message for task in refused if task.refusal for words in _SEARCHED)
-    return f"{said}, {_NO_VICTIMS}" if searched else said
+    return f"{message}, {_NO_VICTIMS}" if searched else message
 
 
 def victim_words(preemptor: TaskInfo | None, reason: str) -> tuple[str, str]:
-    """What the Event and the condition of a victim say: of a native group that needs the room, kube-scheduler's words.
+    """What a victim's Event and condition state: of a native group that needs the room, kube-scheduler's words.
 
     ``reason`` is what is stated of all others, and ends the Event.
     """
     group = preemptor.job.native if preemptor is not None and preemptor.job is not None else None
     if preemptor is None or group is None:
         return reason, reason
-    said = f"Preempted by podgroup {group.uid} on node cluster; {reason}"
-    return said, f"{preemptor.scheduler}: preempting to accommodate a higher priority podgroup"
+    message = f"Preempted by podgroup {group.uid} on node cluster; {reason}"
+    return message, f"{preemptor.scheduler}: preempting to accommodate a higher priority podgroup"

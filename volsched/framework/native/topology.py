@@ -102,8 +102,8 @@ class Topology:
         if wanted is None:
             return None
         key, value = wanted
-        said = node.labels.get(key, _ANY)
-        if said and value in (_ANY, said):
+        label = node.labels.get(key, _ANY)
+        if label and value in (_ANY, label):
             return None
         where = f"{key}={value}" if value else key
         message = f"node(s) were not in the topology domain {where} of the pod group"

@@ -4,7 +4,7 @@ The phase rules are Volcano's job updater's. A status is written only when phase
 was last read or written.
 
 *Ours*: a gang with running members that cannot start becomes Unknown when two sessions running found so; the first one
-leaves it Pending, as one session of Volcano itself does (so its 175 recorded sessions say). And a group that is
+leaves it Pending, as one session of Volcano itself does (so its 175 recorded sessions show). And a group that is
 Completed stays so when its pods are collected, until it has new ones: Pending again, it would be admitted again, and
 what it asks for kept for nobody.
 """
@@ -38,7 +38,7 @@ _OWN_REASONS: Final = frozenset(reason.value for reason in ConditionReason)
 
 
 def status_of(job: JobInfo, *, unschedulable: bool, queued: bool = True) -> GroupStatus:
-    """What a job's PodGroup should say.
+    """What a job's PodGroup should state.
 
     ``unschedulable``: this session and one before found that it cannot start. ``queued``: its queue exists; without
     one no session looks at it, so a minimum of nobody is no reason to call it Completed.

@@ -1,4 +1,4 @@
-"""What a session leaves with tasks and jobs that wait: why, and on PodGroups the conditions that say so."""
+"""What a session leaves with tasks and jobs that wait: why, and on PodGroups the conditions that state it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Refusals:
     """Those of one session.
 
     ``refused`` has the tasks that were refused for another reason than before, by uid. ``unschedulable`` has the jobs
-    whose gang cannot start, by key, and whether an earlier session said so too.
+    whose gang cannot start, by key, and whether an earlier session found so too.
     """
 
     def __init__(self, cluster: Cluster, tell: Callable[[RecordEvent], None]) -> None:
@@ -56,7 +56,7 @@ class Refusals:
         return self._before[task]
 
     def cannot_start(self, job: JobInfo, condition: PodGroupCondition) -> None:
-        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one said so too.
+        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one found so too.
 
         That is an Event as well, unless one tells already what keeps the job as a whole. Where a queue has its due both
         are told, as Volcano's own tools look for this one there.
@@ -68,7 +68,7 @@ class Refusals:
         self.set_conditions(job, with_condition(job.conditions, condition))
 
     def set_conditions(self, job: JobInfo, conditions: tuple[PodGroupCondition, ...]) -> None:
-        """Replace a PodGroup's conditions; they are written when they say something new."""
+        """Replace a PodGroup's conditions; they are written when they state something new."""
         if conditions != job.conditions:
             job.conditions = conditions
             self._cluster.queue_ledger.dirty_jobs[job.key] = job

@@ -179,8 +179,8 @@ class Api:
     async def stream(self, path: str, resource: str, silence: float) -> AsyncIterator[Read]:
         """Open a watch and give a function that returns its bytes as they come, empty at the end.
 
-        Raises ApiError, also for what happens while it is read. `silence` is how many seconds the server may say
-        nothing.
+        Raises ApiError, also for what happens while it is read. `silence` is how many seconds the server may be
+        silent.
         """
         try:
             await self._refresh()

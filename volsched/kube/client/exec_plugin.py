@@ -35,9 +35,9 @@ class ExecPlugin(ExecProvider):
         if previous_response:
             spec["response"] = previous_response
         info = {"apiVersion": self.api_version, "kind": "ExecCredential", "spec": spec}
-        code, printed, said = await self._output(json.dumps(info))
+        code, printed, errors = await self._output(json.dumps(info))
         if code != 0:
-            raise ConfigException(f"exec: {self.args[0]} ended with status {code}: {shortened(said.strip(), 500)}")
+            raise ConfigException(f"exec: {self.args[0]} ended with status {code}: {shortened(errors.strip(), 500)}")
         return self._status(printed)
 
     async def _output(self, info: str) -> tuple[int | None, bytes, str]:
@@ -51,13 +51,13 @@ class ExecPlugin(ExecProvider):
         )
         try:
             async with asyncio.timeout(PLUGIN_SECONDS):
-                printed, said = await process.communicate()
+                printed, errors = await process.communicate()
         except TimeoutError as error:
             raise ConfigException(f"exec: {self.args[0]} has not answered for {PLUGIN_SECONDS:g}s") from error
         finally:
             if process.returncode is None:
                 await _kill(process)
-        return process.returncode, printed, said.decode(errors="replace")
+        return process.returncode, printed, errors.decode(errors="replace")
 
     def _status(self, printed: bytes) -> Any:
         try:

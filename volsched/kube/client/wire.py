@@ -48,7 +48,7 @@ class WireError(Exception):
 
 @dataclass(slots=True)
 class Answer:
-    """What the server said; names of headers are in lower case."""
+    """The server's answer; names of headers are in lower case."""
 
     status: int
     phrase: str
@@ -522,8 +522,8 @@ class Wire:
                     make, self._host, self._port, ssl=self._tls, server_hostname=self._server_name
                 )
         except (OSError, TimeoutError, ssl.SSLError) as error:
-            said = str(error) or type(error).__name__
-            raise WireError(f"cannot connect to {self._authority}: {said}", sent=False) from error
+            reason = str(error) or type(error).__name__
+            raise WireError(f"cannot connect to {self._authority}: {reason}", sent=False) from error
         return protocol
 
     def _wake(self) -> None:

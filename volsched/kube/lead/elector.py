@@ -68,7 +68,7 @@ def make_identity() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Predecessor:
-    """Who held the Lease before, empty when nobody did, and what the Lease said then."""
+    """Who held the Lease before, empty when nobody did, and what the Lease stated then."""
 
     holder: str = ""
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -77,8 +77,8 @@ class Predecessor:
 class Elector:
     """One candidate. `acquire` returns once it leads, `keep` once it leads no more, `release` gives the lease back.
 
-    `stuck` states why the program that it leads for is not to lead any more, empty while it is well. `says` returns
-    what the Lease is to say beside that: labels and annotations, written with each renewal.
+    `stuck` states why the program that it leads for is not to lead any more, empty while it is well.
+    `lease_metadata` returns the labels and annotations that are written on the Lease with each renewal.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class Elector:
         fence: Fence,
         identity: str = "",
         stuck: Callable[[], str] = lambda: "",
-        says: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
+        lease_metadata: Callable[[], Mapping[str, Mapping[str, str]]] = dict,
     ) -> None:
         self.identity = identity or make_identity()
         self.holder = ""
@@ -97,7 +97,7 @@ class Elector:
         self._settings = settings
         self._fence = fence
         self._stuck = stuck
-        self._says = says
+        self._lease_metadata = lease_metadata
         self._seen: tuple[Any, ...] = ()
         self._seen_at = 0.0
         self._seen_duration = 0.0
@@ -276,7 +276,7 @@ class Elector:
         return {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": metadata | dict(self._says()),
+            "metadata": metadata | dict(self._lease_metadata()),
             "spec": self._spec() | {"acquireTime": now, "renewTime": now, "leaseTransitions": 0},
         }
 
@@ -286,8 +286,8 @@ class Elector:
         if spec.get("holderIdentity") != self.identity:
             spec |= {"acquireTime": now, "leaseTransitions": int(spec.get("leaseTransitions") or 0) + 1}
         known = lease["metadata"]
-        said = {part: {**(known.get(part) or {}), **texts} for part, texts in self._says().items()}
-        return lease | {"metadata": known | said, "spec": spec | self._spec() | {"renewTime": now}}
+        stated = {part: {**(known.get(part) or {}), **texts} for part, texts in self._lease_metadata().items()}
+        return lease | {"metadata": known | stated, "spec": spec | self._spec() | {"renewTime": now}}
 
     def _spec(self) -> dict[str, Any]:
         return {"holderIdentity": self.identity, "leaseDurationSeconds": round(self._settings.duration)}

@@ -34,12 +34,12 @@ _log = structlog.get_logger(__name__)
 class Candidate:
     """The program that is to lead; all of this is called on the thread of the lease.
 
-    `stuck` states why it is not to lead any more, empty while it is well; `says` what the Lease is to say beside that
-    (`Elector`); `ended` is told why leading is over, with the fence closed.
+    `stuck` states why it is not to lead any more, empty while it is well; `lease_metadata` is what the Lease states
+    beside that (`Elector`); `ended` is told why leading is over, with the fence closed.
     """
 
     stuck: Callable[[], str]
-    says: Callable[[], Mapping[str, Mapping[str, str]]]
+    lease_metadata: Callable[[], Mapping[str, Mapping[str, str]]]
     ended: Callable[[str], None]
 
 
@@ -111,8 +111,10 @@ class LeaseThread:
         if self._ending.is_set():
             return
         self.api = await Api.connect(self._source)
-        stuck, says = self._candidate.stuck, self._candidate.says
-        elector = self._elector = Elector(self.api, self._settings, self._fence, stuck=stuck, says=says)
+        candidate = self._candidate
+        elector = self._elector = Elector(
+            self.api, self._settings, self._fence, stuck=candidate.stuck, lease_metadata=candidate.lease_metadata
+        )
         tasks = Tasks(lambda _, error: self._over(f"the elector failed: {error}"))
         try:
             tasks.start(self._lead(elector), "elector")

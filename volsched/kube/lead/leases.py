@@ -1,11 +1,11 @@
-"""What a scheduler says of itself on the Lease that it leads by, for whoever wants to know what is in force.
+"""What a scheduler states of itself on the Lease that it leads by, for whoever wants to know what is in force.
 
     label       volsched.io/lease: scheduler
     annotation  volsched.io/scheduler-names       whose pods it schedules, separated by commas
     annotation  volsched.io/default-queue         the queue of what names none
     annotation  volsched.io/configuration         where its configuration is from: `ConfigMap <namespace>/<name>`, the
                                                   path of a file, or `built-in default`
-    annotation  volsched.io/configuration-hash    of the text in force, as metrics say it
+    annotation  volsched.io/configuration-hash    of the text in force, as metrics show it
 
 It is written with each renewal, so it follows the configuration within seconds, and costs no request.
 """
@@ -30,21 +30,7 @@ CONFIG_MAP: Final = "ConfigMap "
 """How the source of a configuration begins that is a ConfigMap object; its namespace and name follow."""
 BUILT_IN: Final = "built-in default"
 
-
-class LeaseSpec(api.Record, frozen=True):
-    """Who leads, and when that was last said."""
-
-    holder_identity: str = ""
-    renew_time: str = ""
-
-
-class Lease(api.ApiObject, frozen=True):
-    """coordination.k8s.io/v1 Lease."""
-
-    spec: LeaseSpec = LeaseSpec()
-
-
-LEASES: Final = Resource("Lease", "coordination.k8s.io/v1", "leases", Lease, label_selector=f"{LABEL}={SCHEDULER}")
+LEASES: Final = Resource("Lease", "coordination.k8s.io/v1", "leases", api.Lease, label_selector=f"{LABEL}={SCHEDULER}")
 """Those of schedulers, in all namespaces."""
 
 
@@ -71,7 +57,7 @@ class LeaseInfo:
 def metadata_of(
     names: Sequence[str], default_queue: str, source: str, text_hash: str
 ) -> Mapping[str, Mapping[str, str]]:
-    """Return the labels and annotations by which a scheduler says this."""
+    """Return the labels and annotations by which a scheduler states this."""
     annotations = {NAMES: ",".join(names), QUEUE: default_queue, CONFIGURATION: source, HASH: text_hash}
     return {"labels": {LABEL: SCHEDULER}, "annotations": annotations}
 
@@ -81,7 +67,7 @@ def hash_in(annotations: Mapping[str, str], source: str) -> str:
     return annotations.get(HASH, "") if annotations.get(CONFIGURATION) == source else ""
 
 
-def read(lease: Lease) -> LeaseInfo:
+def read(lease: api.Lease) -> LeaseInfo:
     """Return what a scheduler has stated on its Lease."""
     told = lease.metadata.annotations
     names = tuple(name for name in told.get(NAMES, "").split(",") if name)

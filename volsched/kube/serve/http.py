@@ -43,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PageContents:
-    """What the pages say. `configuration` is anything that JSON can hold; `metrics` is Prometheus' text.
+    """What the pages show. `configuration` is anything that JSON can hold; `metrics` is Prometheus' text.
 
     `snapshot` gives a file of all that decides, or raises ApiError; it is served only where there is an `access`.
     """

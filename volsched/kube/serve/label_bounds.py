@@ -43,6 +43,6 @@ class LabelBounds:
         shown = {*sorted(there, key=lambda value: (value not in known, value))[:most]}
         sums: dict[Labels, list[T]] = {}
         for labels, value in values.items():
-            said = labels[place] if labels[place] in shown else OTHER
-            sums.setdefault((*labels[:place], said, *labels[place + 1 :]), []).append(value)
+            label = labels[place] if labels[place] in shown else OTHER
+            sums.setdefault((*labels[:place], label, *labels[place + 1 :]), []).append(value)
         return {labels: found[0] if len(found) == 1 else add(found) for labels, found in sums.items()}

@@ -38,7 +38,7 @@ async def whose(api: Api, token: str) -> Person | None:
 
 
 async def may(api: Api, person: Person, field: str, attributes: Mapping[str, str]) -> bool:
-    """Return whether somebody may do what the ``field`` of a SubjectAccessReview says. Raises ApiError."""
+    """Return whether somebody may do what the ``field`` of a SubjectAccessReview names. Raises ApiError."""
     spec = {**json.loads(person.identity), field: dict(attributes)}
     review = await _review(api, REVIEWS_OF_ACCESS, "SubjectAccessReview", "authorization.k8s.io/v1", spec)
     return bool(review.get("allowed"))

@@ -1,4 +1,4 @@
-"""What the scheduler says of its sessions, of what waits, and of its configuration."""
+"""What the scheduler reports of its sessions, of what waits, and of its configuration."""
 
 from __future__ import annotations
 

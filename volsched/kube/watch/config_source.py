@@ -94,11 +94,11 @@ class Verdicts(Generic[T]):
         self.text_in_force = text
         self._use(parsed)
         _log.info("configuration loaded", source=state.source, hash=state.hash)
-        self._say("Normal", "ConfigurationLoaded", f"volsched uses this configuration (hash {state.hash})")
+        self._report("Normal", "ConfigurationLoaded", f"volsched uses this configuration (hash {state.hash})")
         for warning in warnings:
             _log.warning("configuration doubtful", source=state.source, warning=warning)
         if warnings:
-            self._say("Warning", "ConfigurationDoubtful", "\n".join(warnings))
+            self._report("Warning", "ConfigurationDoubtful", "\n".join(warnings))
         return None
 
     def refuse(self, error: ConfigError) -> None:
@@ -114,13 +114,13 @@ class Verdicts(Generic[T]):
         state.judge(verdict, newest, str(error))
         kept = f"; the configuration before it (hash {state.hash}) stays in force" if state.hash else ""
         _log.error("configuration refused" + kept, source=state.source, error=str(error))
-        self._say("Warning", "ConfigurationRefused", f"{error}{kept}")
+        self._report("Warning", "ConfigurationRefused", f"{error}{kept}")
 
     def warn_of_plugin(self, message: str) -> None:
         """Tell that a plugin of the configuration in force fails."""
-        self._say("Warning", "PluginFailing", message)
+        self._report("Warning", "PluginFailing", message)
 
-    def _say(self, kind: str, reason: str, message: str) -> None:
+    def _report(self, kind: str, reason: str, message: str) -> None:
         if self.target is None:
             return
         meta = self.target.metadata

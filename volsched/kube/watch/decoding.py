@@ -1,4 +1,4 @@
-"""Reads what the API server says of one kind: pages of a list, and lines of a watch.
+"""Reads what the API server sends of one kind: pages of a list, and lines of a watch.
 
 Objects are decoded straight into the structs of `model.api`. One that cannot be read is an object still, of which only
 is known who it is; an answer that is no JSON is a failure.

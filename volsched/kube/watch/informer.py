@@ -1,7 +1,7 @@
-"""Follows one kind of object: lists it, watches it, and says what changed, through whatever happens to the connection.
+"""Follows one kind of object: lists it, watches it, and reports changes, through whatever happens to the connection.
 
 What it must get right, and what client libraries get wrong: an object that was deleted while nobody was looking is
-reported as gone after the next list; a watch that says nothing is left after a while and resumed where it was; an
+reported as gone after the next list; a watch that is silent is left after a while and resumed where it was; an
 expired version means listing again, not stopping; an answer that is no JSON is a failure, not an event. Objects are
 decoded whole network chunks at a time, and nothing of a chunk is kept.
 
@@ -31,7 +31,7 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Unreadable
 
 SILENCE_SECONDS: Final = 75.0
-"""A watch that says nothing for this long is left: the server sends a bookmark every minute."""
+"""A watch that is silent for this long is left: the server sends a bookmark every minute."""
 
 BOOKMARK_SECONDS: Final = 60.0
 BLIND_SECONDS: Final = 150.0
@@ -157,10 +157,10 @@ class Informer:
         await asyncio.shield(self._catching_up)
 
     async def history_lost(self) -> str:
-        """Say so when the newest version that the server has is older than what we have seen; empty when it is not.
+        """Return what is wrong when the newest version of the server is older than what we have seen; else nothing.
 
         That is so when the server's store was put back to an earlier state. A watch does not tell: the server waits
-        until it has reached the version from which it is to go on, and says nothing. Raises ApiError.
+        until it has reached the version from which it is to go on, and is silent. Raises ApiError.
         """
         seen = self._version
         if not seen:
@@ -214,10 +214,10 @@ class Informer:
         else:
             wait = max(self._backoff.next(), error.retry_after or 0.0)
             self.restarts[error.code] += 1
-            self._say_trouble(error, wait)
+            self._report_trouble(error, wait)
             await asyncio.sleep(wait)
 
-    def _say_trouble(self, error: ApiError, wait: float) -> None:
+    def _report_trouble(self, error: ApiError, wait: float) -> None:
         plural = self.resource.plural
         if error.status == 403:
             _log.error("not allowed to watch; see manifests/rbac", resource=plural, error=str(error), retry_in=wait)
@@ -225,7 +225,7 @@ class Informer:
             _log.warning("watch failed", resource=plural, error=str(error), retry_in=round(wait, 2))
 
     async def _is_absent(self) -> bool:
-        """Say whether an optional kind that may not be read is not there anyway: the server looks at rights first."""
+        """Whether an optional kind that may not be read is not there anyway: the server looks at rights first."""
         if not self.resource.optional:
             return False
         try:
@@ -235,7 +235,7 @@ class Informer:
         return all(entry.get("name") != self.resource.plural for entry in listed.get("resources") or ())
 
     async def _wait_for_kind(self) -> None:
-        """Go on without a kind that the server does not have (any more), or say what is missing."""
+        """Go on without a kind that the server does not have (any more), or report what is missing."""
         self._version = ""
         resource = self.resource
         if not self.absent:
@@ -348,7 +348,7 @@ class Informer:
             await asyncio.sleep(FULL_PAUSE_SECONDS)
 
     def _take(self, lines: bytes) -> None:
-        """Take in whole lines, and hand over what they say even if one of them is an error."""
+        """Take in whole lines, and hand over what they state even if one of them is an error."""
         self._heard()
         changes: list[Change] = []
         try:

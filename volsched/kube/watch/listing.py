@@ -138,16 +138,16 @@ def _explained(resource: Resource, server: str, error: ApiError) -> ApiError:
     what = f"{resource.plural} of {resource.group_version}"
     match error.status:
         case 0:
-            said = f"{server} does not answer when {what} are listed: {error.message}"
+            message = f"{server} does not answer when {what} are listed: {error.message}"
         case 401:
-            said = f"{server} does not know you ({error.message}); renew the credentials of your kubeconfig"
+            message = f"{server} does not know you ({error.message}); renew the credentials of your kubeconfig"
         case 403:
-            said = f"you may not list {what} ({error.message}); ask for the right to list them in all namespaces"
+            message = f"you may not list {what} ({error.message}); ask for the right to list them in all namespaces"
         case 404:
-            said = f"{server} has no {what}; install their CustomResourceDefinition, see manifests/crds"
+            message = f"{server} has no {what}; install their CustomResourceDefinition, see manifests/crds"
         case _:
-            said = f"cannot list {what}: {error.message}"
-    return ApiError(error.status, error.reason, said, error.retry_after)
+            message = f"cannot list {what}: {error.message}"
+    return ApiError(error.status, error.reason, message, error.retry_after)
 
 
 async def _pages(server: Api, resource: Resource, listing: Listing) -> list[api.ApiObject]:

@@ -1,4 +1,4 @@
-"""What the API server keeps of custom objects, as its own OpenAPI document says.
+"""What the API server keeps of custom objects, by its own OpenAPI document.
 
 A CustomResourceDefinition that has no place for a field drops it from every object. Who applies the object on the
 server's side, or with kubectl's own checks, is refused; any other client loses the field without a word, and the object
@@ -67,7 +67,7 @@ def schema_of(document: Any, kind: str) -> Mapping[str, Any] | None:
 
 
 def keeps(schema: Mapping[str, Any], path: Sequence[str]) -> bool:
-    """Say whether an object of this schema keeps a field: every step of its path is declared, or anything is kept."""
+    """Whether an object of this schema keeps a field: every step of its path is declared, or anything is kept."""
     for step in path:
         if schema.get(OPEN) or schema.get("additionalProperties"):
             return True

@@ -2,7 +2,7 @@
 
 Kubernetes' own PodGroups are served behind gates, as alpha in one release and as beta in the next, and go and come with
 a restart of the API server. Which version there is states the list of resources of each; the group's preferred version
-says nothing of it. Where nobody serves the kind that costs a look a minute, and no word.
+does not tell. Where nobody serves the kind that costs a look a minute, and no word.
 """
 
 from __future__ import annotations
@@ -167,13 +167,13 @@ class ServedInformer(Informer):
         if error.status != 403:
             await super()._recover(error, helped=helped)
             return
-        self._say_forbidden(error)
+        self._report_forbidden(error)
         self._forget_all()
         self._heard()
         self._set_listed()
         await asyncio.sleep(self.resource.look_again)
 
-    def _say_forbidden(self, error: ApiError) -> None:
+    def _report_forbidden(self, error: ApiError) -> None:
         if self._served.kind == native.WORKLOAD:
             _log.debug("Workloads are not read: their annotations name no queue", error=str(error))
         else:

@@ -78,7 +78,7 @@ Key: TypeAlias = tuple[str, str]
 
 
 @dataclass(slots=True)
-class _Said:
+class _LastEvent:
     """The Event in which something was stated last: how often, and when (on the monotonic clock)."""
 
     path: str
@@ -124,7 +124,7 @@ class Events:
         self._warnings: dict[str, set[str]] = {}
         self._ready: dict[Key, None] = {}
         self._later: DelayingQueue[Key] = DelayingQueue()
-        self._said: Bounded[str, dict[str, _Said]] = Bounded(REMEMBERED)
+        self._last: Bounded[str, dict[str, _LastEvent]] = Bounded(REMEMBERED)
         self._tasks = Tasks()
         self._under_way: set[Key] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -147,7 +147,7 @@ class Events:
             "events.waiting": lambda: self.depth,
             "events.warnings": lambda: len(self._warnings),
             "events.due": lambda: len(self._ready) + self._later.weight,
-            "events.said": lambda: len(self._said),
+            "events.said": lambda: len(self._last),
         }
 
     def tell(self, tell: RecordEvent) -> None:
@@ -187,11 +187,11 @@ class Events:
     def forget(self, uid: str) -> None:
         """Forget an object that is gone, and tell nothing more about it."""
         self.cancel(uid)
-        self._said.pop(uid, None)
+        self._last.pop(uid, None)
 
-    def _said_before(self, key: Key) -> _Said | None:
+    def _last_of(self, key: Key) -> _LastEvent | None:
         uid, reason = key
-        return self._said.get(uid, {}).get(reason)
+        return self._last.get(uid, {}).get(reason)
 
     def _wait(self, key: Key, talk: _Talk) -> None:
         """Have something wait to be told; who waits longest makes room when too much does."""
@@ -243,10 +243,10 @@ class Events:
             self._later.put(key, due)
 
     def _due(self, key: Key) -> float:
-        said = self._said_before(key)
-        if said is None or time.monotonic() - said.at > QUIET_SECONDS:
+        last = self._last_of(key)
+        if last is None or time.monotonic() - last.at > QUIET_SECONDS:
             return 0.0
-        return said.at + said.interval
+        return last.at + last.interval
 
     def _pump(self) -> None:
         if self._timer is not None:
@@ -294,10 +294,10 @@ class Events:
     # -- sending --------------------------------------------------------------------------------------------------
 
     async def _send(self, key: Key, talk: _Talk) -> None:
-        said = self._said_before(key)
+        last = self._last_of(key)
         try:
-            if said is not None and said.digest == _digest(talk.tell.message):
-                await self._count_up(key, said, talk)
+            if last is not None and last.digest == _digest(talk.tell.message):
+                await self._count_up(key, last, talk)
             else:
                 await self._create(key, talk)
         except FenceError:
@@ -321,7 +321,7 @@ class Events:
                 raise
             await self._correct(f"{path}/{talk.name}", talk)
         if talk.tell.reason != SCHEDULED:
-            before = self._said_before(key)
+            before = self._last_of(key)
             fresh = before is None or time.monotonic() - before.at > QUIET_SECONDS
             interval = FIRST_INTERVAL_SECONDS if before is None or fresh else before.interval * 2
             self._remember(key, f"{path}/{talk.name}", talk, talk.times, interval)
@@ -332,28 +332,28 @@ class Events:
             body = msgspec.json.encode({"count": talk.times, "lastTimestamp": talk.told_at})
             await self._request("PATCH", path, body, MERGE_PATCH)
 
-    async def _count_up(self, key: Key, said: _Said, talk: _Talk) -> None:
-        count = said.count + talk.times
+    async def _count_up(self, key: Key, last: _LastEvent, talk: _Talk) -> None:
+        count = last.count + talk.times
         body = msgspec.json.encode({"count": count, "lastTimestamp": talk.told_at})
         try:
-            await self._request("PATCH", said.path, body, MERGE_PATCH)
+            await self._request("PATCH", last.path, body, MERGE_PATCH)
         except ApiError as error:
             if error.status != 404:
                 raise
-            self._said.get(key[0], {}).pop(key[1], None)  # Events live an hour
+            self._last.get(key[0], {}).pop(key[1], None)  # Events live an hour
             await self._create(key, talk)
             return
-        self._remember(key, said.path, talk, count, said.interval * 2)
+        self._remember(key, last.path, talk, count, last.interval * 2)
 
     def _remember(self, key: Key, path: str, talk: _Talk, count: int, interval: float) -> None:
         interval = min(interval, LONGEST_INTERVAL_SECONDS)
         uid, reason = key
-        said = self._said.recall(uid)
-        if said is None:
-            said = self._said[uid] = {}
-        said[reason] = _Said(path, _digest(talk.tell.message), count, time.monotonic(), interval)
-        if len(said) > REMEMBERED_OF_ONE:
-            del said[next(iter(said))]
+        reasons = self._last.recall(uid)
+        if reasons is None:
+            reasons = self._last[uid] = {}
+        reasons[reason] = _LastEvent(path, _digest(talk.tell.message), count, time.monotonic(), interval)
+        if len(reasons) > REMEMBERED_OF_ONE:
+            del reasons[next(iter(reasons))]
 
     async def _request(self, method: str, path: str, body: bytes, content_type: str) -> None:
         within, fence = WRITE_TIMEOUT_SECONDS, self._fence

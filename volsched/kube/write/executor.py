@@ -137,9 +137,9 @@ class ClusterExecutor:
         while self._incoming:
             for step in self._incoming.popleft():
                 if not self._stopped:
-                    self._take_or_say(step)
+                    self._take_or_report(step)
 
-    def _take_or_say(self, step: PlanStep) -> None:
+    def _take_or_report(self, step: PlanStep) -> None:
         """Take a step over; what fails over one ends with it, and a pod is not waited for any more."""
         try:
             self._take(step)

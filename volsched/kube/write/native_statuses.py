@@ -38,7 +38,7 @@ class NativeStatuses:
         self._merges_here = False
 
     async def write(self, step: WriteNativeStatus) -> bool:
-        """Write the conditions that say something new; tell whether there were any, and they were written."""
+        """Write the conditions that state something new; tell whether there were any, and they were written."""
         known = self._views.native_groups.get(f"{step.namespace}/{step.name}")
         if known is None or known.metadata.uid != step.uid:
             return False
@@ -81,7 +81,7 @@ def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[PodGroupCo
     return [
         condition
         for condition, known in zip(step.conditions, before, strict=True)
-        if known is None or (not _says(known, condition) and (known.status != "True" or condition.type == RESERVED))
+        if known is None or (not _states(known, condition) and (known.status != "True" or condition.type == RESERVED))
     ]
 
 
@@ -98,7 +98,7 @@ def merged(before: api.Condition | None, wanted: PodGroupCondition, generation: 
     )
 
 
-def _says(known: api.Condition, wanted: PodGroupCondition) -> bool:
+def _states(known: api.Condition, wanted: PodGroupCondition) -> bool:
     return (known.status, known.reason, known.message) == (wanted.status, wanted.reason, wanted.message)
 
 

@@ -66,5 +66,5 @@ def gate_body(step: LiftGate) -> bytes:
 
 
 def delete_body(step: Evict) -> bytes:
-    """Return what a deletion says: that pod and no other of its name."""
+    """Return the body of a deletion: that pod and no other of its name."""
     return msgspec.json.encode({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": step.uid}})

@@ -73,7 +73,7 @@ OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", RESERVED)
 
 _REFUSED_PAUSE_SECONDS: Final = 30.0
 _RIGHTS: Final = (401, 403)
-"""Refused for want of rights; an API server that has just been started says so for a moment, too."""
+"""Refused for want of rights; an API server that has just been started answers so for a moment, too."""
 
 _log = structlog.get_logger(__name__)
 
@@ -245,7 +245,7 @@ class Statuses:
         return pace.written_at + (pace.interval if self._changes_words_alone(step) else least)
 
     def _changes_words_alone(self, step: Write) -> bool:
-        """Whether a step says nothing else than the API server has, but for why something waits."""
+        """Whether a step states nothing else than the API server has, but for why something waits."""
         if isinstance(step, WritePodCondition):
             seen = self._views.refusal(step.uid)
             return (seen.reason, seen.nominated) == (step.reason, step.nominated)
@@ -344,8 +344,8 @@ class Statuses:
     def _failed(self, key: str, entry: _PendingStatus, error: ApiError) -> None:
         """Try a transient failure again unless there is a later word; what is gone needs no status.
 
-        An API server that has just been started says 404 to custom kinds for a moment: a Queue is gone when the watch
-        says so.
+        An API server that has just been started answers 404 for custom kinds for a moment: a Queue is gone when the
+        watch reports it.
         """
         is_shown = isinstance(entry.step, WriteQueueStatus) and self._known_queue(entry.step) is not None
         if error.is_gone and not is_shown:
@@ -411,7 +411,7 @@ class Statuses:
         if known is None:
             self._queues.pop(step.uid, None)
             return False
-        if _holds(known, step) and _says_past(known, step):
+        if _holds(known, step) and _states_past(known, step):
             return False
         path = f"/apis/{VOLCANO}/queues/{path_segment(step.name)}/status"
         answer = await self._patch(
@@ -485,7 +485,7 @@ def condition_body(step: WritePodCondition, known: PodRefusal) -> bytes:
 def queue_body(step: WriteQueueStatus, known: Iterable[str], before: api.QueueUsage | None = None) -> bytes:
     """Return the merge patch for a Queue: what it holds, and null for what it is `known` to hold and does not.
 
-    ``before`` is what it is known to say of its use over time.
+    ``before`` is what it is known to state of its use over time.
     """
     allocated = {**dict.fromkeys(known), **step.allocated}
     status: dict[str, Any] = {"allocated": allocated}
@@ -495,17 +495,17 @@ def queue_body(step: WriteQueueStatus, known: Iterable[str], before: api.QueueUs
 
 
 def _usage(past: QueuePast, known: api.QueueUsage | None) -> dict[str, Any]:
-    """Return what a status says of use over time, and null for what it is `known` to say besides."""
+    """Return what a status states of use over time, and null for what it is `known` to state besides."""
     used = {name: f"{amount:.6g}" for name, amount in past.used.items()}
     gone = dict.fromkeys(known.resource_seconds if known is not None else ())
     time = datetime.fromtimestamp(past.at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {"time": time, "resourceSeconds": {**gone, **used}}
 
 
-def _says_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
-    """Whether a Queue says of its use over time what is to be written; times are written to the second."""
-    said = _past_time(queue.status.usage)
-    return step.past is None or (said is not None and said >= int(step.past.at))
+def _states_past(queue: api.Queue, step: WriteQueueStatus) -> bool:
+    """Whether a Queue states of its use over time what is to be written; times are written to the second."""
+    stated = _past_time(queue.status.usage)
+    return step.past is None or (stated is not None and stated >= int(step.past.at))
 
 
 def _past_time(usage: api.QueueUsage | None) -> float | None:
@@ -517,7 +517,7 @@ def _past_time(usage: api.QueueUsage | None) -> float | None:
 
 
 def _holds(queue: api.Queue, step: WriteQueueStatus) -> bool:
-    """Whether a Queue says just what is to be written, in whatever spelling."""
+    """Whether a Queue states just what is to be written, in whatever spelling."""
     return _amounts(queue.status.allocated) == _amounts(step.allocated)
 
 
@@ -544,8 +544,8 @@ def _group_body(step: WriteGroupStatus, conditions: list[api.Condition]) -> byte
 
 
 def _same_status(known: api.PodGroupStatus, step: WriteGroupStatus, conditions: list[api.Condition]) -> bool:
-    said, wanted = ({_content_of(condition) for condition in found} for found in (known.conditions, conditions))
-    return _counted(known) == _counted(step) and said == wanted
+    stated, wanted = ({_content_of(condition) for condition in found} for found in (known.conditions, conditions))
+    return _counted(known) == _counted(step) and stated == wanted
 
 
 def _differs_in_words_alone(known: api.PodGroupStatus, step: WriteGroupStatus) -> bool:
@@ -564,7 +564,7 @@ def _unworded(conditions: Iterable[PodGroupCondition | api.Condition]) -> set[tu
 
 
 def _content_of(condition: PodGroupCondition | api.Condition) -> tuple[str, str, str, str]:
-    """Return what a condition says, apart from when."""
+    """Return what a condition states, apart from when."""
     return condition.type, condition.status, condition.reason, condition.message
 
 

@@ -31,7 +31,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class PodRefusal:
-    """What a waiting pod says of itself: why it has no node, and which one it is nominated to."""
+    """What a waiting pod reports of itself: why it has no node, and which one it is nominated to."""
 
     reason: str = ""
     message: str = ""
@@ -237,7 +237,7 @@ def number(version: str) -> int:
 
 
 def _is_older(found: api.ApiObject, known: api.ApiObject | None) -> bool:
-    """Whether an object says less than what is known of it: an answer to a write may come before the watch."""
+    """Whether an object states less than what is known of it: an answer to a write may come before the watch."""
     return known is not None and known.metadata.uid == found.metadata.uid and _version(found) < _version(known)
 
 

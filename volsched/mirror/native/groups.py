@@ -1,4 +1,4 @@
-"""Jobs of Kubernetes' own gangs: which pods are in them, what their PodGroups say, and in which queue they are.
+"""Jobs of Kubernetes' own gangs: which pods are in them, what their PodGroups state, and in which queue they are.
 
 ``schedulingGroup`` decides who belongs, whatever annotations state, and groups are told apart by namespace and name,
 not by uid, as kube-scheduler does. While nobody has made the PodGroup its pods wait.
@@ -53,7 +53,7 @@ class NativeGroups:
         return job
 
     def joined(self, task: TaskInfo) -> None:
-        """Take note of what a member says of itself: when it came, and whenever it says something else."""
+        """Take note of what a member states of itself: when it came, and whenever it states something else."""
         job = task.job
         if job is None:
             return
@@ -130,7 +130,7 @@ class NativeGroups:
         self._take_conditions(job, group)
 
     def _take_conditions(self, job: JobInfo, group: NativeGroup) -> None:
-        """Take what a PodGroup says in; what it was promised is remembered here, as the watch may be behind."""
+        """Take in what a PodGroup states; what it was promised is remembered here, as the watch may be behind."""
         known = job.reported.conditions if job.reported is not None else ()
         for condition in _conditions(group):
             if condition.type != RESERVED:

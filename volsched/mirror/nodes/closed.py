@@ -31,7 +31,7 @@ class ClosedNodes:
             self._close_or_open(self._quarantine.drop(identity))
 
     def spec_of(self, spec: NodeProperties) -> NodeProperties:
-        """Return the spec of a node with what the quarantine says of it."""
+        """Return the spec of a node with what the quarantine adds to it."""
         return self._closed_or_not(spec) if self._quarantine else spec
 
     def _close_or_open(self, *found: QuarantinedObject | None) -> None:

@@ -15,7 +15,7 @@ from volsched.model.nodes.node import NodeProperties
 from volsched.model.status import TaskStatus
 
 NodeReading = tuple[NodeProperties, Mapping[str, int]]
-"""What a node says of itself, and what it offers by resource in the units of ``model.values.quantity``."""
+"""What a node states of itself, and what it offers by resource in the units of ``model.values.quantity``."""
 
 
 class Nodes:

@@ -16,7 +16,7 @@ from volsched.model.status import TaskStatus
 REASON: Final = "RejectedByNode"
 _GROUP_VERSION: Final = "scheduling.volcano.sh/v1beta1"
 _LONGEST_CAUSE: Final = 600
-"""Characters of what the kubelet says; an Event takes 1024."""
+"""Characters of the kubelet's message; an Event takes 1024."""
 
 
 def rejection_of(task: TaskInfo, pod: api.Pod) -> RecordEvent | None:
@@ -30,8 +30,8 @@ def rejection_of(task: TaskInfo, pod: api.Pod) -> RecordEvent | None:
         return None
     if job is None or not job.group_uid:
         return None
-    said = shortened(f"{status.reason}: {status.message}", _LONGEST_CAUSE)
-    message = f'pod "{task.name}" was refused by node "{pod.spec.node_name}", to which it was bound: {said}'
+    cause = shortened(f"{status.reason}: {status.message}", _LONGEST_CAUSE)
+    message = f'pod "{task.name}" was refused by node "{pod.spec.node_name}", to which it was bound: {cause}'
     return RecordEvent(
         "PodGroup",
         _GROUP_VERSION,

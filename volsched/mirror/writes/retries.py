@@ -35,7 +35,7 @@ class Retries:
         return self._heap[0][0] if self._heap else None
 
     def back_off(self, task: TaskInfo, until: float | None) -> None:
-        """Keep a task out until then; with None until its pod says something else."""
+        """Keep a task out until then; with None until its pod states something else."""
         task.backing_off = True
         self._failed[task.uid] = task
         if until is not None:
@@ -50,7 +50,7 @@ class Retries:
             task.job.requeue()
 
     def pod_changed(self, task: TaskInfo) -> None:
-        """Let a task be tried again whose pod says something else, unless it backs off for a time."""
+        """Let a task be tried again whose pod states something else, unless it backs off for a time."""
         if task.backing_off and task.uid not in self._due:
             self.release(task)
 

@@ -5,13 +5,15 @@ blind to all else (unknown fields are skipped, which is also what makes it fast)
 the garbage collector: they hold no cycles, and a hundred thousand of them cost it nothing. Times stay texts, quantities
 stay as written; `quantity`, `requests` and `template` give them a meaning.
 
-Sources: core/v1 of Kubernetes 1.36, apps/v1, batch/v1, policy/v1, scheduling.k8s.io/v1, storage.k8s.io/v1,
-and Volcano's scheduling.volcano.sh/v1beta1 and batch.volcano.sh/v1alpha1.
+Sources: core/v1 of Kubernetes 1.36, apps/v1, batch/v1, coordination.k8s.io/v1, policy/v1, scheduling.k8s.io/v1,
+storage.k8s.io/v1, and Volcano's scheduling.volcano.sh/v1beta1 and batch.volcano.sh/v1alpha1.
 """
 
 from volsched.model.api.core import (
     ConfigMap,
     ContainerImage,
+    Lease,
+    LeaseSpec,
     Namespace,
     NamespaceStatus,
     Node,
@@ -190,6 +192,8 @@ __all__ = [
     "JobVolume",
     "LabelSelector",
     "LabelSelectorRequirement",
+    "Lease",
+    "LeaseSpec",
     "LifecyclePolicy",
     "LimitList",
     "Namespace",

@@ -12,7 +12,7 @@ class Taint(Record, frozen=True):
 
 
 class NodeSpec(Record, frozen=True):
-    """What an administrator says of a node."""
+    """What an administrator specifies of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -26,7 +26,7 @@ class ContainerImage(Record, frozen=True):
 
 
 class NodeStatus(Record, frozen=True):
-    """What the kubelet says of a node."""
+    """What the kubelet reports of a node."""
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
@@ -66,6 +66,20 @@ class ConfigMap(ApiObject, frozen=True):
     """core/v1 ConfigMap."""
 
     data: dict[str, str] = {}
+
+
+class LeaseSpec(Record, frozen=True):
+    """Who holds a Lease, and when it was renewed last."""
+
+    holder_identity: str = ""
+    renew_time: str = ""
+    lease_transitions: int = 0
+
+
+class Lease(ApiObject, frozen=True):
+    """coordination.k8s.io/v1 Lease."""
+
+    spec: LeaseSpec = LeaseSpec()
 
 
 class ServiceSpec(Record, frozen=True):

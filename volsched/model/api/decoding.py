@@ -155,7 +155,7 @@ def object_name(raw: Mapping[str, Any]) -> str:
 
 
 def identity_of(raw: Any) -> ObjectMeta:
-    """Return who an object is of which nothing is known to be right, as far as it says so."""
+    """Return who an object is of which nothing is known to be right, as far as it names itself."""
     metadata = raw.get("metadata") if isinstance(raw, Mapping) else None
     found = metadata if isinstance(metadata, Mapping) else {}
     identity = {name: found[name] for name in _IDENTITY if isinstance(found.get(name), str)}

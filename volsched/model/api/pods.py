@@ -285,7 +285,7 @@ class ContainerState(Record, frozen=True):
 
 
 class ContainerStatus(Record, frozen=True):
-    """What the kubelet says of a container; `resources` and `allocatedResources` while it is resized in place."""
+    """What the kubelet reports of a container; `resources` and `allocatedResources` while it is resized in place."""
 
     name: str = ""
     resources: ResourceRequirements | None = None

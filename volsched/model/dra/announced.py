@@ -1,4 +1,4 @@
-"""Which ResourceClaims the pods of a PodGroup will have, said before they exist, in an annotation of the PodGroup.
+"""Which ResourceClaims the pods of a PodGroup will have, stated before they exist, in an annotation of the PodGroup.
 
 A JSON object: for each role (``volcano.sh/task-spec``; "" stands for any other) the entries of its pods'
 ``spec.resourceClaims``, as ``{"worker": [{"name": "gpu", "template": "one"}, {"name": "nic", "claim": "shared"}]}``.
@@ -33,7 +33,7 @@ class _AnnouncedClaim(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """What an annotation says, by role; nothing when there is none, or when its `fault` says what is wrong with it."""
+    """What an annotation states, by role; nothing when there is none, or when `fault` states what is wrong with it."""
 
     roles: Mapping[str, Uses] = field(default_factory=dict)
     fault: str = ""
@@ -49,7 +49,7 @@ _known: Final[Weighed[str, Announced]] = Weighed(1 << 20, len)
 
 
 def announced_by(annotations: Mapping[str, str]) -> Announced:
-    """Return what the annotations of a PodGroup say of its pods' claims."""
+    """Return what the annotations of a PodGroup state of its pods' claims."""
     text = annotations.get(ANNOTATION)
     return NOTHING if text is None else _read(text)
 

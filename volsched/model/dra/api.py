@@ -182,7 +182,7 @@ class DeviceTaint(Strict, frozen=True):
 
 
 class DeviceAttribute(Strict, frozen=True):
-    """A value that a device says of itself."""
+    """A value that a device states of itself."""
 
     number: int | None = msgspec.field(default=None, name="int")
     flag: bool | None = msgspec.field(default=None, name="bool")
@@ -247,7 +247,7 @@ class ResourceSliceSpec(Strict, frozen=True):
     shared_counters: tuple[CounterSet, ...] = ()
 
 
-# --- which devices are tainted beside what their slices say -----------------------------------------------------------
+# --- which devices are tainted beside what their slices state ---------------------------------------------------------
 
 
 class DeviceTaintSelector(Strict, frozen=True):
@@ -259,7 +259,7 @@ class DeviceTaintSelector(Strict, frozen=True):
 
 
 class DeviceTaintRuleSpec(Strict, frozen=True):
-    """A taint, and the devices that have it as if their slice said so."""
+    """A taint, and the devices that have it as if their slice had it."""
 
     device_selector: DeviceTaintSelector | None = None
     taint: DeviceTaint = DeviceTaint()
@@ -316,7 +316,7 @@ class Consumer(api.Record, frozen=True):
 
 
 class DeviceStatus(api.Record, frozen=True):
-    """What the driver says of a device that a claim has."""
+    """What the driver reports of a device that a claim has."""
 
     driver: str = ""
     pool: str = ""

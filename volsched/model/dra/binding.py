@@ -1,8 +1,8 @@
 """Binding conditions: what must be true of a claim's devices before a pod that uses it is bound.
 
-A device that has to be attached to its node first says so in its slice; the allocation carries the names of the
+A device that has to be attached to its node first has that in its slice; the allocation carries the names of the
 conditions along, and the driver sets them in the claim's status. Until all are true the pod waits, with its devices;
-one that says failure, or a wait that is too long, ends it, and the claim may be given other devices.
+one that reports failure, or a wait that is too long, ends it, and the claim may be given other devices.
 
 Rules: dynamicresources (isClaimReadyForBinding, isClaimTimeout) of Kubernetes 1.36. There a failure is only seen once
 all devices before it are ready, here at once.
@@ -59,7 +59,7 @@ def readiness_of(status: dra.ResourceClaimStatus) -> Readiness:
 
 
 def _conditions_of(status: dra.ResourceClaimStatus, result: dra.DeviceResult) -> dict[str, api.Condition]:
-    """Return what the driver says of a device, by the type of the condition."""
+    """Return what the driver reports of a device, by the type of the condition."""
     wanted = (result.driver, result.pool, result.device)
     for device in status.devices:
         if (device.driver, device.pool, device.device) == wanted and device.share_id in (None, result.share_id):

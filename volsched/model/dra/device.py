@@ -91,7 +91,7 @@ class Capacity:
 
 @dataclass(slots=True, eq=False)
 class Device:
-    """One device. `verdicts` remembers what selectors said of it: it never changes, it is replaced."""
+    """One device. `verdicts` remembers what selectors found of it: it never changes, it is replaced."""
 
     id: DeviceId
     attributes: Mapping[str, Value] = field(default_factory=dict)
@@ -236,7 +236,7 @@ class Claim:
     readiness: Readiness = READY
     """How far its devices are, where they want something to be true before a pod is bound."""
 
-    def says_the_same_as(self, other: Claim) -> bool:
+    def is_equivalent_to(self, other: Claim) -> bool:
         """Return whether another version of the claim differs in nothing that counts."""
         return self._content == other._content
 

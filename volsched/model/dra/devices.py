@@ -4,7 +4,7 @@ Everything of Dynamic Resource Allocation comes in here (`Devices.put`, `drop`),
 by node. Allocated devices are counted up and down claim by claim (`DeviceLedger`), never from scratch: from the status
 of a claim, or from what a session has chosen for it and nobody has written yet (*in flight*).
 
-Versions say what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
+Versions tell what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
 touches that node; every other change raises `Devices.version`.
 
 ``Devices`` is one class: slices, classes and claims refer to one another, and are indexed together.
@@ -99,7 +99,7 @@ class DeviceLedger:
 class Devices:
     """Slices, classes, claims and templates, by name or by ``namespace/name``, and the ledger.
 
-    `slices` have the taints of DeviceTaintRules beside those that they say themselves.
+    `slices` have the taints of DeviceTaintRules beside those that they state themselves.
 
     `touch` is told the name of a node whose own devices changed. `version` changes with everything else that an
     answer about a node may be made from, `claims_version` with every claim, class and template, `classes_version` with
@@ -269,7 +269,7 @@ class Devices:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def put(self, found: api.ApiObject) -> bool:
-        """Take an object in; False for a kind that is not kept here, and for a claim or rule that says nothing new."""
+        """Take an object in; False for a kind that is not kept here, and for a claim or rule with nothing new."""
         match found:
             case dra.ResourceClaim():
                 return self._put_claim(found)
@@ -331,7 +331,7 @@ class Devices:
         self._classes_changed()
 
     def _put_claim(self, found: dra.ResourceClaim) -> bool:
-        """Take a claim in; whether it says anything new: finalizers and labels change, too, and concern nobody."""
+        """Take a claim in; whether it states anything new: finalizers and labels change, too, and concern nobody."""
         known, claim = self.claims.get(found.key), self._read_claim(found)
         if known is not None and known.uid != claim.uid:
             self._settle(known.uid)
@@ -339,7 +339,7 @@ class Devices:
         elif known is not None:
             if _older(claim.version, known.version):
                 return False
-            if claim.says_the_same_as(known):
+            if claim.is_equivalent_to(known):
                 known.version = claim.version
                 return False
         self.claims[found.key] = claim
@@ -408,7 +408,7 @@ class Devices:
             del self._pools[old.pool_id]
 
     def _taint(self, changed: Sequence[TaintRule]) -> None:
-        """Let slices say again which taints their devices have, where rules that changed mean any of them."""
+        """Work out again which taints the devices of slices have, where rules that changed mean any of them."""
         for pool in sorted({pool for rule in changed for pool in self._pools_of(rule)}):
             slices, rules = self._pools[pool], self._rules.about(pool)
             concerned = [name for name in slices if concerned_by(changed, slices[name])]

@@ -1,4 +1,4 @@
-"""DeviceTaintRules: taints that devices have beside those that their slices say.
+"""DeviceTaintRules: taints that devices have beside those in their slices.
 
 A rule may be met by any number of devices and a device by any number of rules, and either may come first. So rules are
 found by the pool that they name, slices are kept as they were written, and what a change of a rule does to a slice is
@@ -23,7 +23,7 @@ class TaintRules:
         self._by_pool: dict[str | None, dict[str, TaintRule]] = {}
 
     def put(self, rule: TaintRule) -> Sequence[TaintRule]:
-        """Take a rule in; what it was and what it is, nothing when it states what it said."""
+        """Take a rule in; what it was and what it is, nothing when it states what it did."""
         if self._by_name.get(rule.name) == rule:
             return ()
         before = self.drop(rule.name)
@@ -63,6 +63,6 @@ def tainted(part: Slice, rules: Sequence[TaintRule]) -> Slice:
 
 
 def _tainted(device: Device, rules: Iterable[TaintRule]) -> Device:
-    """Return a device with more taints, or itself; what selectors said of it stays true."""
+    """Return a device with more taints, or itself; what selectors found of it stays true."""
     more = tuple(rule.taint for rule in rules if rule.taint is not None and rule.selects(device.id))
     return replace(device, taints=(*device.taints, *more)) if more else device

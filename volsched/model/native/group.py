@@ -27,7 +27,7 @@ class ApiVersion(msgspec.Struct, frozen=True, gc=False):
 
 
 class GroupCondition(msgspec.Struct, frozen=True, gc=False):
-    """What a group's condition says, apart from when."""
+    """What a group's condition states, apart from when."""
 
     type: str
     status: str

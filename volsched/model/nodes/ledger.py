@@ -64,10 +64,10 @@ class NodeLedger:
                 arrived = True
                 continue
             known = node.spec
-            says_more = known != facts
-            if says_more:
+            has_changed = known != facts
+            if has_changed:
                 node.spec = facts
-            if self._set_allocatable(node, allocatable) or says_more:
+            if self._set_allocatable(node, allocatable) or has_changed:
                 before.setdefault(node.name, known)
                 self._note_facts(node)
                 changed = True
@@ -196,7 +196,7 @@ class NodeLedger:
             self.with_terminating_pods.pop(node.name, None)
 
     def allocate_each(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Allocate equal tasks that wait without a node, each to the next of some nodes; say how many."""
+        """Allocate equal tasks that wait without a node, each to the next of some nodes; return how many."""
         charge, count = tasks[0].charge, 0
         note, allocated = self.usage_log.rows.append, TaskStatus.ALLOCATED
         for task, node in zip(tasks, nodes, strict=False):

@@ -1,4 +1,4 @@
-"""How much one pod may say: what is above a limit is refused with words, and slows nobody else down.
+"""How much one pod may state: what is above a limit is refused with words, and slows nobody else down.
 
 Whoever may make pods may write 10,000 terms of affinity into one, or 2,500 names of resources; each would be looked at
 for every node. A pod above a limit is not placed. One that runs, placed by somebody else, is counted with what it asks
@@ -40,7 +40,7 @@ class PodLimits:
     ports: int = 1000
 
     def by_name(self) -> dict[str, int]:
-        """Return all limits by their names as arguments say them."""
+        """Return all limits by their names as arguments have them."""
         return {field.name.replace("_", "-"): getattr(self, field.name) for field in fields(self)}
 
 
@@ -48,10 +48,10 @@ DEFAULT: Final = PodLimits()
 
 
 def exceeded(spec: api.PodSpec, limits: PodLimits) -> tuple[FieldError, ...]:
-    """Return what a pod says too much of, each with the argument that would let it."""
+    """Return what a pod states too much of, each with the argument that would let it."""
     found = []
     for field in fields(PodLimits):
-        (path, what), most = _SAID[field.name], getattr(limits, field.name)
+        (path, what), most = _DESCRIBED[field.name], getattr(limits, field.name)
         count = _COUNTS[field.name](spec)
         if count > most:
             name = field.name.replace("_", "-")
@@ -116,7 +116,7 @@ def _of_selector(selector: api.LabelSelector | None) -> Iterator[Sequence[str]]:
         yield from (condition.values for condition in selector.match_expressions)
 
 
-_SAID: Final[Mapping[str, tuple[str, str]]] = {
+_DESCRIBED: Final[Mapping[str, tuple[str, str]]] = {
     "resources": ("spec.containers", "names of resources"),
     "node_terms": ("spec.affinity.nodeAffinity", "terms"),
     "pod_terms": ("spec.affinity", "terms of pod affinity and spread constraints"),

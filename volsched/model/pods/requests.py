@@ -145,7 +145,7 @@ def _is_pod_level(spec: api.PodSpec) -> bool:
 
 
 class _ContainerStatuses:
-    """What the kubelet says of resources: nothing for a pod that has no node yet."""
+    """What the kubelet reports of resources: nothing for a pod that has no node yet."""
 
     __slots__ = ("_by_name", "_infeasible", "_status")
 

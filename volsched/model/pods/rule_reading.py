@@ -135,7 +135,7 @@ def is_resized(pod: api.Pod) -> bool:
 
 
 def reported_resources(status: api.PodStatus) -> tuple[Any, ...]:
-    """Return all that a status says of resources."""
+    """Return all that a status states of resources."""
     containers = (*status.container_statuses, *status.init_container_statuses)
     return (
         [(item.name, item.resources, item.allocated_resources) for item in containers],

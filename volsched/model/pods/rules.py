@@ -1,4 +1,4 @@
-"""All that a pod says about where it may go, as values: equal rules are one template (``template``)."""
+"""All that a pod states about where it may go, as values: equal rules are one template (``template``)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -102,7 +102,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
     counts_self: int = 0
 
     def counts(self, labels: Mapping[str, str]) -> bool:
-        """Say whether a pod of the same namespace counts; upstream's empty selector counts none, though it matches."""
+        """Whether a pod of the same namespace counts; upstream's empty selector counts none, though it matches."""
         return not self.selector.is_empty and self.selector.matches(labels)
 
 

@@ -49,7 +49,7 @@ class TaskInfo:
     ``scheduling_group`` is the PodGroup of scheduling.k8s.io that the pod is in; empty: in none.
     ``backing_off`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
-    ``started``: when its node began with it, in seconds since the epoch, 0 when nobody has said so yet; ``deadline`` is
+    ``started``: when its node began with it, in seconds since the epoch, 0 when nobody reported it yet; ``deadline`` is
     ``spec.activeDeadlineSeconds``.
     ``workload``: whether the pod serves (online) or runs to an end; a pod of which that changes is another task.
     ``order`` is what tasks of a job are ordered by after plugins' keys (see ``framework.ordering``), once it was asked.

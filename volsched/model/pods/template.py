@@ -47,7 +47,7 @@ from volsched.model.selectors import NodeSelector
 from volsched.model.values.resources import Resources
 
 LONGEST_REMEMBERED: Final = 1 << 14
-"""Bytes of what a pod states by which its template is remembered. A pod that says more, which few do, is parsed each
+"""Bytes of what a pod states by which its template is remembered. A pod that states more, which few do, is parsed each
 time that it is seen; thousands of texts of a megabyte would not fit into memory until they are swept."""
 
 
@@ -60,7 +60,7 @@ class PodTemplate:
     `claims` are the names of PersistentVolumeClaims in `namespace_of_terms`, those of ephemeral volumes included;
     `ephemeral_claims` are the latter alone (their owner must be the pod).
     `containers` counts containers and init containers; `images` are their images, then those of image volumes.
-    `has_resource_claims`: which ones, each task says itself.
+    `has_resource_claims`: which ones, each task states itself.
     `container_amounts` has every container of a pod of which any asks for extended resources, and is empty otherwise;
     the names of the containers are with the task.
     `features` must all be among the node's declared features.
@@ -130,7 +130,7 @@ class PodTemplate:
 
     @property
     def constraints(self) -> Hashable:
-        """All that it says but how much it asks for: equal for templates that differ in amounts alone."""
+        """All that it states but how much it asks for: equal for templates that differ in amounts alone."""
         return msgspec.structs.replace(
             self.rules, request=Resources.EMPTY, nonzero_cpu=0, nonzero_memory=0, container_amounts=()
         )
@@ -170,7 +170,7 @@ class TemplateTable:
     """The templates of one cluster.
 
     `keep_annotation` states which annotations of a pod decide where it goes, by key, and `asking` are those by which it
-    asks for something, unless they are blank; see `keep`. `limits` are how much a pod may say.
+    asks for something, unless they are blank; see `keep`. `limits` are how much a pod may state.
     """
 
     __slots__ = (
@@ -213,7 +213,7 @@ class TemplateTable:
         return len(self._by_bytes) + len(self._kept) + len(self._keys_of_terms)
 
     def keep(self, keep_annotation: Callable[[str], bool], asking: Collection[str] = ()) -> None:
-        """Keep other annotations from now on. Templates made before say what they said: see `again`."""
+        """Keep other annotations from now on. Templates made before have what they had: see `again`."""
         self._keep = keep_annotation
         self._asking = asking
         self._kept.clear()

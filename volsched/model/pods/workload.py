@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 LABEL: Final = "volsched.io/workload"
-"""A label of pods, so of pod templates: ``online`` or ``offline``, whatever the owner is. Other values say nothing."""
+"""A label of pods, so of pod templates: ``online`` or ``offline``, whatever the owner is. Others count for nothing."""
 
 ONLINE: Final = "online"
 OFFLINE: Final = "offline"

@@ -145,7 +145,7 @@ class QueueLedger:
     def set_phase(self, job: JobInfo, phase: str) -> None:
         """Set a job's phase; jobs that nobody has admitted are kept at hand for the enqueue action.
 
-        One that may not use its queue is not admitted, whoever says so.
+        One that may not use its queue is not admitted, whoever demands it.
         """
         if job.barred and phase == INQUEUE:
             phase = PENDING

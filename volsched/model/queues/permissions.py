@@ -16,7 +16,7 @@ Labels = Mapping[str, str]
 
 
 def refusal_of(namespace: str, labels: Labels | None, queue: str, rules: Mapping[str, AllowedNamespaces]) -> str:
-    """Say why a namespace may not use a queue, empty when it may; ``rules`` are those of the queue and those above it.
+    """Why a namespace may not use a queue, empty when it may; ``rules`` are those of the queue and those above it.
 
     ``labels`` are those of the namespace, None when nobody knows it.
     """
@@ -116,7 +116,7 @@ class Permissions:
         return list(self._watched.get(namespace, {}).values())
 
     def _rules_for(self, queue: str) -> Iterator[tuple[str, AllowedNamespaces]]:
-        """Yield whom a queue and each above it lets in, where they say so."""
+        """Yield whom a queue and each above it lets in, where they state it."""
         for name in levels(self._queues, queue):
             if name in self._rules:
                 yield name, self._rules[name]

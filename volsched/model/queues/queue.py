@@ -12,7 +12,7 @@ from typing import Final
 from volsched.model.queues.allowed_namespaces import AllowedNamespaces
 
 ROOT: Final = "root"
-"""The queue that all others are below, whether they say so or not."""
+"""The queue that all others are below, whether they name it or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class QueueInfo:
     ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
     ``capability`` is not limited by it. ``allowed`` states which namespaces may use it, None for all. ``allocated``
     is what the queue's placed tasks hold and ``placed`` how many these are, kept by the cluster. ``past`` is what its
-    status says of its use over time, None when it says nothing.
+    status states of its use over time, None when it states nothing.
     """
 
     __slots__ = (
@@ -80,7 +80,7 @@ class QueueInfo:
 
     @property
     def declared(self) -> tuple[object, ...]:
-        """All that its object says, without what the cluster counts: two that say the same are alike to everybody."""
+        """All that its object states, without what the cluster counts: two that are equal are alike to everybody."""
         limits = (self.capability, self.deserved, self.guarantee, self.dra)
         standing = (self.uid, self.created, self.parent, self.state, self.annotations)
         return (*limits, *standing, self.weight, self.priority, self.reclaimable)

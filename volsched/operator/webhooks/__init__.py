@@ -1,1 +1,1 @@
-"""Admission webhooks: what is said to whoever writes to the API server, and over which connection."""
+"""Admission webhooks: what is answered to whoever writes to the API server, and over which connection."""

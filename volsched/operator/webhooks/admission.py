@@ -1,4 +1,4 @@
-"""Admission: what `volsched validate` says, said to whoever writes to the API server, on every replica.
+"""Admission: what `volsched validate` reports, answered to whoever writes to the API server, on every replica.
 
 kopf takes reviews in on a thread of its own, and they are judged on others (`reviewers`): what somebody sends holds up
 neither the loop that follows the cluster nor other reviews. They are judged beside Queues, Namespaces and Nodes as

@@ -69,7 +69,7 @@ async def _ensure(api: Api, wanted: CertificateTarget, now: datetime) -> list[st
 
 
 def _trust(configuration: Json, pair: Pair, now: datetime) -> bool:
-    """Have every hook trust the pair's authority; say whether anything had to be changed."""
+    """Have every hook trust the pair's authority; return whether anything had to be changed."""
     changed = False
     for hook in configuration.get("webhooks") or ():
         client = hook["clientConfig"]

@@ -300,7 +300,7 @@ def go_build(
     report: Report,
     verb: Sequence[str] = ("build",),
 ) -> None:
-    """Build one package into `target`, which appears only when it is whole; say every ten seconds that it goes on.
+    """Build one package into `target`, which appears only when it is whole; report every ten seconds that it goes on.
 
     `verb` is ``build`` for a program, ``test -c`` for a package's tests.
     """

@@ -69,7 +69,7 @@ class ApiClient:
         return self._json("PUT", path, body)
 
     def patch(self, path: str, body: Any, content_type: str = _PATCH_TYPE) -> Json:
-        """Patch an object (a merge patch unless said otherwise), and return it as it was stored."""
+        """Patch an object (a merge patch unless another type is given), and return it as it was stored."""
         return self._json("PATCH", path, body, content_type)
 
     def delete(self, path: str, *, grace_seconds: int | None = None) -> None:

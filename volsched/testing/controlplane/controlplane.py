@@ -58,7 +58,7 @@ class ControlPlane(Startable):
     be called from any thread. Its folder has the kubeconfig files and, under ``logs/``, a log per program.
 
     Arguments: `folder` keeps logs and credentials (a temporary one, removed by `stop`, if None); `binaries` are the
-    programs (found or built if None); `controller_manager` and `kwok` say whether these run; `feature_gates` go to
+    programs (found or built if None); `controller_manager` and `kwok`: whether these run; `feature_gates` go to
     kube-apiserver and kube-controller-manager; `api_flags` are added to kube-apiserver's; `node_lease_seconds` is how
     long a node may be silent before it counts as lost (KWOK renews four times in it); `port` is the API server's (a
     free one if 0).

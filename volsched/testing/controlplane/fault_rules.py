@@ -1,4 +1,4 @@
-"""The faults that the proxy can inject, and the rules that say into which requests."""
+"""The faults that the proxy can inject, and the rules that choose the requests."""
 
 from __future__ import annotations
 

@@ -398,7 +398,7 @@ class ProxyConnection:
         return self._upstream[0]
 
     def _send(self, data: bytes) -> None:
-        if not self._writer.transport.is_closing():  # the client has left; asyncio would say so for every piece
+        if not self._writer.transport.is_closing():  # the client has left; asyncio would log it for every piece
             self._writer.write(data)
 
     async def _drain(self) -> None:

@@ -90,11 +90,11 @@ def _start(folder: Path, parts: Parts, archives: Sequence[Path]) -> None:
     deadline = time.monotonic() + _UP_SECONDS
     while not (folder / "ready.json").exists():
         if process.poll() is not None or time.monotonic() > deadline:
-            said = (folder / "node.log").read_text()[-3000:]
+            log = (folder / "node.log").read_text()[-3000:]
             process.kill()
             process.wait()
             down(folder)
-            raise StartError(f"the node did not come up; its log ends:\n{said}")
+            raise StartError(f"the node did not come up; its log ends:\n{log}")
         time.sleep(0.1)
 
 

@@ -332,7 +332,7 @@ def _until(what: str, holds: Callable[[], bool], check: Callable[[], None], seco
 
 
 def main() -> int:
-    """Bring a node up, say so in ``ready.json``, and run until a signal; one that does not come up states why."""
+    """Bring a node up, note that in ``ready.json``, and run until a signal; one that does not come up states why."""
     parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name}", description=__doc__)
     parser.add_argument("--folder", type=Path, required=True, help="where its state and logs are")
     parser.add_argument("archives", type=Path, nargs="*", help="images to import")
