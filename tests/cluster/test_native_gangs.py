@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.admitting import Admitting
 from tests.cluster.native.ours import DIRECT, QUOTAS, start_ours
 from tests.cluster.native.stage import API, KEY, NativeStage
 from tests.cluster.scheduling import eventually
@@ -17,7 +18,12 @@ from tests.docs.pages import DOCS, blocks
 from tests.manifests.examples import NATIVE_GANGS, documents, observed, simulated
 from volsched.testing.controlplane import ApiServerError, ControlPlane, KubectlError
 
-pytest_plugins = ["tests.cluster.native.fixtures"]
+pytest_plugins = [
+    "tests.cluster.native.fixtures",
+    "tests.cluster.scheduling_fixtures",
+    "tests.cluster.controlling_fixtures",
+    "tests.cluster.admitting_fixtures",
+]
 
 
 def test_the_example_becomes_what_simulate_says(gated_cluster: ControlPlane, tmp_path: Path) -> None:
@@ -220,6 +226,27 @@ def test_the_api_server_takes_no_group_without_its_template(gated_cluster: Contr
     eventually(lambda: answer("w", "worker") == 403, what="admission knows that the Workload is leaving")
     api.patch(f"{workloads}/w", {"metadata": {"finalizers": None}})
     api.delete(f"/api/v1/namespaces/{namespace}")
+
+
+@pytest.fixture
+def manifests_applied(gated_cluster: ControlPlane) -> ControlPlane:
+    """The control plane on which controllers answer reviews."""
+    return gated_cluster
+
+
+@pytest.mark.parametrize("kind", ["PodGroup", "Workload"])
+def test_the_queue_that_a_group_names_is_judged_as_it_is_made(asked: Admitting, kind: str) -> None:
+    """What names no queue may be another scheduler's, and is not asked about."""
+    spec = {"schedulingPolicy": {"basic": {}}} if kind == "PodGroup" else {"podGroupTemplates": [WORKER]}
+    metadata = {"name": "g", "namespace": "default", "annotations": {"scheduling.volcano.sh/queue-name": "root"}}
+    body = {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": spec}
+
+    refused, others = asked.apply(body), asked.apply({**body, "metadata": {**metadata, "annotations": {}}})
+
+    assert refused.is_refusal
+    words = "metadata.annotations[scheduling.volcano.sh/queue-name]: the root takes no work; use a queue below it"
+    assert f"{kind}/default/g: {words} [Forbidden]" in refused.text
+    assert not others.is_refusal
 
 
 def test_an_indexed_job_runs_as_a_gang(ours: Ours) -> None:

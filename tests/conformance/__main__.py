@@ -127,7 +127,6 @@ def run_suite(program: Path, cluster: ControlPlane, focus: str, labels: str, fol
         "--ginkgo.no-color",
         f"--ginkgo.json-report={report}",
         f"--ginkgo.label-filter={labels}",
-        *cluster.gate_flags,
         f"--ginkgo.focus={focus}",
         "--dump-logs-on-failure=false",
         "--disable-log-dump",
@@ -157,9 +156,7 @@ def main() -> int:
     """Build, run, print; exit status 1 when a spec failed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--focus", default="", help="regular expression on the names of these specs")
-    parser.add_argument(
-        "--native-gangs", action="store_true", help="turn Kubernetes' own gangs on, and try their specs"
-    )
+    parser.add_argument("--native-gangs", action="store_true", help="with Kubernetes' own gangs turned on, their specs")
     parser.add_argument("--folder", type=Path, help="where logs and reports go (default: a new temporary folder)")
     chosen = parser.parse_args()
     program = build_suite()

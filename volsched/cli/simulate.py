@@ -17,7 +17,8 @@ from volsched.cli.output import print_result, width
 from volsched.ports import CycleReport
 from volsched.simulation import result as results
 from volsched.simulation import table
-from volsched.simulation.manifests import Inventory
+from volsched.simulation.job_gangs import with_job_gangs
+from volsched.simulation.manifests import Inventory, completed
 from volsched.simulation.runner import SCHEDULER_NAMES, SimulationSettings
 from volsched.simulation.runner import simulate as run
 
@@ -49,6 +50,12 @@ EXIT_PENDING: Final = 1
     help="Simulate the most that may come: one run of each CronJob, and workloads with the maxReplicas of their "
     "HorizontalPodAutoscalers.",
 )
+@click.option(
+    "--workload-with-job",
+    is_flag=True,
+    help="Play the Job controller as the gate WorkloadWithJob has it: an Indexed Job all of whose pods run at a time "
+    "gets a PodGroup of scheduling.k8s.io.",
+)
 @strict_flag
 def simulate(  # noqa: PLR0913 - a parameter for each flag
     *,
@@ -60,6 +67,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     fail_on_pending: bool,
     scheduler_names: tuple[str, ...],
     at_max: bool,
+    workload_with_job: bool,
     strict: bool,
 ) -> None:
     """Schedule the pods of manifests on the nodes of manifests, as a cluster would, and show where they go and why
@@ -91,6 +99,8 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
         )
     else:
         inventory = read_manifests(paths, strict=strict, at_max=at_max)
+    if workload_with_job:
+        inventory.objects = [completed(found) for found in with_job_gangs(inventory.objects)]
     progress.show(f"{len(inventory.objects)} objects read")
     profile = profile_of(config, inventory)
     settings = SimulationSettings(

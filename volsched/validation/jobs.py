@@ -157,6 +157,9 @@ def _task_faults(task: api.TaskSpec, names: Container[str]) -> Faults:
     for number, name in enumerate(task.depends_on.name if task.depends_on is not None else ()):
         if name not in names:
             yield Fault(f"dependsOn.name[{number}]", NOT_FOUND, f"there is no task {shortened(name)!r}")
+    if task.template.spec.scheduling_group is not None:
+        message = "pods of a Volcano Job are in its own PodGroup; take this out, or make a Job of batch/v1"
+        yield Fault("template.spec.schedulingGroup", FORBIDDEN, message)
     yield from under("template.spec", pod_faults(task.template.spec, task.template.metadata))
 
 

@@ -10,7 +10,8 @@ from volsched.controllers.grouping import DEFAULT_QUEUE
 from volsched.controllers.objects import GivenJob
 from volsched.framework.validation import WORKLOADS, Faults, Surroundings, under
 from volsched.model import api
-from volsched.validation import permissions
+from volsched.model.native import api as native
+from volsched.validation import native_groups, permissions
 from volsched.validation.annotations import annotation_faults
 from volsched.validation.configuration import config_map_faults
 from volsched.validation.jobs import group_faults, job_faults
@@ -24,8 +25,12 @@ from volsched.validation.states import state_faults
 def read_object(raw: Mapping[str, Any]) -> api.ApiObject:
     """Return the struct of an object as it was read; raises ObjectError.
 
-    The CRD of Volcano Jobs lets templates hold anything. So of a Job it is also looked whether pods can be made of it.
+    The kinds are those of ``api.KINDS`` and ``native.KINDS``. The CRD of Volcano Jobs lets templates hold anything. So
+    of a Job it is also looked whether pods can be made of it.
     """
+    of_kubernetes = native.KINDS.get((str(raw.get("apiVersion")), str(raw.get("kind"))))
+    if of_kubernetes is not None:
+        return api.decode_as(of_kubernetes, raw)
     found = api.decode_object(raw)
     if isinstance(found, api.Job):
         api.decode_as(GivenJob, raw)
@@ -56,6 +61,7 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
     yield from quantity_faults(found)
     yield from annotation_faults(found)
     yield from permissions.pod_faults(found, beside)
+    yield from native_groups.member_faults(found, beside)
     rules = _RULES.get(type(found))
     if rules is not None:
         yield from rules(found, beside)
@@ -103,5 +109,7 @@ _RULES: Final[Mapping[type[api.ApiObject], Callable[[Any, Surroundings], Faults]
     api.PodGroup: _group,
     api.Job: _job,
     api.Pod: _pod,
+    **dict.fromkeys(native.VERSIONS.values(), native_groups.group_faults),
+    native.Workload: native_groups.queue_faults,
     **dict.fromkeys(WORKLOADS, _workload),
 }

@@ -43,7 +43,7 @@ def pod_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
     for pod in pods_in(found) if not isinstance(found, api.Job) else ():
         annotations = pod.metadata.annotations
         queue = annotations.get(QUEUE_NAME, "")
-        if queue and GROUP_NAME not in annotations:
+        if queue and (pod.spec.scheduling_group is not None or GROUP_NAME not in annotations):
             field = f"metadata.annotations[{QUEUE_NAME}]"
             yield from pod.under(use_faults(field, found.metadata.namespace, queue, beside))
 
