@@ -21,6 +21,7 @@ from volsched.kube.client.credentials import Source
 from volsched.kube.serve.metrics import Metrics
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
+from volsched.model.native import api as native
 from volsched.operator.kopf_thread import KopfThread
 from volsched.operator.webhooks.webhook_server import UNDER_REVIEW, Listening, WebhookServer
 from volsched.validation.admission import DELETE, AdmissionContext, AdmissionRequest, Judgement, judge
@@ -35,6 +36,7 @@ KINDS: Final = (
     ("batch.volcano.sh", "v1alpha1", "jobs"),
     ("scheduling.volcano.sh", "v1beta1", "podgroups"),
     ("scheduling.volcano.sh", "v1beta1", "queues"),
+    *((*version.split("/"), plural) for version in native.VERSIONS for plural in ("podgroups", "workloads")),
 )
 """What is judged when it is asked about; what is asked about is stated by the manifests."""
 
@@ -171,7 +173,8 @@ class Admission(KopfThread):
     def _register(self, registry: kopf.OperatorRegistry, settings: kopf.OperatorSettings) -> None:
         settings.admission.server = self._server
         for group, version, plural in KINDS:
-            kopf.on.validate(group, version, plural, id=f"{plural}.{group}", registry=registry)(self._handler())
+            name = f"{plural}.{version}.{group}"
+            kopf.on.validate(group, version, plural, id=name, registry=registry)(self._handler())
 
     def _handler(self) -> Callable[..., Any]:
         async def review(resource: Any, warnings: list[str], **_: Any) -> None:
