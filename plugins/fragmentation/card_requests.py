@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from plugins.fragmentation.claims import NOTHING, Claimed, Wanted
-from plugins.fragmentation.meanings import Meanings
 from plugins.fragmentation.means import MOST_CARDS, CardSums, size_below, size_of
 from plugins.fragmentation.offers import MILLI, Offer, Offers
+from plugins.fragmentation.selections import Selections
 from volsched.framework.accounts.card_lists import CardList, CardLists
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
 from volsched.framework.accounts.templates import MOST_KEPT, keep
@@ -57,9 +57,9 @@ class PodCards:
 class CardRequests:
     """What templates take, read once each for the present offers. Ask ``refresh`` once in a session, before reading."""
 
-    def __init__(self, offers: Offers, meanings: Meanings, parts: CardParts, lists: CardLists) -> None:
+    def __init__(self, offers: Offers, selections: Selections, parts: CardParts, lists: CardLists) -> None:
         self._offers = offers
-        self._meanings = meanings
+        self._selections = selections
         self._parts = parts
         self._lists = lists
         self._seen: object = None
@@ -73,7 +73,7 @@ class CardRequests:
 
     def refresh(self) -> None:
         """Forget what templates take when cards are other ones, or other plugins tell of them."""
-        seen = (self._offers.version, self._meanings.version, self.sources)
+        seen = (self._offers.version, self._selections.version, self.sources)
         if seen != self._seen:
             self._seen = seen
             self._known.clear()
@@ -96,7 +96,7 @@ class CardRequests:
         names, request = self._offers.names, template.request
         amounts = tuple((offer, request.get(names[offer.column], 0)) for offer in self._offers.all)
         parts = self._parts.wanted(template)
-        devices = tuple(part for wanted, count in claimed for part in self._meanings.of(wanted).taken(count))
+        devices = tuple(part for wanted, count in claimed for part in self._selections.of(wanted).taken(count))
         blocks, sizes = _told_apart(parts, size_of)
         for found, more in zip((blocks, sizes), _told_apart(devices, size_below), strict=True):
             for key, amount in more.items():
@@ -107,8 +107,8 @@ class CardRequests:
         cards = sum(amount * offer.unit // MILLI for offer, amount in amounts) + sum(map(_cards_of, devices))
         cpu, memory = request.get("cpu", 0), request.get("memory", 0)
         served = (*devices, *(PartRequest(_block_of(amount), WHOLE) for amount in whole))
-        meant = tuple(wanted for wanted, _ in claimed if self._meanings.of(wanted).one)
-        group = Group(template.required_nodes, template.tolerations, self._lists.wanted(template), meant)
+        selected = tuple(wanted for wanted, _ in claimed if self._selections.of(wanted).one)
+        group = Group(template.required_nodes, template.tolerations, self._lists.wanted(template), selected)
         return PodCards(cards, cpu, memory, parts, amounts, group, blocks, sizes, devices, served)
 
 

@@ -21,7 +21,7 @@ ALL: Final = 0
 
 
 class Wanted(NamedTuple):
-    """Which devices a request means: the selectors of its class and its own, and how much of their capacity."""
+    """Which devices a request selects: the selectors of its class and its own, and how much of their capacity."""
 
     selectors: tuple[str, ...]
     capacity: tuple[tuple[str, Fraction], ...] = ()

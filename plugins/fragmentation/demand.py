@@ -17,10 +17,10 @@ import numpy as np
 from plugins.fragmentation.card_requests import CardRequests, Group
 from plugins.fragmentation.claims import NOTHING, Claimed, Claims
 from plugins.fragmentation.device_cards import DeviceCards
-from plugins.fragmentation.meanings import Meanings
 from plugins.fragmentation.means import NOBODY, CardSums, Means, means_of
 from plugins.fragmentation.offers import MILLI, Offers
 from plugins.fragmentation.scarcity import Scarcity
+from plugins.fragmentation.selections import Selections
 from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.model.cluster import Cluster
@@ -89,7 +89,7 @@ class KnownDevices(NamedTuple):
     """What is known of cards that are devices, and of claims."""
 
     cards: DeviceCards
-    meanings: Meanings
+    selections: Selections
     claims: Claims
 
 
@@ -103,7 +103,7 @@ class Demand(Observer):
         self._offers = offers
         self._card_requests = card_requests
         self._devices = devices
-        self._scarcity = Scarcity(cluster, offers, lists, devices.cards, devices.meanings)
+        self._scarcity = Scarcity(cluster, offers, lists, devices.cards, devices.selections)
         self._users = _ClaimUsers(cluster, devices.claims)
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self._counted = _Counted()
@@ -140,9 +140,9 @@ class Demand(Observer):
             return
         self._is_due = False
         self._offers.refresh()
-        self._devices.meanings.refresh()
+        self._devices.selections.refresh()
         self._card_requests.refresh()
-        versions = (self._offers.version, self._devices.meanings.version, self._cluster.devices.classes_version)
+        versions = (self._offers.version, self._devices.selections.version, self._cluster.devices.classes_version)
         seen = (self._cluster.node_ledger.facts_version, *versions, self._card_requests.sources)
         jobs = self._cluster.jobs
         self._changed |= {key: jobs[key] for key in self._users.take_changed() if key in jobs}

@@ -11,9 +11,9 @@ from plugins.fragmentation.card_requests import CardRequests
 from plugins.fragmentation.claims import Claims
 from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_cards import DeviceCards
-from plugins.fragmentation.meanings import Meanings
 from plugins.fragmentation.offers import Offers
 from plugins.fragmentation.score import Score
+from plugins.fragmentation.selections import Selections
 from plugins.fragmentation.stranded import Stranded
 from volsched.framework.accounts.card_lists import ACCOUNT as CARD_LISTS
 from volsched.framework.accounts.card_lists import CardLists
@@ -46,7 +46,7 @@ class FragmentationPlugin:
         lists = registrar.account(CARD_LISTS, CardLists.of_cluster)
         told = self._arguments
         accounts = registrar.account(f"{NAME}.accounts", lambda cluster: _Kept.of(cluster, told, parts, lists))
-        accounts.meanings.begin(registrar.session.clock)
+        accounts.selections.begin(registrar.session.clock)
         registrar.account(NAME, lambda _: accounts.demand).open()
         registrar.register(*accounts.score.registered(), *accounts.stranded.registered())
 
@@ -55,7 +55,7 @@ class FragmentationPlugin:
 class _Kept:
     """What is kept from session to session."""
 
-    meanings: Meanings
+    selections: Selections
     demand: Demand
     score: Score
     stranded: Stranded
@@ -64,9 +64,9 @@ class _Kept:
     def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts, lists: CardLists) -> _Kept:
         offers = Offers(cluster, arguments[RESOURCES])
         cards = DeviceCards(cluster, arguments[DRIVERS])
-        devices = KnownDevices(cards, Meanings(cluster, cards), Claims(cluster.devices))
-        card_requests = CardRequests(offers, devices.meanings, parts, lists)
+        devices = KnownDevices(cards, Selections(cluster, cards), Claims(cluster.devices))
+        card_requests = CardRequests(offers, devices.selections, parts, lists)
         demand = Demand(cluster, offers, card_requests, lists, devices)
         score = Score(cluster, weights_of(arguments), demand, card_requests, parts, devices)
         stranded = Stranded(cluster, offers, card_requests, demand, parts, devices)
-        return cls(devices.meanings, demand, score, stranded)
+        return cls(devices.selections, demand, score, stranded)

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from plugins.fragmentation.card_requests import Group
 from plugins.fragmentation.device_cards import DeviceCards
-from plugins.fragmentation.meanings import Meanings
 from plugins.fragmentation.offers import Offers
+from plugins.fragmentation.selections import Selections
 from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.framework.columns.columns import FactColumns
@@ -38,13 +38,13 @@ class Scarcity:
     """Works out how scarce the cards of each node are, by row of the cluster."""
 
     def __init__(
-        self, cluster: Cluster, offers: Offers, lists: CardLists, devices: DeviceCards, meanings: Meanings
+        self, cluster: Cluster, offers: Offers, lists: CardLists, devices: DeviceCards, selections: Selections
     ) -> None:
         self._cluster = cluster
         self._offers = offers
         self._lists = lists
         self._devices = devices
-        self._meanings = meanings
+        self._selections = selections
         self._facts = FactColumns(cluster)
         self._seen: object = None
         self._cards: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -74,7 +74,7 @@ class Scarcity:
         return found
 
     def _look_at_nodes(self) -> None:
-        versions = (self._cluster.node_ledger.facts_version, self._offers.version, self._meanings.version)
+        versions = (self._cluster.node_ledger.facts_version, self._offers.version, self._selections.version)
         seen = (*versions, len(self._lists.sources))
         if seen == self._seen:
             return
@@ -109,7 +109,7 @@ class Scarcity:
         for offering in self._lists.rows(group.cards) if group.cards is not None else ():
             mask = mask & offering
         for wanted in group.devices:
-            mask = mask & self._meanings.of(wanted).rows
+            mask = mask & self._selections.of(wanted).rows
         return mask
 
 

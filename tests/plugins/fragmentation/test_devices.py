@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from plugins.fragmentation.arguments import DRIVERS, KNOWN_DRIVERS, check_arguments
 from plugins.fragmentation.claims import ALL, Wanted
 from plugins.fragmentation.device_cards import DeviceCards
-from plugins.fragmentation.meanings import MOST_KINDS, Meanings
 from plugins.fragmentation.plugin import NAME
+from plugins.fragmentation.selections import MOST_KINDS, Selections
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part, taint_rule
 from tests.plugins.fragmentation.device_worlds import (
     CLASS,
@@ -51,13 +51,13 @@ def a_class() -> ClusterBuilder:
     return a_cluster().add(device_class(CLASS, driver=NVIDIA))
 
 
-def known(world: ClusterBuilder, *drivers: str) -> tuple[DeviceCards, Meanings]:
+def known(world: ClusterBuilder, *drivers: str) -> tuple[DeviceCards, Selections]:
     """The devices of a cluster, and what requests mean there."""
     cluster = a_plain_rig(world, ALONE).cluster
     found = DeviceCards(cluster, drivers or KNOWN_DRIVERS)
-    meanings = Meanings(cluster, found)
-    meanings.refresh()
-    return found, meanings
+    selections = Selections(cluster, found)
+    selections.refresh()
+    return found, selections
 
 
 # -- what counts as a card --------------------------------------------------------------------------------------------
@@ -138,10 +138,10 @@ def test_what_a_request_takes_of_a_card(wanted: Wanted, count: int, taken: PartR
     for found in (*partitions("c", 1), shareable("d", 1)):
         world.add(found)
 
-    meant = known(world)[1].of(wanted)
+    selected = known(world)[1].of(wanted)
 
-    assert meant.taken(count) == ((taken,) if taken else ())
-    assert meant.rows.nonzero()[0].tolist() == rows
+    assert selected.taken(count) == ((taken,) if taken else ())
+    assert selected.rows.nonzero()[0].tolist() == rows
 
 
 def test_a_selector_that_tells_every_device_apart_takes_any() -> None:
@@ -150,24 +150,24 @@ def test_a_selector_that_tells_every_device_apart_takes_any() -> None:
         world.node(f"n{number:02}").add(gpus(f"n{number:02}", 8))
     by_serial = Wanted((OF_DRIVER, f'device.attributes["{NVIDIA}"].uuid == "n00-0"'))
 
-    meant = known(world)[1].of(by_serial)
+    selected = known(world)[1].of(by_serial)
 
-    assert meant.rows.all()
+    assert selected.rows.all()
 
 
 def test_what_there_was_no_time_for_is_asked_in_the_next_session() -> None:
     world = a_class().node("a").add(gpus("a", 1)).node("b").add(gpus("b", 1, "H100"))
-    _, meanings = known(world)
+    _, selections = known(world)
     seconds = iter(range(1_000))
-    meanings.begin(lambda: float(next(seconds)))
+    selections.begin(lambda: float(next(seconds)))
     wanted = Wanted((OF_DRIVER, of_model("H100")))
-    before = meanings.version
+    before = selections.version
 
-    assert meanings.of(wanted).rows.tolist() == [True, True]
-    meanings.begin(lambda: 0.0)
+    assert selections.of(wanted).rows.tolist() == [True, True]
+    selections.begin(lambda: 0.0)
 
-    assert meanings.of(wanted).rows.tolist() == [False, True]
-    assert meanings.version > before
+    assert selections.of(wanted).rows.tolist() == [False, True]
+    assert selections.version > before
 
 
 # -- demand -----------------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def test_engines_agree_about_devices(seed: int) -> None:
 def test_states_and_sorts_of_devices_may_be_forgotten_at_any_session(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = lived(1, FastEngine)
     monkeypatch.setattr("plugins.fragmentation.device_cards._MOST_STATES", 1)
-    monkeypatch.setattr("plugins.fragmentation.meanings._MOST_SORTS", 0)
+    monkeypatch.setattr("plugins.fragmentation.selections._MOST_SORTS", 0)
 
     assert engine_contract(lambda engine: lived(1, engine)) == expected
 

@@ -1,4 +1,4 @@
-"""Which devices of all nodes a request means, and how much of a card it takes of one.
+"""Which devices of all nodes a request selects, and how much of a card it takes of one.
 
 Selectors in CEL are worked out once for all devices that agree in what they read. One that tells more kinds of devices
 apart than ``MOST_KINDS``, as by serial numbers, counts as if it took any device: it says no more of models. So does,
@@ -32,10 +32,10 @@ _MOST_SORTS: Final = 1_024
 """So many sorts of devices are remembered, gone ones among them, before all devices are looked at again."""
 
 
-class Meant(NamedTuple):
-    """What a request means: the rows whose nodes have such devices, and what it takes of cards.
+class Selection(NamedTuple):
+    """What a request selects: the rows whose nodes have such devices, and what it takes of cards.
 
-    ``one`` is what it takes of one device, of several sizes the largest; None where no device is meant. ``every`` is
+    ``one`` is what it takes of one device, of several sizes the largest; None where no device is selected. ``every`` is
     what all of the node take of which that is most.
     """
 
@@ -105,8 +105,8 @@ class _DeviceKinds:
         return number
 
 
-class Meanings:
-    """What requests mean, read once each while the same devices are there.
+class Selections:
+    """What requests select, read once each while the same devices are there.
 
     ``version`` changes when answers may be others.
     """
@@ -124,7 +124,7 @@ class Meanings:
         self._sort_numbers: Rows = np.zeros(0, dtype=np.intp)
         self._by_reads: Bounded[tuple[Read, ...], _DeviceKinds] = Bounded(_MOST_READS)
         self._numbered: set[tuple[Read, ...]] = set()
-        self._known: Bounded[Wanted, Meant] = Bounded(MOST_KEPT)
+        self._known: Bounded[Wanted, Selection] = Bounded(MOST_KEPT)
         self._is_postponed = False
         self.version = 0
 
@@ -148,8 +148,8 @@ class Meanings:
             self._numbered.clear()
             self.version += 1
 
-    def of(self, wanted: Wanted) -> Meant:
-        """Return what a request means."""
+    def of(self, wanted: Wanted) -> Selection:
+        """Return what a request selects."""
         found = self._known.recall(wanted)
         if found is None:
             found = self._known[wanted] = self._read(wanted)
@@ -185,21 +185,21 @@ class Meanings:
             self._examples.append(device)
         return number
 
-    def _read(self, wanted: Wanted) -> Meant:
+    def _read(self, wanted: Wanted) -> Selection:
         takes = [sort.taken(example, wanted) for sort, example in zip(self._sorts, self._examples, strict=True)]
         will_do = np.array([part.percent > 0 for part in takes], dtype=np.bool_)
-        meant: Mask = will_do[self._sort_numbers]
+        selected: Mask = will_do[self._sort_numbers]
         for expression in wanted.selectors:
-            meant = meant & self._selected(expression)
-        if not meant.any():
-            return Meant(np.zeros(len(self._cluster.rows), dtype=np.bool_))
+            selected = selected & self._selected(expression)
+        if not selected.any():
+            return Selection(np.zeros(len(self._cluster.rows), dtype=np.bool_))
         amounts = np.array([part.cards * part.percent for part in takes], dtype=np.int64)
         by_row = np.zeros(len(self._cluster.rows), dtype=np.int64)
-        np.add.at(by_row, self._rows[meant], amounts[self._sort_numbers[meant]])
-        of_richest = Counter(self._sort_numbers[meant & (self._rows == by_row.argmax())].tolist())
+        np.add.at(by_row, self._rows[selected], amounts[self._sort_numbers[selected]])
+        of_richest = Counter(self._sort_numbers[selected & (self._rows == by_row.argmax())].tolist())
         every = tuple(PartRequest(n * takes[sort].cards, takes[sort].percent) for sort, n in sorted(of_richest.items()))
-        largest = max(set(self._sort_numbers[meant].tolist()), key=lambda sort: takes[sort][::-1])
-        return Meant(by_row > 0, takes[largest], every)
+        largest = max(set(self._sort_numbers[selected].tolist()), key=lambda sort: takes[sort][::-1])
+        return Selection(by_row > 0, takes[largest], every)
 
     # -- selectors ----------------------------------------------------------------------------------------------------
 
