@@ -17,6 +17,11 @@ class Plugin(Protocol):
 
     A plugin is built once per configuration and keeps its parsed arguments. Accounts that outlive a session are
     observers of the cluster, obtained with ``registrar.account``.
+
+    Its class may have these, too: ``ARGUMENTS``, which are checked before it is made; ``POD_ANNOTATIONS``, those that
+    decide where pods may go, which become ``template.annotations``; ``ASKING_ANNOTATIONS``, those of them by which a
+    pod asks for something; ``EXCLUDES`` and ``UNDONE_BY``, names of plugins that it cannot be with, and of those that
+    work against it; ``COUNTED_FROM``, kinds of objects that its shown amounts need.
     """
 
     @property
