@@ -20,7 +20,7 @@ from volsched.testing.controlplane import ApiServerError, ControlPlane
 GROUP = "scheduling.k8s.io"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 SCHEDULED = "PodGroupInitiallyScheduled"
-NEWER = f"{GROUP}/v1beta1"
+VERSIONS = ("v1beta1", "v1alpha3")
 ADMISSION_OF_THE_KINDS = "Priority,PodGroupProtection,PodGroupWorkloadExists,JobValidation"
 """Plugins that wait for kinds of the group that the API server serves itself."""
 
@@ -69,7 +69,9 @@ def _is_served(cluster: ControlPlane, path: str) -> bool:
 
 
 def _undefine(cluster: ControlPlane, definition: Json) -> None:
-    cluster.api.delete(f"{DEFINITIONS}/{definition['metadata']['name']}")
+    path = f"{DEFINITIONS}/{definition['metadata']['name']}"
+    cluster.api.delete(path)
+    eventually(lambda: cluster.api.find(path) is None, what="the definition is gone")
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +87,10 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         yield found
 
 
-@pytest.fixture
-def stage(cluster: ControlPlane) -> Iterator[NativeStage]:
-    found = NativeStage(cluster, cluster.create_namespace("newer"), "newer", version=NEWER)
+@pytest.fixture(params=VERSIONS)
+def stage(request: pytest.FixtureRequest, cluster: ControlPlane) -> Iterator[NativeStage]:
+    name = f"newer-{request.param}"
+    found = NativeStage(cluster, cluster.create_namespace(name), name, version=f"{GROUP}/{request.param}")
     yield found
     found.clear()
 
@@ -96,12 +99,12 @@ def test_groups_of_1_37_come_and_go_without_a_restart(
     cluster: ControlPlane, stage: NativeStage, tmp_path: Path
 ) -> None:
     process = start_ours(cluster, tmp_path, stage.scheduler, QUOTAS, *DIRECT, "--leader-elect=false")
-    groups = _definition("PodGroup", "podgroups", NEWER.rpartition("/")[-1], "Namespaced")
+    groups = _definition("PodGroup", "podgroups", stage.version.rpartition("/")[-1], "Namespaced")
     try:
         stage.node("n", 3)
         stage.pods("a", 2, group="a")
         stage.expect_held_back("a")
-        _define(cluster, groups, f"/apis/{NEWER}/podgroups")
+        _define(cluster, groups, f"/apis/{stage.version}/podgroups")
         stage.gang("a", 2, disruptionMode={"all": {}})
         stage.expect(a=2)
         stage.expect_condition("a", "True", "Scheduled", kind=SCHEDULED)
@@ -112,7 +115,7 @@ def test_groups_of_1_37_come_and_go_without_a_restart(
         stage.expect(a=2, b=1)
         stage.expect_condition("b", "True", "Scheduled", kind=SCHEDULED)
         _undefine(cluster, groups)
-        eventually(lambda: not _is_served(cluster, f"/apis/{NEWER}/podgroups"), what="nobody serves PodGroups")
+        eventually(lambda: not _is_served(cluster, f"/apis/{stage.version}/podgroups"), what="nobody serves PodGroups")
         stage.pods("c", 1, group="c")
         stage.expect(a=2, b=1, c=0)
         stage.pod("lone-0", cpu="0")

@@ -47,7 +47,7 @@ class NativeStage:
         self, cluster: ControlPlane, namespace: str, scheduler: str = "default-scheduler", version: str = API
     ) -> None:
         self._cluster, self.api = cluster, cluster.api
-        self._version = version
+        self.version = version
         self.namespace = namespace
         self.scheduler = scheduler
         self._stem = uuid.uuid4().hex[:6]
@@ -61,7 +61,7 @@ class NativeStage:
 
     @property
     def _groups(self) -> str:
-        return self._in_namespace(f"/apis/{self._version}", "podgroups")
+        return self._in_namespace(f"/apis/{self.version}", "podgroups")
 
     @property
     def _claims(self) -> str:
@@ -94,7 +94,7 @@ class NativeStage:
     def _group(self, name: str, policy: Json, key: str, spec: Json) -> None:
         if key:
             spec = spec | {"schedulingConstraints": {"topology": [{"key": key}]}}
-        body = {"apiVersion": self._version, "kind": "PodGroup", "metadata": {"name": name}}
+        body = {"apiVersion": self.version, "kind": "PodGroup", "metadata": {"name": name}}
         self.api.create(self._groups, body | {"spec": {"schedulingPolicy": policy, **spec}})
 
     def change_minimum(self, name: str, least: int) -> None:
