@@ -45,34 +45,28 @@ class Claims:
         """Return what those claims of a pod ask for that have no devices yet."""
         if not task.template.has_resource_claims:
             return NOTHING
-        claims = [self._devices.claims.get(key) for key in dict.fromkeys(self._keys(task))]
+        claims = [self._devices.claims.get(key) for key in dict.fromkeys(key for _, key in task.claims_by_entry())]
         return self.asked(c.spec for c in claims if c is not None and self._devices.allocation_of(c) is None)
 
     def specs(self, task: TaskInfo) -> Iterator[tuple[str, ClaimSpec]]:
         """Yield the claims of a pod, by keys that are equal for pods which share one; those still to be made, too."""
         names = dict(task.claim_names)
-        for use in task.resource_claims:
-            name = use.claim or names.get(use.name)
-            claim = self._devices.claims.get(f"{task.namespace}/{name}") if name else None
+        for use, key in task.claims_by_entry():
+            claim = self._devices.claims.get(key)
             if claim is not None:
                 yield claim.key, claim.spec
-            elif use.template and (use.name not in names or name):
+            elif use.template and (use.name not in names or key):
                 spec = self._devices.templates.get(f"{task.namespace}/{use.template}")
                 if spec is not None:
                     yield f"{task.uid}/{use.name}", spec
 
     def sources(self, task: TaskInfo) -> Iterator[str]:
         """Yield the keys of the claims and templates that decide what a pod's claims ask for."""
-        yield from self._keys(task)
-        for use in task.resource_claims:
+        for use, key in task.claims_by_entry():
+            if key:
+                yield key
             if use.template:
                 yield f"{task.namespace}/{use.template}"
-
-    def _keys(self, task: TaskInfo) -> Iterator[str]:
-        names = dict(task.claim_names)
-        for use in task.resource_claims:
-            if name := use.claim or names.get(use.name):
-                yield f"{task.namespace}/{name}"
 
     def asked(self, specs: Iterable[ClaimSpec]) -> Claimed:
         """Return what some claims ask for together."""

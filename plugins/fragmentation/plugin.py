@@ -44,8 +44,9 @@ class FragmentationPlugin:
             return
         parts = registrar.account(CARD_PARTS, CardParts.of_cluster)
         lists = registrar.account(CARD_LISTS, CardLists.of_cluster)
-        told = self._arguments
-        accounts = registrar.account(f"{NAME}.accounts", lambda cluster: _Kept.of(cluster, told, parts, lists))
+        accounts = registrar.account(
+            f"{NAME}.accounts", lambda cluster: _Kept.of(cluster, self._arguments, parts, lists)
+        )
         accounts.selections.begin(registrar.session.clock)
         registrar.account(NAME, lambda _: accounts.demand).open()
         registrar.register(*accounts.score.registered(), *accounts.stranded.registered())

@@ -180,7 +180,7 @@ class Selections:
         return _NodeDevices(cards, list(shares), sorts)
 
     def _sort_of(self, device: Device, shares: list[Fraction]) -> int:
-        number = self._sorts.setdefault(_sort_of(device, shares), len(self._sorts))
+        number = self._sorts.setdefault(_read_sort(device, shares), len(self._sorts))
         if number == len(self._examples):
             self._examples.append(device)
         return number
@@ -235,7 +235,7 @@ class Selections:
         return found
 
 
-def _sort_of(device: Device, shares: list[Fraction]) -> _DeviceSort:
+def _read_sort(device: Device, shares: list[Fraction]) -> _DeviceSort:
     percent = _percent(max(shares)) if device.counters else percent_of_card(device)
     is_shared = device.shareable and not device.counters
     return _DeviceSort(is_shared, len(shares), percent, tuple(sorted(device.capacity.items(), key=_name)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from volsched.framework.validation import INVALID, NOT_FOUND, Fault, Faults, Surroundings, pods_in, warning
-from volsched.mirror.native.reading import group_of
+from volsched.mirror.native.reading import understood
 from volsched.model import api
-from volsched.model.errors import shortened
+from volsched.model.errors import FieldError, shortened
 from volsched.model.native import api as native
 from volsched.model.native.group import QUEUE_NAME, NativeGroup
 from volsched.validation import permissions
@@ -20,11 +20,12 @@ _WORKLOAD: Final = "spec.workloadRef.workloadName"
 
 def group_faults(found: native.PodGroup, beside: Surroundings) -> Faults:
     """Yield why a group would not be placed, and what is wrong with the names in it."""
-    group = group_of(found)
-    if group.fault:
-        field, _, message = group.fault.partition(": ")
-        yield Fault(field, INVALID, message)
-    yield from _reference_faults(group, beside)
+    try:
+        group = understood(found)
+    except FieldError as error:
+        yield Fault(error.path, INVALID, error.message)
+    else:
+        yield from _reference_faults(group, beside)
     yield from queue_faults(found, beside)
 
 

@@ -38,8 +38,7 @@ def group_of(task: TaskInfo, claim: Claim) -> NativeGroup | None:
     group = task.job.native if task.job is not None else None
     if group is None or not group.claims:
         return None
-    names = dict(task.claim_names)
-    uses = (use for use in task.resource_claims if (use.claim or names.get(use.name)) == claim.name)
+    uses = (use for use, key in task.claims_by_entry() if key == claim.key)
     return next((found for use in uses if (found := group_with(task, use)) is not None), None)
 
 

@@ -35,10 +35,10 @@ class DeviceHolders:
 
     def _classes(self, task: TaskInfo) -> Iterator[str]:
         """Yield the classes that a pod's claims ask for, those to be made from templates included."""
-        devices, made = self._cluster.devices, dict(task.claim_names)
+        devices = self._cluster.devices
         yield from (name for _, name in from_devices(task.template, devices))
-        for use in task.resource_claims:
-            claim = devices.claims.get(f"{task.namespace}/{use.claim or made.get(use.name)}")
+        for use, key in task.claims_by_entry():
+            claim = devices.claims.get(key)
             spec = claim.spec if claim is not None else devices.templates.get(f"{task.namespace}/{use.template}")
             if spec is not None:
                 yield from (key.device_class for key in of_spec(spec))

@@ -6,6 +6,8 @@ into kube-scheduler's own process.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.cluster.native.stage import NativeStage
 
 NOT_FEASIBLE = "0/1 placements are available, first placement status: pod group is unschedulable"
@@ -76,10 +78,14 @@ def _two_gangs(stage: NativeStage, first: str, second: str) -> None:
 
 
 def g7(stage: NativeStage) -> None:
+    _preempt_the_filler(stage, stage.gang, 3)
+
+
+def _preempt_the_filler(stage: NativeStage, make: Callable[..., None], *least: int) -> None:
     stage.node("n", 4)
     stage.pod("filler-0", cpu="2", priority="low")
     stage.expect(filler=1)
-    stage.gang("a", 3, priorityClassName="high")
+    make("a", *least, priorityClassName="high")
     stage.pods("a", 4, group="a", priority="high")
     stage.expect(a=4, filler=0)
     stage.expect_condition("a", "True", "Scheduled")
@@ -107,12 +113,7 @@ def g9(stage: NativeStage) -> None:
 
 
 def g10(stage: NativeStage) -> None:
-    stage.node("n", 4)
-    stage.pod("filler-0", cpu="2", priority="low")
-    stage.expect(filler=1)
-    stage.basic("a", priorityClassName="high")
-    stage.pods("a", 4, group="a", priority="high")
-    stage.expect(a=4, filler=0)
+    _preempt_the_filler(stage, stage.basic)
 
 
 def g12(stage: NativeStage) -> None:

@@ -27,21 +27,19 @@ def s_one_that_fits_nowhere(stage: NativeStage) -> None:
 
 
 def s_gated_member_of_three(stage: NativeStage) -> None:
-    stage.node("n", 4)
-    stage.gang("a", 3)
-    stage.pods("a", 2, group="a")
-    stage.pod("a-2", group="a", schedulingGates=GATE)
-    stage.expect(a=0)
-    stage.ungate("a-2")
-    stage.expect(a=3)
+    _one_of_three_is_gated(stage, least=3, before=0)
 
 
 def s_gated_member_beyond_two(stage: NativeStage) -> None:
+    _one_of_three_is_gated(stage, least=2, before=2)
+
+
+def _one_of_three_is_gated(stage: NativeStage, *, least: int, before: int) -> None:
     stage.node("n", 4)
-    stage.gang("a", 2)
+    stage.gang("a", least)
     stage.pods("a", 2, group="a")
     stage.pod("a-2", group="a", schedulingGates=GATE)
-    stage.expect(a=2)
+    stage.expect(a=before)
     stage.ungate("a-2")
     stage.expect(a=3)
 

@@ -270,9 +270,7 @@ class DeviceAccounts(Observer):
 
 def claims_of(task: TaskInfo, devices: Devices) -> tuple[str, ...]:
     """Return the keys of a pod's claims, each once; those that are not made yet are left out."""
-    names = dict(task.claim_names)
-    found = (use.claim or names.get(use.name) for use in task.resource_claims)
-    keys = dict.fromkeys(f"{task.namespace}/{name}" for name in found if name)
+    keys = dict.fromkeys(key for _, key in task.claims_by_entry() if key)
     if from_devices(task.template, devices):
         made = devices.extended_claim_of(task.as_owner)
         keys[made.key if made is not None else unmade_uid(task.uid)] = None

@@ -95,18 +95,24 @@ class _SpecOf137(_Spec, frozen=True):
 
 def group_of(found: PodGroup) -> NativeGroup:
     """Return the record of a PodGroup; what of it is not understood is its ``fault``."""
-    version = VERSIONS[found.group_version]
-    about = _about(found, version)
     try:
-        return msgspec.structs.replace(about, **_READERS[version.name](api.as_json(found.spec)))
+        return understood(found)
     except FieldError as error:
-        field = error.path.replace("$", "spec", 1)
-        return msgspec.structs.replace(about, fault=f"{field}: {error.message}")
+        return msgspec.structs.replace(_about(found), fault=f"{error.path}: {error.message}")
 
 
-def _about(found: PodGroup, version: ApiVersion) -> NativeGroup:
+def understood(found: PodGroup) -> NativeGroup:
+    """Return the record of a PodGroup; raises FieldError with the field of it that is not understood."""
+    about = _about(found)
+    try:
+        return msgspec.structs.replace(about, **_READERS[about.version.name](api.as_json(found.spec)))
+    except FieldError as error:
+        raise FieldError(error.path.replace("$", "spec", 1), error.message) from error
+
+
+def _about(found: PodGroup) -> NativeGroup:
     """What is read alike in all versions: who the group is, and its status."""
-    meta = found.metadata
+    meta, version = found.metadata, VERSIONS[found.group_version]
     return NativeGroup(
         version,
         meta.namespace,

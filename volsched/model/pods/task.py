@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from volsched.model.pods.claim_use import ResourceClaimUse
@@ -150,6 +150,13 @@ class TaskInfo:
         self.claim_names: tuple[tuple[str, str | None], ...] = ()
         self.order: tuple[object, ...] = ()
         self.workload = OFFLINE
+
+    def claims_by_entry(self) -> Iterator[tuple[ResourceClaimUse, str]]:
+        """Yield each entry of ``resource_claims`` with its claim's key; empty while none is made, or none is needed."""
+        made = dict(self.claim_names)
+        for use in self.resource_claims:
+            name = use.claim or made.get(use.name)
+            yield use, f"{self.namespace}/{name}" if name else ""
 
     @property
     def best_effort(self) -> bool:
