@@ -218,6 +218,21 @@ def test_what_a_template_asks_for_counts_before_its_claim_is_made_and_when_it_ch
     assert found == [2_000, 4_000, 8_000]
 
 
+@pytest.mark.parametrize(
+    ("statuses", "cards"),
+    [([], 2_000), ([{"name": "e", "resourceClaimName": "not-seen-yet"}], 2_000), ([{"name": "e"}], 0)],
+    ids=["not made", "made", "none is needed"],
+)
+def test_an_entry_counts_by_its_template_unless_it_needs_no_claim(statuses: list[dict[str, str]], cards: int) -> None:
+    world = a_class().node("a").add(gpus("a", 8)).add(template("t", exactly(count=2)))
+    status = {"phase": "Pending", "resourceClaimStatuses": statuses}
+    world.pod("p", cpu=1, spec=using(made=["e"], e="t"), status=status)
+    rig = a_plain_rig(world, ALONE)
+    rig.cycle()
+
+    assert demand_of(rig)._counted.sums.cards == cards
+
+
 def test_models_that_some_insist_on_by_a_selector_are_scarce() -> None:
     world = a_class().node("a").add(gpus("a", 2)).node("h").add(gpus("h", 2, "H100"))
     with_own_claim(world, "insists", exactly("r0", of_model("H100"), count=2), cpu=1)
