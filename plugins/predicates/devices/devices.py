@@ -9,7 +9,7 @@ wait. It is taken back with the pod.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
@@ -22,6 +22,7 @@ from plugins.predicates.devices.releases import release_useless
 from plugins.predicates.devices.resource_claims import ClaimNeeds, left_over
 from plugins.predicates.devices.vacancies import Vacancies
 from plugins.predicates.verdicts import pod_refusal
+from volsched.framework.answers import verdict_of
 from volsched.framework.dra.extended import Pairs, from_devices
 from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import Unfit
@@ -197,7 +198,7 @@ class DeviceRules(Observer):
             found = self._allocator.choose(needs, claims, task.node)
         if isinstance(found, Verdict):
             return pod_refusal(f'claims of pod "{task.key}" on node "{task.node.name}": {found.message}')
-        fault = next(iter(self._allocator.faults_of(needs.key).values()), "")
+        fault = self._fault_elsewhere(task, self._allocator.faults_of(needs.key))
         if fault:
             return pod_refusal(fault)
         job = task.job.key if task.job is not None else task.uid
@@ -210,6 +211,24 @@ class DeviceRules(Observer):
             writes.append(ClaimWrite(key, claim.uid, allocation, made, self._within, consumer_of(task, claim)))
         task.bind_claims = tuple(writes)
         return None
+
+    def _fault_elsewhere(self, task: TaskInfo, faults: Mapping[str, str]) -> str:
+        """Return why claims cannot be judged on another node where the pod could go but for them, the first by name.
+
+        As in kube-scheduler, where such an error on one node ends the attempt, and nodes that another filter refuses are
+        not asked. Which nodes were asked here depends on the engine, so all others are asked again.
+        """
+        nodes = ((name, self._cluster.nodes.get(name)) for name in sorted(faults))
+        return next((faults[name] for name, node in nodes if node is not None and self._would_do(task, node)), "")
+
+    def _would_do(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether a node has room for a pod that was just placed elsewhere, and no other rule refuses it there."""
+        request = self._cluster.columns.request(task.template)
+        is_promise = task.status is TaskStatus.PIPELINED
+        if self._session is None or not (node.fits_future(request) if is_promise else node.fits_idle(request)):
+            return False
+        others = (rule for rule in self._session.rules.nodes.predicates if rule.fn != self.refuse)
+        return all(verdict_of(rule, task, node) is None for rule in others if rule.applies(task))
 
     def _as_it_will_be(self, task: TaskInfo, node: NodeInfo) -> AbstractContextManager[None]:
         """For a pod that is promised room, have devices free that those have who are leaving."""

@@ -12,6 +12,8 @@ from volsched.testing.builders import ClusterBuilder, a_cluster
 
 NVIDIA: Final = "gpu.nvidia.com"
 CLASS: Final = "gpu"
+_PROFILE: Final = f'device.attributes["{NVIDIA}"].profile'
+"""What only slices have: a selector that reads it fails on other devices, unless it asks first."""
 _HAS_MEMORY: Final = "has(device.capacity['gpu.nvidia.com'].memory)"
 IN_EIGHTHS: Final = _HAS_MEMORY + " && device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('{}Gi')) == 0"
 """A selector for devices of so much memory."""
@@ -34,8 +36,7 @@ def of_model(model: str) -> str:
 
 def of_profile(profile: str) -> str:
     """A selector for MIG slices."""
-    found = f'device.attributes["{NVIDIA}"].profile'
-    return f'has({found}) && {found} == "{profile}"'
+    return f'has({_PROFILE}) && {_PROFILE} == "{profile}"'
 
 
 def gpus(node: str, count: int, model: str = "A100", driver: str = NVIDIA) -> dict[str, Any]:
@@ -143,6 +144,7 @@ def _request(random: Random, name: str = "r0") -> dict[str, Any]:
             exactly(name, count=random.choice((1, 2, 4))),
             exactly(name, of_model(random.choice(("A100", "H100", "none")))),
             exactly(name, of_profile("2g.20gb")),
+            exactly(name, f'{_PROFILE} == "1g.10gb"'),
             exactly(name, IN_EIGHTHS.format(random.choice((10, 40, 80)))),
             exactly(name, capacity={"memory": random.choice(("10Gi", "25Gi"))}),
             exactly(name, of_model("A100"), allocationMode="All"),

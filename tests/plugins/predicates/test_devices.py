@@ -246,6 +246,18 @@ def test_a_selector_that_fails_on_one_node_keeps_the_pod_off_all(engine: Any) ->
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+def test_a_node_where_the_pod_cannot_go_says_nothing_about_its_selectors(engine: Any) -> None:
+    good = part("s1", [device("d1", model="x")], node="n1", pool="n1")
+    unbound = exactly("r0", 'device.attributes["gpu.example.com"].model == "x"')
+    cluster = a_world(good, cards("n2", "d1"), cards("n3", "d1"), claim("c", unbound), nodes=("n1", "n2"))
+    cluster.pod("fills", on="n2", cpu="64").node("n3", taints=[{"key": "k", "effect": "NoSchedule"}])
+    cluster.job("a", cpu="1", spec=using("c"))
+    rig = a_rig(cluster, CONFIGURATION, engine)
+
+    assert rig.cycle().bindings == {"a-0": "n1"}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_nodes_that_serve_an_earlier_alternative_are_preferred(engine: Any) -> None:
     big = part("s2", [device("d1", size="big")], node="n2", pool="n2")
     small = part("s1", [device("d1", size="small")], node="n1", pool="n1")
