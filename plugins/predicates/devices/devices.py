@@ -215,8 +215,8 @@ class DeviceRules(Observer):
     def _fault_elsewhere(self, task: TaskInfo, faults: Mapping[str, str]) -> str:
         """Return why claims cannot be judged on another node where the pod could go but for them, the first by name.
 
-        As in kube-scheduler, where such an error on one node ends the attempt, and nodes that another filter refuses are
-        not asked. Which nodes were asked here depends on the engine, so all others are asked again.
+        As in kube-scheduler: such an error on one node ends the attempt, and nodes that another filter refuses are not
+        asked. Which nodes were asked here depends on the engine, so the other rules are asked again.
         """
         nodes = ((name, self._cluster.nodes.get(name)) for name in sorted(faults))
         return next((faults[name] for name, node in nodes if node is not None and self._would_do(task, node)), "")
