@@ -8,7 +8,7 @@ not move the means. A claim that pods of a job share counts once in it, for the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,7 +18,8 @@ from plugins.fragmentation.card_requests import CardRequests, Group
 from plugins.fragmentation.claims import NOTHING, Claimed, Claims
 from plugins.fragmentation.device_cards import DeviceCards
 from plugins.fragmentation.means import NOBODY, CardSums, Means, means_of
-from plugins.fragmentation.offers import MILLI, Offers
+from plugins.fragmentation.node_cards import NodeCards, Richest
+from plugins.fragmentation.offers import Offers
 from plugins.fragmentation.scarcity import Scarcity
 from plugins.fragmentation.selections import Selections
 from volsched.framework.accounts.card_lists import CardLists
@@ -33,15 +34,6 @@ from volsched.model.status import IS_FINISHED, TaskStatus
 
 Kind = tuple[PodTemplate, Claimed]
 """What equal pods with equal claims share."""
-
-
-@dataclass(slots=True)
-class Richest:
-    """What the richest node has per card (thousandths of a core, bytes), and the most cards of one, in thousandths."""
-
-    cpu: int = 0
-    memory: int = 0
-    cards: int = 0
 
 
 @dataclass(slots=True)
@@ -101,18 +93,24 @@ class Demand(Observer):
     ) -> None:
         self._cluster = cluster
         self._offers = offers
+        self._cards = NodeCards(cluster, offers, devices.cards)
         self._card_requests = card_requests
         self._devices = devices
-        self._scarcity = Scarcity(cluster, offers, lists, devices.cards, devices.selections)
+        self._scarcity = Scarcity(cluster, self._cards, lists, devices.selections)
         self._users = _ClaimUsers(cluster, devices.claims)
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self._counted = _Counted()
         self._seen: object = None
+        self._nodes_seen: object = None
         self._is_due = True
-        self.richest = Richest()
         self.means: Means = NOBODY
         self.scarce: Floats = np.zeros(0)
         self.version = 0
+
+    @property
+    def richest(self) -> Richest:
+        """What the richest node has."""
+        return self._cards.richest
 
     # -- following jobs -----------------------------------------------------------------------------------------------
 
@@ -133,21 +131,24 @@ class Demand(Observer):
     def open(self) -> None:
         """A session begins: what it asks first is answered of the pods that there are then, as is all that follows."""
         self._is_due = True
+        self._cards.refresh()
 
     def refresh(self) -> None:
         """Publish, once in a session."""
         if not self._is_due:
             return
         self._is_due = False
-        self._offers.refresh()
+        self._cards.refresh()
         self._devices.selections.refresh()
         self._card_requests.refresh()
         versions = (self._offers.version, self._devices.selections.version, self._cluster.devices.classes_version)
-        seen = (self._cluster.node_ledger.facts_version, *versions, self._card_requests.sources)
+        seen = (self.richest, *versions, self._card_requests.sources)
+        nodes_seen = (self._cluster.node_ledger.facts_version, self._cards.version)
         jobs = self._cluster.jobs
         self._changed |= {key: jobs[key] for key in self._users.take_changed() if key in jobs}
-        if seen == self._seen and not self._changed:
+        if (seen, nodes_seen) == (self._seen, self._nodes_seen) and not self._changed:
             return
+        self._nodes_seen = nodes_seen
         if seen != self._seen:
             self._seen = seen
             self._begin_anew()
@@ -159,22 +160,11 @@ class Demand(Observer):
         return self._scarcity.accepted_by(groups)
 
     def _begin_anew(self) -> None:
-        """Nodes have changed: what pods count for may be something else."""
-        self.richest = self._find_richest()
+        """Cards are other ones, or more of a node: what pods count for may be something else."""
         self._counted = _Counted()
         self._users = _ClaimUsers(self._cluster, self._devices.claims)
         self._changed = dict(self._cluster.jobs)
         self.version += 1
-
-    def _find_richest(self) -> Richest:
-        found = Richest()
-        for node in self._cluster.rows:
-            cards = self._offers.cards(node) + self._devices.cards.total(node.name)
-            if cards:
-                found.cards = max(found.cards, cards)
-                found.cpu = max(found.cpu, MILLI * node.allocatable_of("cpu") // cards)
-                found.memory = max(found.memory, MILLI * node.allocatable_of("memory") // cards)
-        return found
 
     def _count_changed(self) -> None:
         jobs, changes = self._counted.jobs, Counter[Kind]()
@@ -194,23 +184,21 @@ class Demand(Observer):
 
     def _kinds(self, job: JobInfo, with_claims: list[TaskInfo]) -> dict[Kind, int]:
         """Count the pods of a job that wait or hold a node; those that may not use their queue do not wait."""
-        found: dict[Kind, int] = {}
-        claimed = self._claimed(job, with_claims)
-        for uid, task in job.tasks.items():
-            if _counts(task, job):
-                kind = task.template, claimed.get(uid, NOTHING)
-                found[kind] = found.get(kind, 0) + 1
-        return found
+        is_barred = job.barred
+        counted = [t for t in job.tasks.values() if not IS_FINISHED[t.status] and not (is_barred and t.node is None)]
+        if not with_claims:
+            return {(template, NOTHING): count for template, count in Counter(t.template for t in counted).items()}
+        claimed = self._claimed(task for task in counted if task.template.has_resource_claims)
+        return Counter((task.template, claimed.get(task.uid, NOTHING)) for task in counted)
 
-    def _claimed(self, job: JobInfo, with_claims: list[TaskInfo]) -> dict[str, Claimed]:
+    def _claimed(self, tasks: Iterable[TaskInfo]) -> dict[str, Claimed]:
         """Return what claims ask for by the pods that they count for."""
         seen: set[str] = set()
         found: dict[str, Claimed] = {}
-        for task in sorted(with_claims, key=lambda task: task.uid):
-            if _counts(task, job):
-                own = {key: spec for key, spec in self._devices.claims.specs(task) if key not in seen}
-                seen.update(own)
-                found[task.uid] = self._devices.claims.asked(own.values())
+        for task in sorted(tasks, key=lambda task: task.uid):
+            own = {key: spec for key, spec in self._devices.claims.specs(task) if key not in seen}
+            seen.update(own)
+            found[task.uid] = self._devices.claims.asked(own.values())
         return found
 
     def _count(self, kind: Kind, by: int) -> None:
@@ -229,10 +217,6 @@ class Demand(Observer):
         if means != self.means or not np.array_equal(scarce, self.scarce):
             self.means, self.scarce = means, scarce
             self.version += 1
-
-
-def _counts(task: TaskInfo, job: JobInfo) -> bool:
-    return not IS_FINISHED[task.status] and (task.node is not None or not job.barred)
 
 
 def _with_claims(job: JobInfo) -> Iterator[TaskInfo]:

@@ -14,18 +14,15 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from plugins.fragmentation.card_requests import Group
-from plugins.fragmentation.device_cards import DeviceCards
-from plugins.fragmentation.offers import Offers
+from plugins.fragmentation.node_cards import NodeCards
 from plugins.fragmentation.selections import Selections
 from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.columns.arrays import Floats, Mask
 from volsched.framework.columns.columns import FactColumns
 from volsched.framework.columns.node_terms import selector_mask
 from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
 
 MOST_GROUPS: Final = 64
 """So many groups count, those that demand most: whoever makes pods decides how many there are."""
@@ -37,27 +34,24 @@ _KEEPS_OUT: Final = ("NoSchedule", "NoExecute")
 class Scarcity:
     """Works out how scarce the cards of each node are, by row of the cluster."""
 
-    def __init__(
-        self, cluster: Cluster, offers: Offers, lists: CardLists, devices: DeviceCards, selections: Selections
-    ) -> None:
+    def __init__(self, cluster: Cluster, cards: NodeCards, lists: CardLists, selections: Selections) -> None:
         self._cluster = cluster
-        self._offers = offers
+        self._cards = cards
         self._lists = lists
-        self._devices = devices
         self._selections = selections
         self._facts = FactColumns(cluster)
         self._seen: object = None
-        self._cards: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._masks: dict[Group, Mask] = {}
 
     def of(self, demanded: Mapping[Group, int], cards: int) -> Floats:
         """Return the scarcity of each row, in steps of 1/32; ``cards`` is all that is demanded, in thousandths."""
         self._look_at_nodes()
-        total = int(self._cards.sum())
-        sums = np.zeros(len(self._cards), dtype=np.int64)
+        usable = self._cards.usable
+        total = int(usable.sum())
+        sums = np.zeros(len(usable), dtype=np.int64)
         for group in _largest(demanded):
             mask = self._mask(group)
-            accepted = int(self._cards[mask].sum())
+            accepted = int(usable[mask].sum())
             if 0 < accepted < total:
                 sums[mask] += demanded[group] * _EXACT // accepted
         if not cards:
@@ -68,26 +62,20 @@ class Scarcity:
     def accepted_by(self, groups: Collection[Group]) -> Mask:
         """Mark the rows that any of some groups accepts; all rows without a group."""
         self._look_at_nodes()
-        found = np.full(len(self._cards), not groups, dtype=np.bool_)
+        found = np.full(len(self._cluster.rows), not groups, dtype=np.bool_)
         for group in groups:
             found |= self._mask(group)
         return found
 
     def _look_at_nodes(self) -> None:
-        versions = (self._cluster.node_ledger.facts_version, self._offers.version, self._selections.version)
-        seen = (*versions, len(self._lists.sources))
+        self._cards.refresh()
+        facts_version = self._cluster.node_ledger.facts_version
+        seen = (facts_version, self._cards.version, self._selections.version, len(self._lists.sources))
         if seen == self._seen:
             return
         self._seen = seen
         self._facts.refresh()
         self._masks.clear()
-        rows = self._cluster.rows
-        shut = [node.unschedulable or node.terminating or node.quarantined for node in rows]
-        cards = (0 if is_shut else self._cards_of(node) for node, is_shut in zip(rows, shut, strict=True))
-        self._cards = np.fromiter(cards, np.int64, len(rows))
-
-    def _cards_of(self, node: NodeInfo) -> int:
-        return self._offers.cards(node) + self._devices.total(node.name)
 
     def _mask(self, group: Group) -> Mask:
         found = self._masks.get(group)

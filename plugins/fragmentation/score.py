@@ -35,7 +35,6 @@ from plugins.fragmentation.device_cards import State, free_in
 from plugins.fragmentation.means import SHARES
 from plugins.fragmentation.offers import MILLI, Offer
 from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
-from volsched.framework.accounts.templates import MOST_KEPT
 from volsched.framework.callbacks import AppliesFn, NodeOrderFn, NodeOrderVectorFn
 from volsched.framework.columns.arrays import Floats, Rows
 from volsched.framework.columns.views import NodeFacts, NodeTable
@@ -80,10 +79,10 @@ class _ScorePlan:
 
     @classmethod
     def of(cls, card_request: PodCards) -> _ScorePlan:
-        columns, units = _laid_out(tuple(offer for offer, _ in card_request.amounts))
-        amounts = np.zeros((2, len(columns), 1), dtype=np.int64)
-        amounts[1, :, 0] = (card_request.cpu, card_request.memory, *(amount for _, amount in card_request.amounts))
-        whole = tuple(n for n, (offer, amount) in enumerate(card_request.amounts) if offer.is_whole and amount)
+        columns, units = _laid_out(tuple([offer for offer, _ in card_request.amounts]))
+        taken = [card_request.cpu, card_request.memory, *[amount for _, amount in card_request.amounts]]
+        amounts = np.array([[0] * len(taken), taken], dtype=np.int64)[:, :, np.newaxis]
+        whole = tuple([n for n, (offer, amount) in enumerate(card_request.amounts) if offer.is_whole and amount])
         return cls(columns, amounts, units, whole)
 
 
@@ -146,7 +145,6 @@ class Score:
         self._in_blocks = 0
         self._losses = np.zeros(1, dtype=np.int64)
         self._cpu = self._memory = math.inf
-        self._plans: Bounded[Hashable, _ScorePlan] = Bounded(MOST_KEPT)
         self._saved: Bounded[tuple[tuple[PartRequest, ...], tuple[int, ...]], Saved] = Bounded(_MOST_STATES)
         self._by_state: Bounded[tuple[PartRequest, ...], _ByState] = Bounded(_MOST_TABLES)
 
@@ -246,7 +244,7 @@ class Score:
     def all_by_amounts(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """Answer as ``by_amounts``, for many nodes at once, in few operations: there are many templates."""
         self._keep_up()
-        plan, columns, rows = self._plan_of(self._card_requests.of(template)), nodes.columns, nodes.rows
+        plan, columns, rows = _ScorePlan.of(self._card_requests.of(template)), nodes.columns, nodes.rows
         idle = columns.allocatable[plan.columns, rows] - columns.used[plan.columns, rows]
         both = idle - plan.amounts
         free = both[:, 2:] * plan.units // MILLI
@@ -257,7 +255,7 @@ class Score:
         """Answer as ``by_devices``, for many nodes at once."""
         self._keep_up()
         card_request, columns, rows = self._request_of(task), nodes.columns, nodes.rows
-        plan, devices = self._plan_of(card_request), self._devices.cards
+        plan, devices = _ScorePlan.of(card_request), self._devices.cards
         devices.refresh()
         both = columns.allocatable[plan.columns, rows] - columns.used[plan.columns, rows] - plan.amounts
         is_served = np.zeros(len(rows), dtype=np.bool_)
@@ -280,7 +278,7 @@ class Score:
         lost = np.maximum(cards - np.minimum(both[:, 0] / self._cpu, both[:, 1] / self._memory), 0.0)
         score: Floats = self._weights.balance * (lost[0] - lost[1])
         for place in plan.whole:
-            losses = self._losses[np.minimum(np.maximum(both[:, 2 + place] // MILLI, 0), len(self._losses) - 1)]
+            losses = self._losses.take(both[:, 2 + place] // MILLI, mode="clip")
             score = score + self._weights.block * ((losses[0] - losses[1]) / SHARES)
         return score
 
@@ -358,13 +356,6 @@ class Score:
         template = task.template
         claimed = self._devices.claims.still_to_allocate(task) if template.has_resource_claims else NOTHING
         return self._card_requests.of(template, claimed)
-
-    def _plan_of(self, card_request: PodCards) -> _ScorePlan:
-        key = (card_request.cpu, card_request.memory, card_request.amounts)
-        found = self._plans.recall(key)
-        if found is None:
-            found = self._plans[key] = _ScorePlan.of(card_request)
-        return found
 
     def _of_model(self, card_request: PodCards) -> float:
         return -self._weights.scale * self._weights.model * (card_request.cards / MILLI)

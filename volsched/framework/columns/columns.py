@@ -139,6 +139,22 @@ _READERS: dict[str, Callable[[NodeInfo, str], Hashable]] = {
 }
 
 
+class ChangedNodes:
+    """Tells which nodes changed their own properties."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._layout = -1
+        self._position = 0
+
+    def take(self) -> list[int] | None:
+        """Return the rows that changed since this was last asked, each once; None when all may have."""
+        log, layout = self._cluster.node_ledger.facts_log, self._cluster.clocks.layout
+        changed = log.since(self._position) if self._layout == layout else None
+        self._position, self._layout = log.end, layout
+        return changed
+
+
 _MOST_FACTS: Final = 2_048
 _FACT_BYTES: Final = 32 << 20
 """So many columns of facts are kept, and bytes of them, before all are made again: pods may ask for any label."""
@@ -152,8 +168,7 @@ class FactColumns:
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self._layout = -1
-        self._position = 0
+        self._changes = ChangedNodes(cluster)
         self.version = 0
         self._ids: dict[Path, Ids] = {}
         self._names: dict[Path, dict[Hashable, int]] = {}
@@ -161,21 +176,18 @@ class FactColumns:
 
     def refresh(self) -> None:
         """Catch up with nodes whose properties changed."""
-        cluster = self.cluster
-        changed = cluster.node_ledger.facts_log.since(self._position)
-        if changed is None or self._layout != cluster.clocks.layout or self._has_too_many:
+        changed = self._changes.take()
+        if changed is None or self._has_too_many:
             self._ids.clear()
             self._names.clear()
             self._classes.clear()
-            self._layout = cluster.clocks.layout
             self.version += 1
         elif changed:
             for path, ids in self._ids.items():
                 for row in changed:
-                    ids[row] = self._intern(path, cluster.rows[row])
+                    ids[row] = self._intern(path, self.cluster.rows[row])
             self._classes.clear()
             self.version += 1
-        self._position = cluster.node_ledger.facts_log.end
 
     @property
     def _has_too_many(self) -> bool:
@@ -190,10 +202,10 @@ class FactColumns:
         """For each row a small integer that stands for what the node states about ``path``."""
         found = self._ids.get(path)
         if found is None:
-            names = self._names[path] = {}
-            nodes, reader, name = self.cluster.rows, _READERS[path[0]], path[1]
-            numbers = (names.setdefault(reader(node, name), len(names)) for node in nodes)
-            found = self._ids[path] = np.fromiter(numbers, np.int32, len(nodes))
+            reader, name = _READERS[path[0]], path[1]
+            values = [reader(node, name) for node in self.cluster.rows]
+            names = self._names[path] = {value: number for number, value in enumerate(dict.fromkeys(values))}
+            found = self._ids[path] = np.fromiter(map(names.__getitem__, values), np.int32, len(values))
         return found
 
     def names(self, path: Path) -> dict[Hashable, int]:
