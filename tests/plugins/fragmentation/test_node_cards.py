@@ -1,0 +1,88 @@
+"""What nodes have of cards is kept as they change, at the cost of those that do."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from plugins.fragmentation.demand import Demand
+from plugins.fragmentation.device_cards import DeviceCards
+from plugins.fragmentation.node_cards import NodeCards, Richest
+from plugins.fragmentation.offers import Offers
+from tests.plugins.fragmentation.device_worlds import gpus
+from tests.plugins.fragmentation.worlds import a_plain_rig, cards, demand_of
+from volsched.model.changes import Change, Gone
+from volsched.model.nodes.node import NodeInfo
+from volsched.testing.builders import a_cluster, put
+
+ALONE = 'actions: "allocate"\ntiers:\n- plugins: [{name: predicates}, {name: fragmentation}]\n'
+
+
+def a_node(name: str, count: int, **more: Any) -> dict[str, Any]:
+    return a_cluster().node(name, cpu=8 * (1 + count), memory="64Gi", **cards(count), **more).objects[-1]
+
+
+def a_change(random: Random) -> Change:
+    name, sort = f"n{random.randrange(6)}", random.randrange(5)
+    if sort == 0:
+        return Gone("Node", "", name, f"node-{name}")
+    if sort == 1:
+        return put(gpus(name, random.randrange(1, 5)))
+    shut = {"spec": {"unschedulable": True}} if sort == 2 else {}
+    return put({**a_node(name, random.randrange(5)), **shut})
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_kept_equals_what_is_read_anew(seed: int) -> None:
+    random, rig = Random(seed), a_plain_rig(a_cluster(), ALONE)  # noqa: S311 - nothing here is secret
+    offers, devices = Offers(rig.cluster, ()), DeviceCards(rig.cluster, ("gpu.nvidia.com",))
+    kept = NodeCards(rig.cluster, offers, devices)
+
+    for _ in range(30):
+        rig.mirror.apply([a_change(random) for _ in range(random.randrange(3))])
+        kept.refresh()
+
+        anew = NodeCards(rig.cluster, offers, devices)
+        anew.refresh()
+        assert kept.usable.tolist() == anew.usable.tolist()
+        assert kept.richest == anew.richest
+
+
+def test_a_node_that_changes_costs_no_look_at_others_or_at_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = a_cluster()
+    for number in range(30):
+        world.add(a_node(f"n{number}", 4)).pod(f"p{number}", **cards(1))
+    rig = a_plain_rig(world, ALONE)
+    for _ in range(2):
+        rig.cycle()
+        demand_of(rig).refresh()
+    demand, looked = demand_of(rig), []
+
+    def watched(of: Any, what: str) -> Any:
+        def asked(self: Any, *given: Any) -> Any:
+            looked.append((what, given[0].name))
+            return of(self, *given)
+
+        return asked
+
+    monkeypatch.setattr(NodeCards, "_of", watched(NodeCards._of, "node"))
+    monkeypatch.setattr(Demand, "_kinds", watched(Demand._kinds, "job"))
+    rig.cycle(put(a_node("n7", 4, labels={"some": "label"})))
+    demand.refresh()
+    assert looked == [("node", "n7")]
+    assert demand.richest == Richest(cpu=10_000, memory=16 << 30, cards=4_000)
+
+    rig.cycle(put(a_node("n7", 2)))
+    demand.refresh()
+    assert demand.richest.cpu == 12_000
+    assert len(looked) == 32
+
+
+def test_a_node_without_cards_is_none_of_the_richest() -> None:
+    rig = a_plain_rig(a_cluster().add(a_node("n1", 0)), ALONE)
+    rig.cycle()
+
+    assert demand_of(rig).richest == Richest()
+    assert isinstance(rig.cluster.nodes["n1"], NodeInfo)
