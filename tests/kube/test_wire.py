@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import gc
+import weakref
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from itertools import pairwise
 
 import pytest
@@ -279,6 +281,64 @@ async def test_a_silent_stream_is_left() -> None:
         with pytest.raises(WireError) as caught:
             await stream.read(0.1)
         assert caught.value.late
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+async def gone(thing: weakref.ref[object]) -> bool:
+    """Whether an object is gone as soon as its connection is closed."""
+    for _ in range(100):
+        if thing() is None:
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+@pytest.mark.parametrize("how", ["ends", "breaks off", "is silent"])
+async def test_nothing_is_left_of_a_stream_for_the_garbage_collector(how: str) -> None:
+    async def server(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_of(reader)
+        last = b"0\r\n\r\n" if how == "ends" else b""
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n" + last)
+        if how == "is silent":
+            await asyncio.Event().wait()
+
+    async def watched(wire: Wire) -> weakref.ref[object]:
+        _, stream = await wire.stream("/watch", "", PATIENCE)
+        try:
+            while await stream.read(0.1 if how == "is silent" else PATIENCE):
+                pass
+        except WireError:
+            assert how != "ends"
+        wire.end(stream)
+        return weakref.ref(stream)
+
+    with without_collector():
+        async with serving(server) as wire:
+            assert await gone(await watched(wire))
+
+
+async def test_nothing_is_left_of_a_failed_request_for_the_garbage_collector() -> None:
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request_of(reader)
+        await asyncio.Event().wait()
+
+    async def asked(wire: Wire) -> weakref.ref[object]:
+        with suppress(WireError):
+            await wire.request("GET", "/", "", None, 0.1)
+        return weakref.ref(next(iter(wire._all)))
+
+    with without_collector():
+        async with serving(silent) as wire:
+            assert await gone(await asked(wire))
 
 
 async def test_a_refused_stream_brings_its_reason() -> None:

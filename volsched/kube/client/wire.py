@@ -45,6 +45,10 @@ class WireError(Exception):
         self.sent = sent
         self.late = late
 
+    def anew(self) -> WireError:
+        """Return the same to be raised, for who keeps this one: what was raised refers to the frames that saw it."""
+        return WireError(str(self), sent=self.sent, late=self.late)
+
 
 @dataclass(slots=True)
 class Answer:
@@ -210,6 +214,9 @@ def _size(text: str, base: int) -> int:
 
 
 # --- connections ----------------------------------------------------------------------------------------------------
+#
+# A TLS connection takes 256 KiB, and the garbage collector seldom looks at what is old. So nothing here is left in a
+# circle of references when a connection ends: it lets go of its transport, and of each exception that was raised.
 
 
 class _Connection(asyncio.Protocol):
@@ -246,6 +253,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         """Fail what was under way: the server may have got it."""
         self.is_open = False
+        self._transport = None
         answer = self._reading.whole(at_end=True)
         if answer is not None:
             self._finish(answer)
@@ -269,6 +277,7 @@ class _Connection(asyncio.Protocol):
         finally:
             timer.cancel()
             self._waiter = None
+            del waiter
             self.idle_since = time.monotonic()
 
     def close(self) -> None:
@@ -328,6 +337,7 @@ class Stream(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """End; that is no error if the body was complete."""
+        self._transport = None
         if self._reading.whole(at_end=True) is not None:
             self._ended = True
         self._stop(WireError(f"the connection was lost: {error or 'closed by the server'}", sent=True))
@@ -385,7 +395,7 @@ class Stream(asyncio.Protocol):
 
     async def _wait(self, within: float) -> None:
         if self._error is not None:
-            raise self._error
+            raise self._error.anew()
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
         late = WireError(f"nothing came for {within:.1f}s", sent=True, late=True)
@@ -396,7 +406,7 @@ class Stream(asyncio.Protocol):
             timer.cancel()
             self._waiter = None
         if self._error is not None and not self._unread and not self._ended:
-            raise self._error
+            raise self._error.anew()
 
     def _stop(self, error: WireError) -> None:
         if self._error is None:
