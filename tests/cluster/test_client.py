@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import time
+import weakref
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -74,6 +76,33 @@ async def test_every_failure_is_one_of_ours(
     assert caught.value.__cause__ is not None or status
     assert api.requests["patch", "namespaces", code] == 1
     assert caught.value.retry_after == (7 if status == 429 else None)
+
+
+@pytest.mark.parametrize("how", ["refused", "unreachable", "broken off", "silent"])
+async def test_a_watch_that_fails_leaves_nothing_to_the_garbage_collector(
+    api: Api, fault_proxy: FaultProxy, how: str
+) -> None:
+    path = "/api/v1/nothing" if how == "refused" else "/api/v1/namespaces?watch=true&timeoutSeconds=60"
+    if how == "unreachable":
+        fault_proxy.inject(Reset(), path="/namespaces$")
+    if how == "broken off":
+        fault_proxy.inject(Truncate(300), path="/namespaces$")
+
+    async def watched() -> weakref.ref[ApiError]:
+        try:
+            async with api.stream(path, "namespaces", 0.5 if how == "silent" else PATIENCE) as read:
+                while await read():
+                    pass
+        except ApiError as error:
+            return weakref.ref(error)
+        raise AssertionError("the watch has ended as if all was well")
+
+    gc.collect()
+    gc.disable()
+    try:
+        assert (await watched())() is None
+    finally:
+        gc.enable()
 
 
 async def test_a_token_that_was_renewed_in_its_file_is_read_when_the_old_one_is_refused(

@@ -84,7 +84,8 @@ class LoopSettings:
 class SchedulingThread:
     """Owns mirror and scheduler: takes changes in, runs a session when something changed and writing is allowed.
 
-    `may_schedule` is asked before each session; `on_crash` is told what ended the thread, should that happen.
+    `may_schedule` is asked before each session, `is_listed` states whether all that there was has come; `on_crash` is
+    told what ended the thread, should that happen.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class SchedulingThread:
         inbox: Inbox,
         settings: LoopSettings,
         may_schedule: Callable[[], bool],
+        is_listed: Callable[[], bool],
         backlog: Callable[[], int],
         on_cycle: Callable[[CycleReport], None],
         on_crash: Callable[[BaseException], None],
@@ -103,6 +105,7 @@ class SchedulingThread:
         self._inbox = inbox
         self._settings = settings
         self._may_schedule = may_schedule
+        self._is_listed = is_listed
         self._backlog = backlog
         self._on_cycle = on_cycle
         self._on_crash = on_crash
@@ -168,9 +171,11 @@ class SchedulingThread:
     def _turn(self) -> None:
         self._inbox.wait(self._wait_seconds())
         self._beat()
-        allowed = self._may_schedule()  # asked first: what it promises to be there is in the inbox by now
+        allowed, is_listed = self._may_schedule(), self._is_listed()  # first: what these promise is in the inbox by now
         changes = self._inbox.take()
         self.mirror.apply(changes)
+        if is_listed:
+            self._freeze_once()
         self._log_quarantine()
         if not self._is_due:
             self._is_due = any(type(change) is not Bound for change in changes)
@@ -182,7 +187,6 @@ class SchedulingThread:
             self.mirror.rejections.clear()  # who leads has told them
         if self._scheduler is None or self._stopping.is_set() or not allowed:
             return
-        self._freeze_once()
         if self._is_session_due():
             self._run_session(self._scheduler)
 

@@ -142,6 +142,7 @@ class SchedulerProgram(Process):
             self._inbox,
             loop_settings(options),
             self._may_schedule,
+            self._is_listed,
             lambda: self._executor.backlog,
             self._take_in,
             self._crashed,
@@ -248,7 +249,7 @@ class SchedulerProgram(Process):
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
     def _on_listed(self) -> None:
-        if self._all_listed:
+        if self._is_listed():
             counts = {informer.resource.plural: informer.count for informer in self._informers if informer.count}
             _log.info("everything is listed", **counts)
             self._thread.kick()
@@ -296,10 +297,9 @@ class SchedulerProgram(Process):
             self._spawn(work, "standing queues", ends=True)
 
     def _may_schedule(self) -> bool:
-        return self._leading and self._fence.is_open and self._all_listed
+        return self._leading and self._fence.is_open and self._is_listed()
 
-    @property
-    def _all_listed(self) -> bool:
+    def _is_listed(self) -> bool:
         return bool(self._informers) and all(informer.listed for informer in self._informers)
 
     # -- end ------------------------------------------------------------------------------------------------------

@@ -182,19 +182,21 @@ class Api:
         Raises ApiError, also for what happens while it is read. `silence` is how many seconds the server may be
         silent.
         """
+        has_begun = False
         try:
             await self._refresh()
             wire = self._wires.get("watch")
             source = self._wire_stream(path, silence, wire) if wire is not None else self._proxy_stream(path, silence)
             async with source as read:
+                has_begun = True
                 self.requests["watch", resource, "200"] += 1
                 yield read
-        except _WatchRefusedError as refused:
-            error = refused.error
-            self.requests["watch", resource, error.code] += 1
-            if error.status == 401:
-                await self._credentials.reload()
-            raise error from refused.__cause__
+        except ApiError as error:
+            if not has_begun:
+                self.requests["watch", resource, error.code] += 1
+                if error.status == 401:
+                    await self._credentials.reload()
+            raise
 
     # -- inside ---------------------------------------------------------------------------------------------------
 
@@ -259,10 +261,10 @@ class Api:
             answer, stream = await wire.stream(path, self._head, silence)
         except WireError as error:
             self._note(error)
-            raise _WatchRefusedError(_of_wire(error)) from error
+            raise _of_wire(error) from error
         try:
             if answer.status != 200:
-                raise _WatchRefusedError(_refusal(answer))
+                raise _refusal(answer)
 
             async def read() -> bytes:
                 try:
@@ -288,10 +290,10 @@ class Api:
             )
             refusal = b"" if response.status == 200 else await response.content.read(1 << 16)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise _WatchRefusedError(_no_answer(error)) from error
+            raise _no_answer(error) from error
         try:
             if response.status != 200:
-                raise _WatchRefusedError(_refusal(_answer_of(response, refusal)))
+                raise _refusal(_answer_of(response, refusal))
 
             async def read() -> bytes:
                 try:
@@ -390,14 +392,6 @@ def parsed(answer: bytes) -> Any:
 def path_segment(name: str) -> str:
     """Return a name as part of a path."""
     return quote(name, safe="")
-
-
-class _WatchRefusedError(Exception):
-    """A watch was not even begun."""
-
-    def __init__(self, error: ApiError) -> None:
-        super().__init__(error)
-        self.error = error
 
 
 def _of_wire(error: WireError) -> ApiError:
