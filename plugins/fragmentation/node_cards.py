@@ -17,6 +17,8 @@ from volsched.model.values.resources import MAX_AMOUNT
 
 Ints = npt.NDArray[np.int64]
 _NOTHING: Final = (0, 0, 0, 0)
+_MOST_CARDS: Final = 1 << 40
+"""Thousandths of a card that a node may state, so that the sums of all nodes can be added up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class NodeCards:
 
     def _of(self, node: NodeInfo) -> tuple[int, ...]:
         """Return what pods may take of a node's cards, its CPU and memory per card, and all its cards."""
-        cards = self._offers.cards(node) + self._devices.total(node.name)
+        cards = min(self._offers.cards(node) + self._devices.total(node.name), _MOST_CARDS)
         if not cards:
             return _NOTHING
         is_shut = node.unschedulable or node.terminating or node.quarantined

@@ -86,3 +86,12 @@ def test_a_node_without_cards_is_none_of_the_richest() -> None:
 
     assert demand_of(rig).richest == Richest()
     assert isinstance(rig.cluster.nodes["n1"], NodeInfo)
+
+
+def test_a_node_may_state_any_number_of_cards() -> None:
+    world = a_cluster().add(a_node("n1", 2)).pod("p", **cards(1))
+    world.node("n2", cpu=1, **{"nvidia.com/gpu": 1 << 62, "amd.com/gpu": 1 << 62})
+    rig = a_plain_rig(world, ALONE)
+
+    assert rig.cycle().bindings.keys() == {"p"}
+    assert demand_of(rig).richest.memory == 32 << 30
