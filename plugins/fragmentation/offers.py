@@ -2,16 +2,18 @@
 
 Whole cards: ``nvidia.com/gpu`` and ``amd.com/gpu``, what a node has a label ``<resource>.product`` for, or what the
 configuration names. Shares: ``nvidia.com/gpu.shared``, of which the label ``nvidia.com/gpu.replicas`` says how many one
-card makes; MIG slices, ``nvidia.com/mig-<n>g.<memory>``, n of a card's seven parts; and ``mgpu-core``, a hundred to a
-card, whose cards are told apart by the plugin that shares them.
+card makes, where nodes differ the fewest; MIG slices, ``nvidia.com/mig-<n>g.<memory>``, n of a card's seven parts; and
+``mgpu-core``, a hundred to a card, whose cards are told apart by the plugin that shares them.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from volsched.framework.columns.columns import ChangedNodes
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 
@@ -24,6 +26,7 @@ CORE: Final = "vke.volcengine.com/mgpu-core"
 _MIG: Final = re.compile(r"nvidia\.com/mig-([1-7])g\..+", re.ASCII)
 _SLICES: Final = 7
 _MILLI_OF_CORE: Final = 10
+_PRODUCT: Final = ".product"
 _NUMBER: Final = re.compile(r"[1-9][0-9]{0,2}", re.ASCII)
 
 
@@ -35,13 +38,24 @@ class Offer(NamedTuple):
     is_whole: bool
 
 
+class _CardLabels(NamedTuple):
+    """What a node says of its cards in labels: resources that it names a product of, and the replicas of a card."""
+
+    products: tuple[str, ...]
+    replicas: tuple[int, ...]
+
+
 class Offers:
     """The resources of a cluster that are cards; looked up again when nodes say something else of themselves."""
 
     def __init__(self, cluster: Cluster, named: Sequence[str]) -> None:
         self._cluster = cluster
         self._named = tuple(named)
-        self._seen: object = None
+        self._changes = ChangedNodes(cluster)
+        self._labels: list[_CardLabels] = []
+        self._products: Counter[str] = Counter()
+        self._replicas: Counter[int] = Counter()
+        self._columns_version: object = None
         self.all: tuple[Offer, ...] = ()
         self.version = 0
         """Another one whenever ``all`` is."""
@@ -53,39 +67,46 @@ class Offers:
 
     def refresh(self) -> None:
         """Look again, if nodes have changed."""
-        seen = (self._cluster.node_ledger.facts_version, self._cluster.columns.version)
-        if seen == self._seen:
+        changed, rows = self._changes.take(), self._cluster.rows
+        if changed is None:
+            self._labels = [_card_labels(node) for node in rows]
+            self._products = Counter(name for found in self._labels for name in found.products)
+            self._replicas = Counter(count for found in self._labels for count in found.replicas)
+        for row in changed or ():
+            self._look_at(row)
+        if not changed and changed is not None and self._columns_version == self._cluster.columns.version:
             return
-        self._seen = seen
+        self._columns_version = self._cluster.columns.version
+        self._products, self._replicas = +self._products, +self._replicas
         found = tuple(self._found())
         if found != self.all:
             self.all = found
             self.version += 1
 
+    def _look_at(self, row: int) -> None:
+        """Count what a node says now in place of what it said."""
+        before, now = self._labels[row], _card_labels(self._cluster.rows[row])
+        self._labels[row] = now
+        self._products.subtract(before.products)
+        self._products.update(now.products)
+        self._replicas.subtract(before.replicas)
+        self._replicas.update(now.replicas)
+
     def _found(self) -> Iterable[Offer]:
-        columns, products = self._cluster.columns, self._products()
-        whole = set(self._named or (*WHOLE_CARDS, *products))
+        columns = self._cluster.columns
+        whole = set(self._named or (*WHOLE_CARDS, *self._products))
         for name in sorted(columns.names):
             unit = MILLI if name in whole else self._unit(name)
             if unit and (column := columns.find(name)) is not None:
                 yield Offer(column, unit, name in whole)
 
-    def _products(self) -> set[str]:
-        ends = ".product"
-        return {key.removesuffix(ends) for node in self._cluster.rows for key in node.labels if key.endswith(ends)}
-
     def _unit(self, name: str) -> int:
         if name == CORE:
             return _MILLI_OF_CORE
         if name == MPS:
-            return MILLI // self._replicas()
+            return MILLI // min(self._replicas, default=1)
         slices = _MIG.fullmatch(name)
         return MILLI * int(slices[1]) // _SLICES if slices else 0
-
-    def _replicas(self) -> int:
-        """Shares of one card; where nodes differ in that, the fewest."""
-        said = {node.labels.get(REPLICAS, "") for node in self._cluster.rows}
-        return min((int(text) for text in said if _NUMBER.fullmatch(text)), default=1)
 
     def cards(self, node: NodeInfo | NodeAmounts) -> int:
         """Return the thousandths of a card that a node has."""
@@ -96,3 +117,9 @@ class Offers:
         return sum(
             max(0, node.allocatable[offer.column] - node.used[offer.column]) * offer.unit // MILLI for offer in self.all
         )
+
+
+def _card_labels(node: NodeInfo) -> _CardLabels:
+    products = tuple([key.removesuffix(_PRODUCT) for key in node.labels if key.endswith(_PRODUCT)])
+    replicas = node.labels.get(REPLICAS, "")
+    return _CardLabels(products, (int(replicas),) if _NUMBER.fullmatch(replicas) else ())

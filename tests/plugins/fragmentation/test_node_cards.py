@@ -10,7 +10,7 @@ import pytest
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.device_cards import DeviceCards
 from plugins.fragmentation.node_cards import NodeCards, Richest
-from plugins.fragmentation.offers import Offers
+from plugins.fragmentation.offers import Offers, _card_labels
 from tests.plugins.fragmentation.device_worlds import gpus
 from tests.plugins.fragmentation.worlds import a_plain_rig, cards, demand_of
 from volsched.model.changes import Change, Gone
@@ -24,6 +24,11 @@ def a_node(name: str, count: int, **more: Any) -> dict[str, Any]:
     return a_cluster().node(name, cpu=8 * (1 + count), memory="64Gi", **cards(count), **more).objects[-1]
 
 
+def labels(random: Random) -> dict[str, str]:
+    found = {"example.com/npu.product": "x", "nvidia.com/gpu.replicas": random.choice(("2", "4", "none"))}
+    return {name: value for name, value in found.items() if random.random() < 0.3}
+
+
 def a_change(random: Random) -> Change:
     name, sort = f"n{random.randrange(6)}", random.randrange(5)
     if sort == 0:
@@ -31,7 +36,8 @@ def a_change(random: Random) -> Change:
     if sort == 1:
         return put(gpus(name, random.randrange(1, 5)))
     shut = {"spec": {"unschedulable": True}} if sort == 2 else {}
-    return put({**a_node(name, random.randrange(5)), **shut})
+    more = {name: random.randrange(3) for name in ("example.com/npu", "nvidia.com/gpu.shared")}
+    return put({**a_node(name, random.randrange(5), labels=labels(random), **more), **shut})
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -44,8 +50,10 @@ def test_what_is_kept_equals_what_is_read_anew(seed: int) -> None:
         rig.mirror.apply([a_change(random) for _ in range(random.randrange(3))])
         kept.refresh()
 
-        anew = NodeCards(rig.cluster, offers, devices)
+        offers_anew = Offers(rig.cluster, ())
+        anew = NodeCards(rig.cluster, offers_anew, devices)
         anew.refresh()
+        assert offers.all == offers_anew.all
         assert kept.usable.tolist() == anew.usable.tolist()
         assert kept.richest == anew.richest
 
@@ -67,17 +75,22 @@ def test_a_node_that_changes_costs_no_look_at_others_or_at_pods(monkeypatch: pyt
 
         return asked
 
+    def watched_labels(node: NodeInfo) -> Any:
+        looked.append(("labels", node.name))
+        return _card_labels(node)
+
     monkeypatch.setattr(NodeCards, "_of", watched(NodeCards._of, "node"))
     monkeypatch.setattr(Demand, "_kinds", watched(Demand._kinds, "job"))
+    monkeypatch.setattr("plugins.fragmentation.offers._card_labels", watched_labels)
     rig.cycle(put(a_node("n7", 4, labels={"some": "label"})))
     demand.refresh()
-    assert looked == [("node", "n7")]
+    assert looked == [("labels", "n7"), ("node", "n7")]
     assert demand.richest == Richest(cpu=10_000, memory=16 << 30, cards=4_000)
 
     rig.cycle(put(a_node("n7", 2)))
     demand.refresh()
     assert demand.richest.cpu == 12_000
-    assert len(looked) == 32
+    assert len(looked) == 2 + 2 + 30
 
 
 def test_a_node_without_cards_is_none_of_the_richest() -> None:
