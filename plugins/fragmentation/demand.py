@@ -101,7 +101,7 @@ class Demand(Observer):
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self._counted = _Counted()
         self._seen: object = None
-        self._nodes_seen: object = None
+        self._nodes_seen = -1
         self._is_due = True
         self.means: Means = NOBODY
         self.scarce: Floats = np.zeros(0)
@@ -138,17 +138,15 @@ class Demand(Observer):
         if not self._is_due:
             return
         self._is_due = False
-        self._cards.refresh()
         self._devices.selections.refresh()
         self._card_requests.refresh()
         versions = (self._offers.version, self._devices.selections.version, self._cluster.devices.classes_version)
         seen = (self.richest, *versions, self._card_requests.sources)
-        nodes_seen = (self._cluster.node_ledger.facts_version, self._cards.version)
         jobs = self._cluster.jobs
         self._changed |= {key: jobs[key] for key in self._users.take_changed() if key in jobs}
-        if (seen, nodes_seen) == (self._seen, self._nodes_seen) and not self._changed:
+        if seen == self._seen and self._cards.version == self._nodes_seen and not self._changed:
             return
-        self._nodes_seen = nodes_seen
+        self._nodes_seen = self._cards.version
         if seen != self._seen:
             self._seen = seen
             self._begin_anew()

@@ -33,7 +33,7 @@ class Richest:
 class NodeCards:
     """The cards of nodes, those that are devices among them. Ask ``refresh`` before reading.
 
-    ``version`` changes when any node has other ones, or takes pods no longer or again.
+    ``version`` changes with them, and with whatever else nodes state of themselves.
     """
 
     def __init__(self, cluster: Cluster, offers: Offers, devices: DeviceCards) -> None:

@@ -67,30 +67,34 @@ class Offers:
 
     def refresh(self) -> None:
         """Look again, if nodes have changed."""
-        changed, rows = self._changes.take(), self._cluster.rows
-        if changed is None:
-            self._labels = [_card_labels(node) for node in rows]
-            self._products = Counter(name for found in self._labels for name in found.products)
-            self._replicas = Counter(count for found in self._labels for count in found.replicas)
-        for row in changed or ():
-            self._look_at(row)
-        if not changed and changed is not None and self._columns_version == self._cluster.columns.version:
+        changed = self._changes.take()
+        if changed == [] and self._columns_version == self._cluster.columns.version:
             return
         self._columns_version = self._cluster.columns.version
-        self._products, self._replicas = +self._products, +self._replicas
+        if changed is None:
+            self._look_at_all()
+        else:
+            self._look_at(changed)
         found = tuple(self._found())
         if found != self.all:
             self.all = found
             self.version += 1
 
-    def _look_at(self, row: int) -> None:
-        """Count what a node says now in place of what it said."""
-        before, now = self._labels[row], _card_labels(self._cluster.rows[row])
-        self._labels[row] = now
-        self._products.subtract(before.products)
-        self._products.update(now.products)
-        self._replicas.subtract(before.replicas)
-        self._replicas.update(now.replicas)
+    def _look_at_all(self) -> None:
+        self._labels = [_card_labels(node) for node in self._cluster.rows]
+        self._products = Counter(name for found in self._labels for name in found.products)
+        self._replicas = Counter(count for found in self._labels for count in found.replicas)
+
+    def _look_at(self, rows: Iterable[int]) -> None:
+        """Count what nodes say now in place of what they said."""
+        for row in rows:
+            before, now = self._labels[row], _card_labels(self._cluster.rows[row])
+            self._labels[row] = now
+            self._products.subtract(before.products)
+            self._products.update(now.products)
+            self._replicas.subtract(before.replicas)
+            self._replicas.update(now.replicas)
+        self._products, self._replicas = +self._products, +self._replicas
 
     def _found(self) -> Iterable[Offer]:
         columns = self._cluster.columns

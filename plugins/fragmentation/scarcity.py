@@ -69,8 +69,7 @@ class Scarcity:
 
     def _look_at_nodes(self) -> None:
         self._cards.refresh()
-        facts_version = self._cluster.node_ledger.facts_version
-        seen = (facts_version, self._cards.version, self._selections.version, len(self._lists.sources))
+        seen = (self._cards.version, self._selections.version, len(self._lists.sources))
         if seen == self._seen:
             return
         self._seen = seen
