@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import gc
 import platform
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Iterator
 
 import pytest
+
+from volsched.framework.boundary import Bounds
+from volsched.kube.watch.inbox import Inbox
+from volsched.mirror.mirror import Mirror
+from volsched.model.plan import StepRecorder
+from volsched.run.loop import GC_THRESHOLDS, LoopSettings, SchedulingThread
+from volsched.testing.patience import PATIENCE
 
 PROGRAM = """
 import asyncio, resource
@@ -52,6 +63,44 @@ async def story():
 
 asyncio.run(story())
 """
+
+
+@pytest.fixture
+def collector() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("collector")
+def test_a_follower_hides_from_the_collector_what_was_listed_and_no_earlier() -> None:
+    crashes: list[BaseException] = []
+    listed = threading.Event()
+    thread = SchedulingThread(
+        Mirror(),
+        Inbox(),
+        LoopSettings(0.01, Bounds()),
+        lambda: False,
+        listed.is_set,
+        lambda: 0,
+        lambda _: None,
+        crashes.append,
+    )
+    gc.unfreeze()
+    thread.start(StepRecorder())
+
+    time.sleep(0.2)
+    hidden_before = gc.get_freeze_count()
+    listed.set()
+    deadline = time.monotonic() + PATIENCE
+    while not gc.get_freeze_count() and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+    assert thread.stop(PATIENCE)
+    assert (hidden_before, crashes) == (0, [])
+    assert gc.get_freeze_count() > 0
+    assert gc.get_threshold() == GC_THRESHOLDS
 
 
 @pytest.mark.process

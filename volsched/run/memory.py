@@ -15,10 +15,11 @@ import gc
 from typing import Final
 
 TRIM_SECONDS: Final = 30.0
-"""How often it is done; it takes milliseconds, on a thread of its own."""
+"""How often it is done. The machine's part is on a thread of its own; the collector's stops everybody, for 0.07 s after
+36,000 pods came in that time, and for next to nothing else."""
 
 _YOUNG: Final = 1
-"""The generations that are collected: what is older was looked at once."""
+"""The oldest generation that is collected; what is in the one behind it was looked at once."""
 
 _KEPT_BYTES: Final = 0
 """What may stay free at the end of the heap."""
