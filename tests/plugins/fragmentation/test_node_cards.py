@@ -108,3 +108,21 @@ def test_a_node_may_state_any_number_of_cards() -> None:
 
     assert rig.cycle().bindings.keys() == {"p"}
     assert demand_of(rig).richest.memory == 32 << 30
+
+
+def test_a_node_that_takes_no_pods_any_more_makes_its_like_scarcer() -> None:
+    world = a_cluster()
+    for name, model in (("n1", "a"), ("n2", "a"), ("n3", "b")):
+        world.add(a_node(name, 4, labels={"model": model}))
+    world.pod("p", spec={"nodeSelector": {"model": "a"}}, **cards(1))
+    rig = a_plain_rig(world, ALONE)
+    for _ in range(2):
+        rig.cycle()
+        demand_of(rig).refresh()
+    before = demand_of(rig).scarce.tolist()
+
+    rig.cycle(put({**a_node("n2", 4, labels={"model": "a"}), "spec": {"unschedulable": True}}))
+    demand_of(rig).refresh()
+
+    assert before == [1.5, 1.5, 0.0]
+    assert demand_of(rig).scarce.tolist() == [2.0, 2.0, 0.0]
