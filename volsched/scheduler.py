@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 
 from volsched.backlog import Backlog
 from volsched.framework import reporter
@@ -41,13 +42,18 @@ from volsched.ports import Clock, CycleReport
 _API_VERSIONS = {kind: version for version, kind in api.KINDS} | dict.fromkeys(dra.KINDS, dra.GROUP_VERSION)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Profile:
     """A configuration with its actions and plugins built: what ``registry.build`` makes of a ``Configuration``."""
 
     configuration: Configuration
     actions: tuple[Action, ...]
     plugins: tuple[tuple[tuple[PluginOption, Plugin], ...], ...]
+
+    @cached_property
+    def registering_actions(self) -> tuple[Plugin, ...]:
+        """The actions that register rules, as plugins do."""
+        return tuple(action for action in self.actions if isinstance(action, Plugin))
 
     def pod_annotations(self) -> set[str]:
         """Annotations of pods that decide placement: what the plugins name as ``POD_ANNOTATIONS``."""
@@ -266,9 +272,8 @@ class Scheduler:
                 before = self._clock.elapsed()
                 plugin.on_session_open(Registrar(session, tier, option))
                 durations[option.name] = self._clock.elapsed() - before
-        for action in self.profile.actions:
-            if isinstance(action, Plugin):
-                action.on_session_open(Registrar(session, len(self.profile.plugins), PluginOption(action.name)))
+        for action in self.profile.registering_actions:
+            action.on_session_open(Registrar(session, len(self.profile.plugins), PluginOption(action.name)))
         session.opened()
 
     def wake_at(self) -> float | None:

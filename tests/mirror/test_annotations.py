@@ -50,6 +50,20 @@ def test_a_name_with_a_star_is_a_family_and_what_nobody_names_any_more_is_forgot
     assert len({task.template.id for task in mirror.cluster.tasks.values()}) == 1
 
 
+def test_a_pod_that_asks_for_something_by_an_annotation_alone_is_no_best_effort_pod_while_that_is_named() -> None:
+    cluster = a_cluster().group("g").pod("p", "g", annotations={KEY: "a"})
+    mirror = Mirror()
+    mirror.apply(cluster.changes())
+    best_effort = mirror.cluster.queue_ledger.best_effort
+    assert [job.name for job in best_effort.values()] == ["g"]
+
+    mirror.keep_annotations([KEY], asking=[KEY])
+    assert not best_effort
+
+    mirror.keep_annotations([])
+    assert [job.name for job in best_effort.values()] == ["g"]
+
+
 def test_pods_that_come_later_are_read_alike() -> None:
     mirror = a_mirror({KEY: "a"})
     mirror.keep_annotations([KEY])

@@ -16,8 +16,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from types import CodeType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from types import CodeType, MethodType
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.errors import VolschedError
@@ -43,6 +43,8 @@ __all__ = [
     "signature_of",
     "slower_without_types",
 ]
+
+T = TypeVar("T")
 
 PodView: TypeAlias = Literal["template", "task"]
 NodeView: TypeAlias = Literal["facts", "amounts", "node"]
@@ -84,12 +86,37 @@ class _Parameter(NamedTuple):
     """A class, or the text of an annotation that could not be evaluated; None when there is none."""
 
 
-_KNOWN: Final[Bounded[tuple[Any, ...], tuple[_Parameter, ...]]] = Bounded(4_096)
+_KNOWN: Final[Bounded[tuple[Any, ...], Any]] = Bounded(4_096)
 
 
 def signature_of(plugin: str, fn: Callable[..., object]) -> Signature:
     """Read what a callback about a pod and a node is given; raises SignatureError."""
-    parameters = _parameters(plugin, fn)
+    return _remembered(_signature, plugin, fn)
+
+
+def is_of_queue(plugin: str, key: Callable[..., object]) -> bool:
+    """Return whether a key is made of a template and a queue, and not of a task; raises SignatureError."""
+    return _remembered(_takes_queue, plugin, key)
+
+
+def _remembered(read: Callable[[str, Any, tuple[_Parameter, ...]], T], plugin: str, fn: Callable[..., object]) -> T:
+    """Return what is read from the parameters that a caller has to give.
+
+    It is remembered by the code of the function: plugins register in every session, and make lambdas again for it.
+    """
+    function, bound = called(fn)
+    code = getattr(function, "__code__", None)
+    if not isinstance(code, CodeType):
+        raise _wrong(plugin, fn, "is no function or method, so that nobody can tell what it reads")
+    given = bound + (len(fn.args) if isinstance(fn, partial) else 0)
+    key = (read, code, given, *(getattr(function, "__annotations__", None) or {}).items())
+    found: T | None = _KNOWN.recall(key)
+    if found is None:
+        found = _KNOWN[key] = read(plugin, fn, _parameters_of(function)[given:])
+    return found
+
+
+def _signature(plugin: str, fn: Callable[..., object], parameters: tuple[_Parameter, ...]) -> Signature:
     if len(parameters) != _ABOUT_A_NODE:
         raise _wrong(plugin, fn, f"takes {len(parameters)} arguments; it is called with a pod and a node")
     pod = _view(plugin, fn, parameters[0], _PODS)
@@ -97,9 +124,7 @@ def signature_of(plugin: str, fn: Callable[..., object]) -> Signature:
     return Signature(pod or "task", node or "node", pod is not None)
 
 
-def is_of_queue(plugin: str, key: Callable[..., object]) -> bool:
-    """Return whether a key is made of a template and a queue, and not of a task; raises SignatureError."""
-    parameters = _parameters(plugin, key)
+def _takes_queue(plugin: str, key: Callable[..., object], parameters: tuple[_Parameter, ...]) -> bool:
     if len(parameters) == 1:
         return False
     names = [_class_named(parameter, (PodTemplate, QueueInfo)) for parameter in parameters]
@@ -128,16 +153,10 @@ def _class_named(parameter: _Parameter, classes: tuple[type, ...]) -> type | Non
     return next((known for known in classes if annotation is known or text == known.__name__), None)
 
 
-def _parameters(plugin: str, fn: Callable[..., object]) -> tuple[_Parameter, ...]:
-    """Return the parameters that a caller has to give."""
-    function, bound = called(fn)
-    if not isinstance(getattr(function, "__code__", None), CodeType):
-        raise _wrong(plugin, fn, "is no function or method, so that nobody can tell what it reads")
-    return _parameters_of(function)[bound + (len(fn.args) if isinstance(fn, partial) else 0) :]
-
-
 def called(fn: Callable[..., object]) -> tuple[Any, int]:
     """Return the plain function behind a callable, and how many of its arguments are bound."""
+    if isinstance(fn, MethodType) and not hasattr(fn, "__wrapped__"):  # most are
+        return fn.__func__, 1
     if isinstance(fn, partial):
         return called(fn.func)
     fn = inspect.unwrap(fn)
@@ -148,20 +167,13 @@ def called(fn: Callable[..., object]) -> tuple[Any, int]:
 
 
 def _parameters_of(function: Any) -> tuple[_Parameter, ...]:
-    """Return positional parameters without a default, each with the class that its annotation names.
-
-    They are remembered by the code of the function: plugins register in every session, and make lambdas again for it.
-    """
+    """Return positional parameters without a default, each with the class that its annotation names."""
     annotations = getattr(function, "__annotations__", None) or {}
-    key = (function.__code__, *annotations.items())
-    found = _KNOWN.recall(key)
-    if found is None:
-        found = _KNOWN[key] = tuple(
-            _Parameter(parameter.name, _evaluated(annotations.get(parameter.name), function))
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.kind in _POSITIONAL and parameter.default is parameter.empty
-        )
-    return found
+    return tuple(
+        _Parameter(parameter.name, _evaluated(annotations.get(parameter.name), function))
+        for parameter in inspect.signature(function).parameters.values()
+        if parameter.kind in _POSITIONAL and parameter.default is parameter.empty
+    )
 
 
 def _evaluated(annotation: Any, function: Any) -> Any:

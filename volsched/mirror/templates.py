@@ -59,5 +59,4 @@ class Templates:
         for task in self._cluster.tasks.values():
             task.template = self._table.again(task.template, task.annotations)
         for job in self._cluster.jobs.values():
-            job.requeue()
-            job.count_best_effort()
+            self._cluster.queue_ledger.requests_changed(job)

@@ -156,6 +156,11 @@ def _sets(cluster: Cluster) -> Iterator[str]:
     for what, kept, counted in (
         ("waiting jobs", cluster.queue_ledger.waiting, {key: job for key, job in jobs.items() if job.waiting}),
         (
+            "jobs with best-effort tasks",
+            cluster.queue_ledger.best_effort,
+            {key: job for key, job in jobs.items() if job.pending_best_effort},
+        ),
+        (
             "unadmitted jobs",
             cluster.queue_ledger.unadmitted,
             {key: job for key, job in jobs.items() if job.phase in ("", PENDING)},

@@ -21,7 +21,8 @@ class QueueLedger:
     """Queues and jobs, with the accounts of what their tasks hold.
 
     ``dirty_jobs`` are the jobs that changed since a session last wrote their status, ``waiting`` those with pending
-    tasks, ``unadmitted`` those in no phase or Pending; all three are kept so that a session need not look at every job.
+    tasks, ``best_effort`` those with pending tasks that ask for nothing, ``unadmitted`` those in no phase or Pending;
+    all are kept so that a session need not look at every job.
     ``dirty_queues`` are the names of queues that are new or whose tasks may hold something else since it was last
     looked. ``ungated`` is what pods ask for together, pod slots too, by queue, whose gate was lifted and that have no
     node yet.
@@ -33,6 +34,7 @@ class QueueLedger:
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.permissions = Permissions(self.queues, self.namespaces)
         self.waiting: dict[str, JobInfo] = {}
+        self.best_effort: dict[str, JobInfo] = {}
         self.unadmitted: dict[str, JobInfo] = {}
         self.dirty_jobs: dict[str, JobInfo] = {}
         self.dirty_queues: dict[str, None] = {}
@@ -137,7 +139,7 @@ class QueueLedger:
         """Forget a job that has no tasks left."""
         job.leave_equivalents()
         self.permissions.forget(job)
-        for known in (self.jobs, self.waiting, self.unadmitted, self.dirty_jobs):
+        for known in (self.jobs, self.waiting, self.best_effort, self.unadmitted, self.dirty_jobs):
             known.pop(job.key, None)
         self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
         self._observers.tell_of_job(job, gone=True)
@@ -175,6 +177,18 @@ class QueueLedger:
             self.waiting[key] = job
         else:
             self.waiting.pop(key, None)
+        if job.pending_best_effort:
+            self.best_effort[key] = job
+        else:
+            self.best_effort.pop(key, None)
+
+    def requests_changed(self, job: JobInfo) -> None:
+        """Try a job again whose members may ask for something else, or for nothing, as templates are made otherwise."""
+        job.requeue()
+        job.count_best_effort()
+        self.best_effort.pop(job.key, None)
+        if job.pending_best_effort:
+            self.best_effort[job.key] = job
 
     def set_job_queue(self, job: JobInfo, queue: str) -> None:
         """Let a job count for another queue, with everything that its tasks hold."""
