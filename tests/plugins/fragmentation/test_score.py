@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from plugins.fragmentation.means import CardSums, Means, means_of, size_of
-from plugins.fragmentation.score import taken
+from plugins.fragmentation.waste import taken
 from tests.plugins.fragmentation.worlds import CONFIGURATION, a_plain_rig, cards, demand_of, shared
 from volsched.framework.accounts.card_parts import PartRequest
 from volsched.testing.builders import a_cluster
