@@ -2,9 +2,8 @@
 
 ``execute`` only notes what the scheduler wants. ``move`` then does it, as a cluster would: bound pods run, evicted ones
 are gone, statuses and conditions are written; then the controllers have their turn. What changed goes back to the
-mirror as the changes that informers would have sent.
-
-``World`` is one class: it has a method for each step that an executor can be given.
+mirror as the changes that informers would have sent. What an object is after a step is worked out by ``steps``,
+``volumes`` and ``claims``.
 """
 
 from __future__ import annotations
@@ -38,11 +37,10 @@ from volsched.model.plan import (
     WriteQueueStatus,
 )
 from volsched.model.pods.owners import controller_of
-from volsched.model.pods.task import UNGATED
 from volsched.model.selectors import NAMESPACE_NAME
-from volsched.simulation import claims, workloads
+from volsched.simulation import claims, steps, volumes
 from volsched.simulation.controllers import Controllers
-from volsched.simulation.manifests import Inventory, completed
+from volsched.simulation.manifests import Inventory
 
 T = TypeVar("T", bound=api.ApiObject)
 
@@ -139,16 +137,16 @@ class World:
 
     def move(self) -> tuple[list[Change], bool]:
         """Let everything happen that the last cycle wanted; the changes, and whether anything was done at all."""
-        steps, self._steps = self._steps, []
+        wanted, self._steps = self._steps, []
         leaving = list(self._leaving.values())
-        for step in steps:
+        for step in wanted:
             self._do(step, leaving)
         for pod in leaving:
             self._remove(pod)
         for pod in self._controllers.act():
             self.put_pod(pod)
         changes = self._take()
-        return changes, bool(steps or changes)
+        return changes, bool(wanted or changes)
 
     def _do(self, step: _Deed, leaving: list[api.Pod]) -> None:
         if isinstance(step, RecordEvent):
@@ -160,7 +158,7 @@ class World:
             return
         if isinstance(step, WriteGroupStatus):
             if key in self.groups:
-                self._write_status(self.groups[key], step)
+                self.put_group(steps.with_status(self.groups[key], step))
             return
         pod = self.pods.get(key)
         if pod is None:
@@ -169,12 +167,12 @@ class World:
             case Bind():
                 self._bind(pod, step)
             case LiftGate():
-                self._lift_gate(pod, step)
+                self.put_pod(steps.ungated(pod, step))
             case Evict():
                 self.history.evictions.append((self.cycle, step))
                 leaving.append(pod)
             case WritePodCondition():
-                self._write_condition(pod, step)
+                self.put_pod(steps.unscheduled(pod, step))
 
     # -- steps --------------------------------------------------------------------------------------------------------
 
@@ -185,17 +183,7 @@ class World:
         message = f"Successfully assigned {step.namespace}/{step.name} to {step.node}"
         told = RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "Scheduled", message, "Binding")
         self.history.tell(self.cycle, told)
-        spec = msgspec.structs.replace(pod.spec, node_name=step.node)
-        scheduled = _with_condition(pod.status.conditions, api.Condition(type="PodScheduled", status="True"))
-        status = msgspec.structs.replace(
-            pod.status,
-            phase="Running",
-            nominated_node_name="",
-            conditions=scheduled,
-            start_time=self.now.strftime(STAMP),
-        )
-        pod = msgspec.structs.replace(pod, spec=spec, status=status)
-        self.put_pod(workloads.annotated(pod, step.annotations) if step.annotations else pod)
+        self.put_pod(steps.running(pod, step, since=self.now.strftime(STAMP)))
         for write in step.volumes:
             self._bind_claim(write)
 
@@ -216,62 +204,14 @@ class World:
         claim = self.claims.get(write.claim)
         if claim is None or claim.spec.volume_name:
             return
-        volume = self.volumes.get(write.volume) if write.kind == "static" else self._provisioned(claim, write.node)
-        if volume is None:
-            return
-        name, meta, bound = volume.metadata.name, claim.metadata, api.VolumePhase("Bound")
-        reference = api.ObjectReference("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid)
-        volume_spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
-        claim_spec = msgspec.structs.replace(claim.spec, volume_name=name)
-        self.volumes[name] = msgspec.structs.replace(volume, spec=volume_spec, status=bound)
-        self.claims[write.claim] = msgspec.structs.replace(claim, spec=claim_spec, status=bound)
-        self._changes += [Put(self.volumes[name]), Put(self.claims[write.claim])]
-
-    def _provisioned(self, claim: api.PersistentVolumeClaim, node: str) -> api.PersistentVolume:
-        """Return the volume that a CSI provisioner makes: reachable where the driver's topology is that of the node."""
-        spec = claim.spec
-        made = api.PersistentVolume(
-            metadata=api.ObjectMeta(name=f"pvc-{claim.metadata.uid}"),
-            spec=api.PersistentVolumeSpec(
-                capacity=spec.resources.requests,
-                access_modes=spec.access_modes,
-                volume_mode=spec.volume_mode,
-                storage_class_name=spec.storage_class_name or "",
-                node_affinity=self._reach(spec.storage_class_name or "", node),
-            ),
-        )
-        return completed(made)
-
-    def _reach(self, storage_class: str, node: str) -> api.VolumeNodeAffinity | None:
-        provisioner = next((c.provisioner for c in self.inventory.of(api.StorageClass) if c.key == storage_class), "")
-        labels = next((n.metadata.labels for n in self.inventory.of(api.Node) if n.key == node), {})
-        keys = [
-            key
-            for found in self.inventory.of(api.CSINode)
-            for driver in found.spec.drivers
-            if found.key == node and driver.name == provisioner
-            for key in driver.topology_keys
-        ]
-        wanted = tuple(api.LabelSelectorRequirement(key, "In", (labels[key],)) for key in keys if key in labels)
-        return api.VolumeNodeAffinity(api.NodeSelector((api.NodeSelectorTerm(wanted),))) if wanted else None
-
-    def _lift_gate(self, pod: api.Pod, step: LiftGate) -> None:
-        gates = tuple(gate for gate in pod.spec.scheduling_gates if gate.name != step.gate)
-        spec = msgspec.structs.replace(pod.spec, scheduling_gates=gates)
-        conditions = (*pod.status.conditions, api.Condition(UNGATED, "True", "QueueAllocated"))
-        status = msgspec.structs.replace(pod.status, conditions=conditions)
-        self.put_pod(msgspec.structs.replace(pod, spec=spec, status=status))
-
-    def _write_status(self, group: api.PodGroup, step: WriteGroupStatus) -> None:
-        conditions = tuple(api.Condition(c.type, c.status, c.reason, c.message) for c in step.conditions)
-        status = api.PodGroupStatus(step.phase, conditions, step.running, step.succeeded, step.failed)
-        self.put_group(msgspec.structs.replace(group, status=status))
-
-    def _write_condition(self, pod: api.Pod, step: WritePodCondition) -> None:
-        condition = api.Condition("PodScheduled", "False", step.reason, step.message)
-        conditions = _with_condition(pod.status.conditions, condition)
-        status = msgspec.structs.replace(pod.status, nominated_node_name=step.nominated, conditions=conditions)
-        self.put_pod(msgspec.structs.replace(pod, status=status))
+        if write.kind == "static":
+            volume = self.volumes.get(write.volume)
+        else:
+            volume = volumes.provisioned(self.inventory, claim, write.node)
+        if volume is not None:
+            claim, volume = volumes.bound(claim, volume)
+            self.claims[claim.key], self.volumes[volume.key] = claim, volume
+            self._changes += [Put(volume), Put(claim)]
 
     # -- objects ------------------------------------------------------------------------------------------------------
 
@@ -386,10 +326,6 @@ def _opened_or_closed(queue: api.Queue) -> api.Queue:
         return queue
     status = msgspec.structs.replace(queue.status, state=wanted_state(queue, None, 0))
     return msgspec.structs.replace(queue, status=status)
-
-
-def _with_condition(conditions: Sequence[api.Condition], new: api.Condition) -> tuple[api.Condition, ...]:
-    return (*(condition for condition in conditions if condition.type != new.type), new)
 
 
 def _claim_keys(pod: api.Pod) -> Iterator[str]:
