@@ -5,8 +5,9 @@ but what these objects say. All pods come through one watch, in the order in whi
 is what was in force between two writes, and not an average. What it finds is kept by kind, with the names.
 
 A watch that ends in good order goes on where it was. One that breaks, or that the API server refuses to go on with
-(410, a restart), is followed by a new list; `relisted` says so, as writes may have been missed in between. Where the
-API server's versions went back, what was known of bindings counts no more.
+(410, a restart), is followed by a new list; `relisted` says so, as writes may have been missed in between. It is not
+known then whether a pod that is gone was ever bound. Where the API server's versions went back, what was known of
+bindings counts no more.
 """
 
 from __future__ import annotations
@@ -289,7 +290,10 @@ class Auditor:
         key = _uid if kind == "pods" else key_of
         there = {key(item) for item in listed["items"]}
         for gone in [thing for name, thing in known.items() if name not in there]:
-            self.apply(kind, "DELETED", gone)
+            if kind == "pods":
+                self._forget_pod(gone)
+            else:
+                self.apply(kind, "DELETED", gone)
         for item in listed["items"]:
             self.apply(kind, "MODIFIED", item)
 
@@ -307,7 +311,7 @@ class Auditor:
         """Take one event in, and look at all that it touches."""
         match kind:
             case "pods":
-                take_in = self._forget_pod if what == "DELETED" else self._see_pod
+                take_in = self._see_deletion if what == "DELETED" else self._see_pod
                 take_in(thing)
             case "podgroups":
                 self._see_group(thing, is_gone=what == "DELETED")
@@ -341,14 +345,18 @@ class Auditor:
             self._hold(uid)
         self._see_member(pod)
 
+    def _see_deletion(self, pod: Json) -> None:
+        known = self._pods.get(_uid(pod), pod)
+        if not pod["spec"].get("nodeName") and not known["spec"].get("nodeName"):
+            self._find("vanished", f"pod {key_of(pod)} was deleted and had no node")
+        self._forget_pod(pod)
+
     def _forget_pod(self, pod: Json) -> None:
         uid = _uid(pod)
-        known = self._pods.pop(uid, pod)
+        self._pods.pop(uid, None)
         self._seen_at.pop(uid, None)
         self._give_back(uid)
         self._waits_for_more.discard(uid)
-        if not pod["spec"].get("nodeName") and not known["spec"].get("nodeName"):
-            self._find("vanished", f"pod {key_of(pod)} was deleted and had no node")
         key = _group_of(pod)
         if key in self._gangs:
             self._gangs[key].members.pop(uid, None)

@@ -183,6 +183,16 @@ def test_a_pod_that_went_without_a_node_is_found(told: Told) -> None:
     assert told.auditor.waiting() == ["team/waits"]
 
 
+def test_a_pod_that_went_while_nobody_watched_is_no_find_and_holds_nothing(told: Told) -> None:
+    told.pod("waited", "")
+    told.pod("ran", "n0")
+
+    told.auditor.replace("pods", {"metadata": {"resourceVersion": "100"}, "items": []})
+
+    assert told.found() == {}
+    assert (told.auditor.waiting(), told.auditor.placed()) == ([], {})
+
+
 def test_a_store_that_went_back_is_said_and_moves_nobody(told: Told) -> None:
     told.node(a_node("n1"))
     told.auditor.replace("pods", {"metadata": {"resourceVersion": "100"}, "items": []})
