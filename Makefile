@@ -65,7 +65,7 @@ coverage: ## `make test` with the lines that no test reaches; takes half as long
 	@$(MAKE) test PYTEST_ARGS="--cov --cov-report=term:skip-covered $(PYTEST_ARGS)"
 
 unit: $(VENV)/dev.stamp ## the tests that need no other process, but for the slow ones: a minute
-	$(BIN)/python -m pytest -n 2 -m "not process and not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not process and not slow" $(PYTEST_ARGS)
 
 known-plugin:
 	@test -n "$(filter $(P_NAME),$(PLUGINS))" || { echo "make test-plugin P=NAME, where NAME is one of: $(PLUGINS)" >&2; exit 2; }

@@ -71,10 +71,12 @@ def wait_of(record: JobRecord) -> float:
     return (record.start - record.job.submit) / HOUR
 
 
+@pytest.mark.slow(reason="days of a stream of jobs")
 def test_without_the_action_a_gang_waits_until_the_stream_of_small_jobs_is_over() -> None:
     assert wait_of(played(PLAIN, a_stream(declared=False))["gang"]) > 50
 
 
+@pytest.mark.slow(reason="days of a stream of jobs")
 def test_a_gang_starts_once_the_longest_job_is_over_though_nobody_says_how_long_jobs_run() -> None:
     gang = played(RESERVING, a_stream(declared=False))["gang"]
 
@@ -82,6 +84,7 @@ def test_a_gang_starts_once_the_longest_job_is_over_though_nobody_says_how_long_
     assert gang.promised[0][1] is None
 
 
+@pytest.mark.slow(reason="days of a stream of jobs")
 def test_a_gang_starts_when_promised_where_durations_are_declared() -> None:
     gang = played(RESERVING, a_stream(declared=True))["gang"]
 
@@ -104,6 +107,7 @@ def test_short_jobs_fill_held_nodes_and_long_ones_do_not() -> None:
     assert found["long"].start == 5 * HOUR
 
 
+@pytest.mark.slow(reason="days of a stream of jobs")
 def test_jobs_of_one_node_are_promised_nothing_unless_asked_for() -> None:
     stream = [job for job in a_stream(declared=False) if job.name != "gang"] + [a_job("whole", 2, 1, 8)]
 
@@ -119,6 +123,7 @@ def test_a_gang_that_no_nodes_can_ever_take_holds_none() -> None:
     assert found["huge"].promised == ()
 
 
+@pytest.mark.slow(reason="days of a stream of jobs")
 def test_what_its_author_wants_reserved_at_once_does_not_wait_for_the_hour() -> None:
     stream = a_stream(declared=True)
     now = a_job("gang", 2, 1, 8, pods=2, annotations={"volsched.io/reserve-after": "0s"})
@@ -418,6 +423,7 @@ def test_a_promise_ends_where_a_more_important_job_needs_its_place_and_is_told()
     ]
 
 
+@pytest.mark.slow(reason="days of a stream of jobs")
 def test_a_single_pod_of_a_whole_node_is_promised_one_and_a_small_one_is_not() -> None:
     stream = [job for job in a_stream(declared=False) if job.name != "gang"]
     found = played(with_arguments(minNodes=0.5), [*stream, a_job("whole", 2, 1, 8)])

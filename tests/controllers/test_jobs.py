@@ -711,6 +711,7 @@ ITEMS = st.lists(st.dictionaries(st.sampled_from(INNER), JSON, max_size=5), max_
 SPECS = st.dictionaries(st.sampled_from(FIELDS), JSON | ITEMS)
 
 
+@pytest.mark.slow(reason="hundreds of random inputs")
 @given(SPECS, JSON, st.sampled_from([*Phase, "", "odd"]))
 def test_whatever_a_user_writes_becomes_writes_or_words(spec: Json, status: Any, phase: str) -> None:
     raw = {"metadata": {"name": "j", "namespace": "ns", "uid": "u"}, "spec": spec, "status": status}

@@ -577,6 +577,7 @@ PODS = st.builds(
 )
 
 
+@pytest.mark.slow(reason="hundreds of random inputs")
 @settings(max_examples=200)
 @given(st.lists(PODS, min_size=2, max_size=6))
 def test_pods_share_a_template_just_when_their_rules_are_equal(pods: list[Any]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -119,6 +120,7 @@ def _gone(rig: Rig, name: str) -> Gone:
     return Gone("Pod", task.namespace, task.name, task.uid)
 
 
+@pytest.mark.slow(reason="random clusters")
 @given(clusters(), gangs(), st.sampled_from(CONFIGURATIONS))
 def test_gangs_of_both_kinds_start_whole_or_not_at_all(
     cluster: ClusterBuilder, gangs: list[Manifests], configuration: str
@@ -128,6 +130,7 @@ def test_gangs_of_both_kinds_start_whole_or_not_at_all(
     check(rig)
 
 
+@pytest.mark.slow(reason="random clusters in three engines")
 @given(clusters(), gangs(), st.sampled_from(CONFIGURATIONS))
 def test_all_engines_decide_the_same(cluster: ClusterBuilder, gangs: list[Manifests], configuration: str) -> None:
     fast = lived(cluster, gangs, configuration, FastEngine)

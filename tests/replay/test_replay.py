@@ -97,6 +97,7 @@ jobs_of_one = st.lists(
 )
 
 
+@pytest.mark.slow(reason="hundreds of random inputs")
 @settings(max_examples=40, deadline=None)
 @given(jobs_of_one)
 def test_nothing_is_ever_overfull_and_runs_as_long_as_it_should(rows: list[tuple[int, int, int, int]]) -> None:

@@ -198,6 +198,7 @@ WORDS = st.sampled_from(["Pod", "Deployment", "CronJob", "Queue", "Secret", "Rol
 SPECS = st.recursive(ANY, lambda inner: st.dictionaries(st.sampled_from(["containers", "a"]), inner) | st.lists(inner))
 
 
+@pytest.mark.slow(reason="hundreds of random inputs")
 @given(VERSIONS | ANY, WORDS | ANY, SPECS, st.booleans(), st.booleans())
 def test_any_document_is_read_left_out_or_refused_with_a_reason(
     version: Any, kind: Any, spec: Any, among_others: bool, at_max: bool

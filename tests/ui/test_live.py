@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -82,6 +83,7 @@ class Story:
                 self.live.look(NOW)
 
 
+@pytest.mark.slow(reason="hundreds of random inputs")
 @settings(max_examples=60, deadline=None)
 @given(_STEPS)
 def test_what_came_bit_by_bit_looks_as_what_is_read_at_once(steps: list[tuple[object, ...]]) -> None:

@@ -49,6 +49,7 @@ def test_own_names_are_shown_and_others_are_counted(view: str, picture: Picture)
     assert "secret" in html(picture, WHOLE, view, {}) or view == "queues"
 
 
+@pytest.mark.slow(reason="hundreds of random inputs")
 @settings(max_examples=60, deadline=None)
 @given(
     st.sampled_from(VIEWS),
