@@ -190,6 +190,16 @@ def test_who_reads_amounts_of_the_template_shares_nothing_with_other_sizes(engin
     assert [stage.best(f"{name}-0") for name in ("one", "two", "three")] == ["n0", "n1", "n0"]
 
 
+def test_what_is_remembered_of_a_function_holds_for_as_many_given_arguments_and_for_one_question() -> None:
+    assert signature_of("p", partial(with_a_weight, 3)) == ("template", "amounts", True)
+    with pytest.raises(SignatureError, match="takes 3 arguments"):
+        signature_of("p", with_a_weight)
+    with pytest.raises(SignatureError, match="takes 1 arguments"):
+        signature_of("p", partial(with_a_weight, 3, None))  # type: ignore[arg-type]
+    with pytest.raises(SignatureError, match=r"must take \(task\)"):
+        is_of_queue("p", partial(with_a_weight, 3))
+
+
 def register_by_name(registrar: Registrar) -> None:
     registrar.register(Predicate(lambda task, node: no() if task.name == "of-a" and node.name == "a" else None))
 
