@@ -155,6 +155,7 @@ class Scheduler:
         started = self._clock.elapsed()
         now = self._clock.now()
         self.mirror.tick(now)
+        self.mirror.cluster.queue_ledger.settle_queues()
         if self.mirror.cluster.observers.lost:
             self._mend()
         if self._session is not None:
@@ -329,6 +330,9 @@ class Scheduler:
         statuses = []
         for job in jobs:
             groups.note_refusal(job)
+            kept = groups.note_queue(job, cluster.queue_ledger.kept.get(job.key, ""))
+            if kept is not None and job.has_group:
+                steps.append(reporter.about_group(job, "Warning", kept.type, kept.message))
             unschedulable = session.refusals.unschedulable.get(job.key, False)
             status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
             cluster.queue_ledger.set_phase(job, status.phase)

@@ -409,8 +409,12 @@ def test_a_podgroup_that_names_another_queue_is_judged_by_that() -> None:
     moved = work(a_cluster(), "j", "other", queue="r", pods=0, minimum=1).changes()
 
     assert cycle(on, *moved).bindings == {"other/j-0": "n1"}
-    on.cluster.queue_ledger.set_job_queue(job_of(on, "other/j"), "q")
-    assert job_of(on, "other/j").barred == VISION_ONLY
+    back = work(a_cluster(), "j", "other", pods=0, minimum=1).changes()
+    cycle(on, *back)
+    assert (job_of(on, "other/j").queue, job_of(on, "other/j").barred) == ("r", "")
+
+    cycle(on, Gone("Pod", "other", "j-0", "other/pod-default-j-0"))
+    assert (job_of(on, "other/j").queue, job_of(on, "other/j").barred) == ("q", VISION_ONLY)
 
 
 def test_the_condition_says_why_it_waits_now_and_no_longer_why_it_did() -> None:

@@ -213,13 +213,14 @@ def test_a_queue_that_is_made_again_is_told_again() -> None:
     assert said(rig.cycle(made)) == {"a": cpu(1), "above": cpu(1), "root": cpu(1)}
 
 
-def test_a_podgroup_that_changes_its_queue_takes_its_pods_along() -> None:
+def test_what_a_job_holds_is_said_of_the_queue_in_which_it_was_placed_until_that_queue_is_gone() -> None:
     rig = a_rig(a_tree().job("one", 2, queue="a", cpu="1"), CONFIGURATION)
     rig.cycle()
 
     [moved] = a_cluster().group("one", "b", 2).changes()
 
-    assert said(rig.cycle(moved)) == {"a": cpu(0), "b": cpu(2)}
+    assert said(rig.cycle(moved)) == {}
+    assert said(rig.cycle(Gone("Queue", "", "a", "queue--a"))) == {"b": cpu(2)}
 
 
 def test_only_queues_that_something_changed_in_are_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -417,13 +417,13 @@ def test_pods_that_name_different_queues_refuse_their_group() -> None:
     assert [line for line in conditions(decision) if "different queues" in line[3] or "does not exist" in line[3]]
 
 
-def test_a_group_moves_when_its_annotation_changes() -> None:
+def test_a_group_that_waits_moves_when_its_annotation_changes() -> None:
     cluster = a_room().queue("a").queue("b")
     rig = rig_of(cluster, DEFAULT_CONFIGURATION)
-    rig.cycle(put(a_native_group("g", 2, annotations={QUEUE: "a"})), *members("g", 2))
-    assert rig.cluster.queues["a"].allocated["cpu"] == 2_000
+    rig.cycle(put(a_native_group("g", 2, annotations={QUEUE: "a"})), *members("g", 1))
+    assert "cpu" not in rig.cluster.queues["a"].allocated
 
-    rig.cycle(put(a_native_group("g", 2, annotations={QUEUE: "b"})))
+    rig.cycle(put(a_native_group("g", 2, annotations={QUEUE: "b"})), *members("g", 1, start=1))
 
     assert "cpu" not in rig.cluster.queues["a"].allocated
     assert rig.cluster.queues["b"].allocated["cpu"] == 2_000

@@ -16,6 +16,7 @@ from volsched.testing.patience import PATIENCE
 COMPONENT = MANIFESTS / "components/card-results"
 INDEX = "vke.volcengine.com/gpu-index-container-main"
 ASSUMED = "vke.volcengine.com/assumed"
+GROUP = "scheduling.k8s.io/group-name"
 TEAM = "team-a"
 ALICE = ("--as=alice",)
 EVE = ("--as=eve",)
@@ -66,7 +67,13 @@ def make(cluster: ControlPlane, found: Json, *flags: str) -> None:
 def annotate(
     cluster: ControlPlane, *flags: str, subresource: str = "", name: str = "bound", **annotations: str | None
 ) -> None:
-    keys = {"index": INDEX, "assumed": ASSUMED, "team": "example.com/team", "card": "volcano.sh/card.name"}
+    keys = {
+        "index": INDEX,
+        "assumed": ASSUMED,
+        "team": "example.com/team",
+        "card": "volcano.sh/card.name",
+        "group": GROUP,
+    }
     body = {"metadata": {"annotations": {keys[name]: text for name, text in annotations.items()}}}
     part = (f"--subresource={subresource}",) if subresource else ()
     words = ("patch", "pod", name, "--type=merge", "--dry-run=server", *part, "-n", TEAM, *flags)
@@ -143,6 +150,28 @@ def test_what_a_pod_was_placed_by_changes_as_long_as_it_waits(bound: ControlPlan
 
     with pytest.raises(KubectlError, match="of a pod that has a node"):
         annotate(bound, *ALICE, card="NVIDIA-T4")
+
+
+@pytest.mark.parametrize("change", ["other", None])
+def test_a_pod_stays_in_its_podgroup_once_it_has_a_node(bound: ControlPlane, change: str | None) -> None:
+    path = f"/api/v1/namespaces/{TEAM}/pods"
+    name = f"member-{change}".lower()
+    bound.api.create(path, pod({GROUP: "g"}, name))
+    annotate(bound, *ALICE, name=name, group=change)
+    binding = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": name},
+        "target": {"kind": "Node", "name": "n1"},
+    }
+    bound.api.create(f"{path}/{name}/binding", binding)
+
+    with pytest.raises(KubectlError, match="scheduling.k8s.io/group-name of a pod that has a node"):
+        annotate(bound, *ALICE, name=name, group=change)
+
+
+def test_a_pod_with_a_node_that_is_in_no_podgroup_may_come_into_one(bound: ControlPlane) -> None:
+    annotate(bound, *ALICE, group="g")
 
 
 @pytest.mark.parametrize("change", [{"index": "1"}, {"assumed": "false"}])

@@ -21,6 +21,7 @@ from volsched.testing.patience import PATIENCE
 COMPONENT = MANIFESTS / "components/queue-permissions"
 PAGE = DOCS / "queue-permissions.md"
 QUEUE_NAME = "scheduling.volcano.sh/queue-name"
+GROUP_NAME = "scheduling.k8s.io/group-name"
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 NATIVE = "scheduling.k8s.io/v1alpha2"
 TEAMS = ("team-a", "team-b")
@@ -184,6 +185,30 @@ def test_an_object_is_asked_about_when_it_is_put_into_another_queue(guarded: Con
             guarded.kubectl("patch", *target, *BOB, "--type=merge", "-p", json.dumps(to))
     finally:
         guarded.kubectl("delete", *target, "--grace-period=0", "--force", "--wait=false")
+
+
+IN_A_GROUP = [
+    pytest.param({GROUP_NAME: "g"}, {}, id="annotated"),
+    pytest.param({}, {"schedulingGroup": {"podGroupName": "n"}}, id="of Kubernetes"),
+]
+
+
+@pytest.mark.parametrize(("notes", "spec"), IN_A_GROUP)
+def test_a_pod_of_a_podgroup_is_made_on_a_node_by_those_alone_who_bind_pods(
+    guarded: ControlPlane, notes: dict[str, str], spec: Json
+) -> None:
+    found = a_pod("p", scheduler="volsched", annotations=notes)
+    placed = found | {"spec": {**found["spec"], **spec, "nodeName": "n1"}}
+
+    with pytest.raises(
+        KubectlError, match='user "bob" may not make a pod of a PodGroup on a node in namespace "team-a"'
+    ):
+        make(guarded, placed, *BOB)
+    make(guarded, found | {"spec": {**found["spec"], **spec}}, *BOB)
+    make(guarded, found | {"metadata": {"name": "p"}, "spec": {**found["spec"], "nodeName": "n1"}}, *BOB)
+    make(
+        guarded, placed, f"--as=system:serviceaccount:{SYSTEM}:volsched-scheduler-of-tests", "--as-group=system:masters"
+    )
 
 
 def test_a_namespace_that_names_a_queue_is_asked_about(guarded: ControlPlane) -> None:

@@ -499,13 +499,14 @@ def test_a_pod_keeps_its_age_when_it_changes() -> None:
     assert believer.task("a").created < believer.task("b").created
 
 
-def test_a_pod_that_joins_another_group_takes_its_accounts_along() -> None:
-    believer = Believer(node("n1"), queue("q"), group("g"), group("h", "q"), pod("p", "g", "n1", cpu=2))
+@pytest.mark.parametrize(("on", "members"), [(None, [0, 1]), ("n1", [1, 0])])
+def test_a_pod_that_names_another_group_joins_it_unless_it_was_placed(on: str | None, members: list[int]) -> None:
+    believer = Believer(node("n1"), queue("q"), group("g"), group("h", "q"), pod("p", "g", on, cpu=2))
 
-    believer.apply(pod("p", "h", "n1", cpu=2))
+    believer.apply(pod("p", "h", on, cpu=2))
 
-    assert (believer.allocated(), believer.allocated("q")) == (0, 2_000)
-    assert [len(believer.cluster.jobs[f"default/{name}"].tasks) for name in "gh"] == [0, 1]
+    assert [len(believer.cluster.jobs[f"default/{name}"].tasks) for name in "gh"] == members
+    assert (believer.allocated(), believer.allocated("q")) == (2_000 if on else 0, 0)
 
 
 def test_labels_of_a_placed_pod_are_told_as_a_move_out_and_back() -> None:

@@ -145,7 +145,7 @@ class Changes(RuleBasedStateMachine):
             return
         shape = self.objects.pods[data.draw(st.sampled_from(sorted(self.objects.pods)))]
         match what:
-            case "group":
+            case "group" if not self.is_placed(shape):  # of one that is, a new mirror cannot know as what it was placed
                 shape = replace(shape, group=data.draw(GROUPS))
             case "cpu":
                 shape = replace(shape, cpu=data.draw(CPU))
@@ -164,6 +164,11 @@ class Changes(RuleBasedStateMachine):
             case "end":
                 shape = replace(shape, phase=data.draw(st.sampled_from(["Succeeded", "Failed"])))
         self.tell(shape)
+
+    def is_placed(self, shape: Shape) -> bool:
+        """Whether a pod has a node, as we know it or as the API server does."""
+        task = self.believer.cluster.tasks.get(shape.uid)
+        return bool(shape.on) or (task is not None and task.status in ASSUMED)
 
     @rule(data=st.data())
     def drop_pod(self, data: st.DataObject) -> None:

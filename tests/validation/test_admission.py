@@ -292,6 +292,22 @@ def test_a_podgroup_whose_queue_was_closed_can_be_changed_and_none_is_added() ->
     assert "is Closed" in create(group, a_world(closed)).message
 
 
+def test_a_podgroup_that_names_another_queue_while_its_pods_run_is_let_in_with_a_warning() -> None:
+    world = a_world(a_queue("a"), a_queue("b"))
+    before = an_object("PodGroup", spec={"queue": "a", "minMember": 1}) | {"status": {"phase": "Running", "running": 2}}
+    after = before | {"spec": {"queue": "b", "minMember": 1}}
+
+    judgement = update(before, after, world)
+
+    assert judgement.allowed
+    [warning] = judgement.warnings
+    assert 'spec.queue: 2 of its pods run and count in queue "a": it moves to queue "b" once none' in warning
+    assert "[QueueKept]" in warning
+    assert update(before, before, world).warnings == ()
+    assert update(before | {"status": {"running": 0}}, after, world).warnings == ()
+    assert update(after, after | {"spec": {"queue": "b", "minMember": 2}}, world).warnings == ()
+
+
 def test_an_object_that_is_being_deleted_is_not_judged() -> None:
     going = a_queue(weight=0, metadata={"deletionTimestamp": "2026-01-31T12:00:00Z"})
 

@@ -14,9 +14,10 @@ from volsched.model import api
 from volsched.model.changes import Gone, GroupWriteFailed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.conditions import REMEMBERED
 from volsched.model.job import GroupStatus, JobInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import RESERVED
+from volsched.model.queues.kept_queue import queue_in
 
 
 class Groups:
@@ -44,9 +45,8 @@ class Groups:
         """Return the job that a task belongs to, made when it is the first to name it; ``drop_task`` takes a uid."""
         if task.scheduling_group:
             return self.native.job_of(task)
-        group = group_of(task)
-        if group:
-            job = self._cluster.jobs.get(f"{task.namespace}/{group}") or self._new(task.namespace, group)
+        if task.group:
+            job = self._cluster.jobs.get(f"{task.namespace}/{task.group}") or self._new(task.namespace, task.group)
             if job.hollow:  # somebody is in it after all
                 self._cluster.queue_ledger.set_hollow(job, hollow=False)
             return job
@@ -106,6 +106,7 @@ class Groups:
         job.priority = self._priorities.value(spec.priority_class_name)
         job.topology = spec.network_topology.mode if spec.network_topology is not None else ""
         job.resource_version = meta.resource_version
+        self._cluster.queue_ledger.keep_job_queue(job, queue_in(reading.conditions_of(group)))
         self._cluster.queue_ledger.set_job_queue(job, spec.queue or self._settings.default_queue)
         self._take_status(job, group)
         if _spec_of(job) != before:
@@ -130,7 +131,7 @@ class Groups:
         if job is not None:
             job.reported, job.confirmed = None, True
             if job.is_native:
-                job.conditions = tuple(condition for condition in job.conditions if condition.type == RESERVED)
+                job.conditions = tuple(one for one in job.conditions if one.type in REMEMBERED)
             self._cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def _take_status(self, job: JobInfo, group: api.PodGroup) -> None:
@@ -146,11 +147,6 @@ class Groups:
         else:
             return
         self._cluster.queue_ledger.set_phase(job, status.phase)
-
-
-def group_of(task: TaskInfo) -> str:
-    """Return the name of the Volcano PodGroup that a pod is in; empty when it is in none."""
-    return "" if task.scheduling_group else task.annotations.get(reading.GROUP_NAME, "")
 
 
 def _spec_of(job: JobInfo) -> tuple[object, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from sys import intern
-from typing import Final
+from typing import Final, NamedTuple
 
 from volsched.mirror import reading
-from volsched.mirror.groups import Groups, group_of
+from volsched.mirror.groups import Groups
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.settings import Arrival, MirrorSettings
@@ -30,6 +30,13 @@ from volsched.model.verdict import Scope, Step, Verdict
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
 FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _SAME_ROOM: Final = {TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
+
+
+class _Placement(NamedTuple):
+    """As what a pod was placed: what is written into it afterwards does not change what it counts as."""
+
+    template: PodTemplate
+    group: str
 
 
 @dataclass(slots=True)
@@ -70,13 +77,15 @@ class Pods:
         self._drop_task(gone.uid)
         self._templates.sweep_sometimes()
 
-    def _add_pod(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> None:
+    def _add_pod(self, pod: api.Pod, placed_as: _Placement | None = None) -> None:
         meta = pod.metadata
-        task = TaskInfo(meta.uid, intern(meta.namespace), meta.name, self._templates.intern(pod, placed_as))
+        template = self._templates.intern(pod, placed_as.template if placed_as is not None else None)
+        task = TaskInfo(meta.uid, intern(meta.namespace), meta.name, template)
         task.sequence = self._arrival.next()
         created = reading.seconds(meta.creation_timestamp)
         task.created = created if created is not None else task.sequence * 1e-6
         task.scheduling_group = reading.scheduling_group_of(pod)
+        task.group = placed_as.group if placed_as is not None else reading.volcano_group_of(pod)
         self._describe(task, pod)
         task.ungated = reading.was_ungated(pod)
         task.job = self._groups.job_of(task, self._drop_task)
@@ -91,8 +100,9 @@ class Pods:
         self._templates.sweep_sometimes()
 
     def _update_pod(self, task: TaskInfo, pod: api.Pod) -> None:
-        template = self._templates.intern(pod, self._placed_as(task))
-        labels_before, role_before, group_before = task.labels, task.role, group_of(task)
+        placed_as = self._placed_as(task)
+        template = self._templates.intern(pod, placed_as.template if placed_as is not None else None)
+        labels_before, role_before = task.labels, task.role
         annotations_before = task.annotations
         gates_before = _gates_of(task)
         stated_before = (*gates_before, task.role)
@@ -106,9 +116,8 @@ class Pods:
             self._groups.native.joined(task)
         if pod.spec.node_name and (task.annotations != annotations_before or task.bind_annotations):
             self._hear_annotations(task)
-        if group_of(task) != group_before:
-            self._leave(task)
-            self._cluster.join(task, self._groups.job_of(task, self._drop_task))
+        if placed_as is None:
+            self._follow_group(task, reading.volcano_group_of(pod))
         if (*_gates_of(task), task.role) != stated_before:
             self._tell_members_changed(task, claims_changed=task.claim_names != gates_before[2])
         if task.labels != labels_before and task.node is not None:
@@ -158,9 +167,16 @@ class Pods:
             again.bind_annotations = task.bind_annotations
             self._cluster.move(again, status, self._unknown_nodes.node_for(again, assumed_on))
 
-    def _placed_as(self, task: TaskInfo) -> PodTemplate | None:
-        """The template that a pod with a node was placed as; None for one that waits."""
-        return task.template if self._unknown_nodes.name_of(task) else None
+    def _placed_as(self, task: TaskInfo) -> _Placement | None:
+        """As what a pod with a node was placed; None for one that waits."""
+        return _Placement(task.template, task.group) if self._unknown_nodes.name_of(task) else None
+
+    def _follow_group(self, task: TaskInfo, group: str) -> None:
+        """Put a pod that has no node into the Volcano PodGroup that it names now."""
+        if group != task.group:
+            task.group = group
+            self._leave(task)
+            self._cluster.join(task, self._groups.job_of(task, self._drop_task))
 
     def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
         """Everything of a pod that may change without changing what it asks for."""

@@ -151,6 +151,11 @@ def truth_in(text: str) -> bool | None:
     return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
 
 
+def volcano_group_of(pod: api.Pod) -> str:
+    """Return the name of the Volcano PodGroup that a pod names; empty when it is in none."""
+    return "" if scheduling_group_of(pod) else intern(pod.metadata.annotations.get(GROUP_NAME, ""))
+
+
 def scheduling_group_of(pod: api.Pod) -> str:
     """The PodGroup of scheduling.k8s.io that a pod is in; empty when it is in none."""
     group = pod.spec.scheduling_group

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from volsched.controllers.grouping import DEFAULT_QUEUE
 from volsched.framework.config.loading import PREFERRED_KEYS, find_in_data
 from volsched.framework.validation import REQUIRED, WRONG_TYPE, Fault, Faults, Severity, Surroundings
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError, shortened
+from volsched.model.queues.kept_queue import QUEUE_KEPT
 from volsched.validation.fields import field_faults
 from volsched.validation.objects import faults_of, read_object
 from volsched.validation.queues import deletion_faults
@@ -83,7 +85,7 @@ def judge(request: AdmissionRequest, world: AdmissionContext) -> Judgement:
     known = set(_faults(request.old, world)) if request.old is not None else set()
     errors: list[Fault] = []
     warnings: list[Fault] = []
-    for fault in dict.fromkeys(_faults(request.new, world)):
+    for fault in dict.fromkeys((*_faults(request.new, world), *_move_faults(request.old, request.new))):
         (errors if fault.severity == "error" and fault not in known else warnings).append(fault)
     return _judgement(request.new, errors, warnings)
 
@@ -111,6 +113,20 @@ def _faults(raw: Json, world: AdmissionContext) -> Faults:
         yield from _absence(found)
     yield from faults_of(found, world.beside)
     yield from field_faults(raw, world.unknown_field)
+
+
+def _move_faults(old: Json | None, new: Json) -> Faults:
+    """Yield that a PodGroup names another queue while its pods run, which does not move them."""
+    try:
+        before, now = api.decode_object(old or {}), api.decode_object(new)
+    except ObjectError:
+        return
+    if isinstance(before, api.PodGroup) and isinstance(now, api.PodGroup) and before.status.running:
+        queue, named = (found.spec.queue or DEFAULT_QUEUE for found in (before, now))
+        if queue != named:
+            words = f'{before.status.running} of its pods run and count in queue "{queue}"'
+            message = f'{words}: it moves to queue "{named}" once none of them runs'
+            yield Fault("spec.queue", QUEUE_KEPT, message, "warning")
 
 
 def _absence(found: api.ConfigMap) -> Faults:

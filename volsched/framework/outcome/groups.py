@@ -28,6 +28,7 @@ from volsched.model.job import (
     with_condition,
 )
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
+from volsched.model.queues.kept_queue import QUEUE_KEPT, condition_of, ended
 from volsched.model.status import IS_FINISHED, IS_SCHEDULED, TaskStatus
 from volsched.model.verdict import ConditionReason
 
@@ -101,6 +102,20 @@ def note_refusal(job: JobInfo) -> None:
         job.conditions = with_condition(job.conditions, wanted)
     elif known is not None and known.reason in _OWN_REASONS:
         job.conditions = tuple(condition for condition in job.conditions if condition is not known)
+
+
+def note_queue(job: JobInfo, named: str) -> PodGroupCondition | None:
+    """State on a PodGroup in which queue it counts while it names another one, empty for none; return what is new."""
+    known = next((condition for condition in job.conditions if condition.type == QUEUE_KEPT), None)
+    if named:
+        kept = condition_of(job.queue, named)
+        job.conditions = with_condition(job.conditions, kept)
+        return kept if kept != known else None
+    if known is not None and job.is_native:
+        job.conditions = with_condition(job.conditions, ended())
+    elif known is not None:
+        job.conditions = tuple(condition for condition in job.conditions if condition is not known)
+    return None
 
 
 def writes(jobs: Iterable[tuple[JobInfo, GroupStatus]]) -> Iterator[WriteGroupStatus | WriteNativeStatus]:

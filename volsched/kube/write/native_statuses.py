@@ -17,10 +17,10 @@ from volsched.kube.client.client import MERGE_PATCH, STRATEGIC_PATCH, path_segme
 from volsched.kube.errors import ApiError
 from volsched.kube.write.views import Views
 from volsched.model import api
+from volsched.model.conditions import REMEMBERED
 from volsched.model.job import PodGroupCondition
 from volsched.model.native import api as native
 from volsched.model.plan import WriteNativeStatus
-from volsched.model.reservation import RESERVED
 
 UNSUPPORTED: Final = 415
 MADE_ANEW: Final = 422
@@ -76,12 +76,12 @@ def condition_of(group: native.PodGroup, kind: str) -> api.Condition | None:
 
 
 def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[PodGroupCondition]:
-    """Return the conditions of a step that a group does not have; but for a promise, True never goes back."""
+    """Return the conditions of a step that a group does not have; but for what is remembered, True never goes back."""
     before = [condition_of(group, condition.type) for condition in step.conditions]
     return [
         condition
         for condition, known in zip(step.conditions, before, strict=True)
-        if known is None or (not _states(known, condition) and (known.status != "True" or condition.type == RESERVED))
+        if known is None or (not _states(known, condition) and (known.status != "True" or condition.type in REMEMBERED))
     ]
 
 

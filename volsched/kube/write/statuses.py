@@ -33,11 +33,11 @@ from volsched.kube.write.native_statuses import NativeStatuses
 from volsched.kube.write.views import POD_SCHEDULED, PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed
+from volsched.model.conditions import REMEMBERED
 from volsched.model.errors import QuantityError
 from volsched.model.job import NATIVE, PodGroupCondition
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus, WritePodCondition, WriteQueueStatus
 from volsched.model.queues.queue import QueuePast
-from volsched.model.reservation import RESERVED
 from volsched.model.values.bounded import Size
 from volsched.model.values.quantity import QuantityText, amount_of
 
@@ -68,7 +68,7 @@ LONGEST_WORDS_INTERVAL_SECONDS: Final = 300.0
 """A condition of which only the message changed waits this long since the last write, doubling each time. Why pods and
 PodGroups wait is stated in other words whenever a node fills, and everybody who follows them hears of each."""
 
-OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", RESERVED)
+OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", *REMEMBERED)
 """Types of PodGroup conditions that the scheduler sets; others are left as they are."""
 
 _REFUSED_PAUSE_SECONDS: Final = 30.0
@@ -559,8 +559,8 @@ def _counted(status: api.PodGroupStatus | WriteGroupStatus) -> tuple[str, int, i
 
 
 def _unworded(conditions: Iterable[PodGroupCondition | api.Condition]) -> set[tuple[str, ...]]:
-    """Return what conditions state, messages aside; that of a promise names its nodes, which a new leader holds."""
-    return {_content_of(one) if one.type == RESERVED else _content_of(one)[:3] for one in conditions}
+    """Return what conditions state, messages aside, but for those by which whoever leads next goes on."""
+    return {_content_of(one) if one.type in REMEMBERED else _content_of(one)[:3] for one in conditions}
 
 
 def _content_of(condition: PodGroupCondition | api.Condition) -> tuple[str, str, str, str]:

@@ -16,11 +16,12 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model.changes import Gone, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.conditions import REMEMBERED
 from volsched.model.job import COMPLETED, NATIVE, PENDING, JobInfo, PodGroupCondition, shown_as, with_condition
 from volsched.model.native.api import PodGroup
 from volsched.model.native.group import NativeGroup
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import RESERVED
+from volsched.model.queues.kept_queue import queue_in
 from volsched.model.status import IS_FINISHED
 
 _TICKS: Final = 1_000_000
@@ -106,6 +107,7 @@ class NativeGroups:
         if before is None or before.uid != group.uid:
             self._begin(job, group)
         self._describe(job, group)
+        self._cluster.queue_ledger.keep_job_queue(job, queue_in(_conditions(group)))
         self._set_priority(job)
         self._queues.settle(job)
         if before is None or _decisive(before) != _decisive(group):
@@ -133,7 +135,7 @@ class NativeGroups:
         """Take in what a PodGroup states; what it was promised is remembered here, as the watch may be behind."""
         known = job.reported.conditions if job.reported is not None else ()
         for condition in _conditions(group):
-            if condition.type != RESERVED:
+            if condition.type not in REMEMBERED:
                 job.conditions = with_condition(job.conditions, condition)
                 known = with_condition(known, condition)
         job.reported = shown_as(known)

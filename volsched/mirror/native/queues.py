@@ -92,16 +92,16 @@ class NativeQueues:
     # -- which one follows --------------------------------------------------------------------------------------------
 
     def settle(self, job: JobInfo) -> None:
-        """Put a group where it belongs by what is named now; it moves with all that it holds."""
+        """Put a group where it belongs by what is named now, once it holds nothing where it is."""
         group = job.native
         of_members = sorted(self._counts.get(job.key, ()))
         named = self._named_by(job) or next(iter(of_members), "") or self._namespaces.get(job.namespace, "")
         job.fault = group.fault if group is not None else ""
         if len(of_members) > 1 and not self._named_by(job):
             job.fault = job.fault or f'its pods name different queues: "{of_members[0]}" and "{of_members[1]}"'
-        queue = named or self._default
-        if queue != job.queue:
-            self._cluster.queue_ledger.set_job_queue(job, queue)
+        before = job.queue
+        self._cluster.queue_ledger.set_job_queue(job, named or self._default)
+        if job.queue != before:
             job.requeue()
         self._cluster.queue_ledger.dirty_jobs[job.key] = job
 

@@ -14,11 +14,11 @@ import msgspec
 
 from volsched.mirror.reading import seconds
 from volsched.model import api
+from volsched.model.conditions import REMEMBERED
 from volsched.model.errors import FieldError
 from volsched.model.native.api import GROUP, PodGroup
 from volsched.model.native.group import ApiVersion, GroupCondition, NativeGroup
 from volsched.model.pods.claim_use import ResourceClaimUse
-from volsched.model.reservation import RESERVED
 
 Read: TypeAlias = dict[str, Any]
 
@@ -124,7 +124,7 @@ def _about(found: PodGroup) -> NativeGroup:
         labels=meta.labels,
         annotations=meta.annotations,
         claim_names=tuple((one.name, one.resource_claim_name) for one in found.status.resource_claim_statuses),
-        shown=tuple(_shown(found, (version.condition, RESERVED))),
+        shown=tuple(_shown(found, (version.condition, *REMEMBERED))),
     )
 
 

@@ -46,7 +46,8 @@ class TaskInfo:
     that it no longer holds) and the API server has not shown it yet.
     ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
     that were made from templates: (entry of the pod, name or None for none).
-    ``scheduling_group`` is the PodGroup of scheduling.k8s.io that the pod is in; empty: in none.
+    ``scheduling_group`` is the PodGroup of scheduling.k8s.io that the pod is in, ``group`` the one of Volcano; empty:
+    in none. The second is named by an annotation, and stays what it was when the pod was placed.
     ``backing_off`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     ``started``: when its node began with it, in seconds since the epoch, 0 when nobody reported it yet; ``deadline`` is
@@ -68,6 +69,7 @@ class TaskInfo:
         "created",
         "deadline",
         "gated",
+        "group",
         "job",
         "key",
         "labels",
@@ -123,6 +125,7 @@ class TaskInfo:
         self.role = ""
         self.scheduler = ""
         self.scheduling_group = ""
+        self.group = ""
         self.priority = 1
         self.pod_priority = 0
         self.priority_class = ""

@@ -26,6 +26,8 @@ class QueueLedger:
     ``dirty_queues`` are the names of queues that are new or whose tasks may hold something else since it was last
     looked. ``ungated`` is what pods ask for together, pod slots too, by queue, whose gate was lifted and that have no
     node yet.
+    ``kept`` are the jobs, by key, that count in another queue than they name, and the queue that they name
+    (see ``kept_queue``). ``in_force``: a session has been held, so that where jobs count was decided by.
     """
 
     def __init__(self, clocks: Clocks, observers: Observers) -> None:
@@ -39,6 +41,8 @@ class QueueLedger:
         self.dirty_jobs: dict[str, JobInfo] = {}
         self.dirty_queues: dict[str, None] = {}
         self.ungated: dict[str, dict[str, int]] = {}
+        self.kept: dict[str, str] = {}
+        self.in_force = False
         self._clocks = clocks
         self._observers = observers
         self._queue_versions = 0
@@ -139,7 +143,7 @@ class QueueLedger:
         """Forget a job that has no tasks left."""
         job.leave_equivalents()
         self.permissions.forget(job)
-        for known in (self.jobs, self.waiting, self.best_effort, self.unadmitted, self.dirty_jobs):
+        for known in (self.jobs, self.waiting, self.best_effort, self.unadmitted, self.dirty_jobs, self.kept):
             known.pop(job.key, None)
         self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
         self._observers.tell_of_job(job, gone=True)
@@ -191,7 +195,47 @@ class QueueLedger:
             self.best_effort[job.key] = job
 
     def set_job_queue(self, job: JobInfo, queue: str) -> None:
-        """Let a job count for another queue, with everything that its tasks hold."""
+        """Let a job count for the queue that it names: with all that its tasks hold, and not before it holds nothing.
+
+        Before the first session it moves at once, unless its status told that it is kept (``keep_job_queue``).
+        """
+        if self._stays(job, queue):
+            if self.kept.get(job.key) != queue:
+                self.kept[job.key] = queue
+                self.dirty_jobs[job.key] = job
+            return
+        if self.kept.pop(job.key, None) is not None:
+            self.dirty_jobs[job.key] = job
+        self._move_job(job, queue)
+
+    def keep_job_queue(self, job: JobInfo, queue: str) -> None:
+        """Take from a job's status in which queue it counts, empty for the one that it names, until the first session.
+
+        From then on it is decided here, and the status follows.
+        """
+        if self.in_force:
+            return
+        if not queue:
+            self.kept.pop(job.key, None)
+            return
+        self._move_job(job, queue)
+        self.kept[job.key] = queue
+
+    def settle_queues(self) -> None:
+        """Begin a session: jobs that are kept in a queue and hold nothing there any more count in the one they name."""
+        self.in_force = True
+        for key, named in list(self.kept.items()):
+            self.set_job_queue(self.jobs[key], named)
+
+    def _stays(self, job: JobInfo, named: str) -> bool:
+        """Whether a job goes on counting in its queue although it names another one."""
+        if job.queue == named:
+            return False
+        if not self.in_force:
+            return job.key in self.kept
+        return job.queue in self.queues and job.placed_count > 0
+
+    def _move_job(self, job: JobInfo, queue: str) -> None:
         if job.queue == queue:
             return
         ungated = [task for task in job.waiting.values() if task.ungated]

@@ -1,0 +1,322 @@
+"""What was placed counts where it was placed: nobody empties the account of a full queue by writing another name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from tests.actions.rigs import GANG, NODES, conf, cycle, events, rig
+from volsched.mirror.mirror import Mirror
+from volsched.model.changes import BindFailed, Change, Gone, KindServed
+from volsched.model.job import PodGroupCondition
+from volsched.model.native import api as native
+from volsched.model.native.group import QUEUE_NAME
+from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
+from volsched.model.queues.kept_queue import QUEUE_KEPT, condition_of, ended, queue_in
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_group, a_pod, a_rig, puts
+from volsched.testing.builders import a_member as member
+from volsched.testing.builders import a_native_group as native_group
+
+LIMITED: Final = conf("enqueue, allocate, backfill", GANG, f"{NODES} capacity")
+SERVED: Final = KindServed(native.KIND, "scheduling.k8s.io/v1alpha2")
+ELSEWHERE: Final = pytest.mark.parametrize("queue", ["b", "nowhere", ""])
+
+
+def a_full_queue() -> ClusterBuilder:
+    """Queue a of two cores, both held by the group "runs"; queue b has as many."""
+    cluster = a_cluster().node("n1", cpu=16).queue("a", capability={"cpu": "2"}).queue("b", capability={"cpu": "2"})
+    return cluster.group("runs", "a", 2, "Running").pod("r-0", "runs", "n1", cpu=1).pod("r-1", "runs", "n1", cpu=1)
+
+
+def another_comes(queue: str = "a", name: str = "comes") -> list[Change]:
+    return puts(a_group(name, queue, 1), a_pod(f"{name}-0", name, cpu=1))
+
+
+def allocated(on: Rig) -> tuple[int, int]:
+    """What queues a and b hold, in thousandths of a core."""
+    return (on.cluster.queues["a"].allocated.get("cpu", 0), on.cluster.queues["b"].allocated.get("cpu", 0))
+
+
+def conditions(decision: CycleDecision, name: str) -> dict[str, PodGroupCondition]:
+    """The conditions written last of a PodGroup, by type."""
+    writes = [
+        step for step in decision.steps if isinstance(step, WriteGroupStatus | WriteNativeStatus) and step.name == name
+    ]
+    return {condition.type: condition for condition in writes[-1].conditions} if writes else {}
+
+
+def told_in(decision: CycleDecision) -> list[tuple[str, str]]:
+    """The Events about a queue that is kept: object and message."""
+    return [(about, message) for about, reason, message in events(decision) if reason == QUEUE_KEPT]
+
+
+def running(*names: str, group: str = "runs", phase: str = "Running") -> list[Change]:
+    return puts(*(a_pod(name, group, "n1", phase, cpu=1) for name in names))
+
+
+# -- PodGroups that name another queue --------------------------------------------------------------------------------
+
+
+@ELSEWHERE
+def test_a_queue_stays_full_when_a_podgroup_whose_pods_run_names_another(queue: str) -> None:
+    on = a_rig(a_full_queue(), LIMITED)
+    cycle(on)
+
+    decision = cycle(on, *puts(a_group("runs", queue, 2, "Running")), *another_comes())
+
+    assert (decision.bindings, allocated(on)) == ({}, (2000, 0))
+    assert 'queue "a" may have no more' in decision.waiting["comes-0"]
+
+
+def test_no_queue_is_filled_over_and_over_by_moving_what_runs_into_it() -> None:
+    on = a_rig(a_full_queue(), LIMITED)
+    cycle(on, *another_comes("b", "mine"))
+
+    cycle(on, *puts(a_group("runs", "b", 2, "Running")))
+
+    assert allocated(on) == (2000, 1000)
+
+
+def test_a_podgroup_is_told_once_in_which_queue_its_pods_count_and_how_it_moves() -> None:
+    on = a_rig(a_full_queue(), LIMITED)
+    cycle(on)
+
+    decision = cycle(on, *puts(a_group("runs", "b", 2, "Running")))
+
+    words = (
+        'its pods count in queue "a", in which they were placed, and so does the PodGroup until none of them runs: '
+        'then it moves to queue "b". To move it now, delete its pods'
+    )
+    assert told_in(decision) == [("PodGroup/runs", words)]
+    assert conditions(decision, "runs")[QUEUE_KEPT] == PodGroupCondition(QUEUE_KEPT, "True", "PodsPlaced", words)
+    again = cycle(on, *running("r-0"))
+    assert told_in(again) == []
+
+
+def test_it_moves_once_none_of_its_pods_runs_and_says_so_no_longer() -> None:
+    on = a_rig(a_full_queue(), LIMITED)
+    cycle(on)
+    cycle(on, *puts(a_group("runs", "b", 2, "Running")))
+
+    cycle(on, *running("r-0", phase="Succeeded"))
+    assert on.cluster.jobs["default/runs"].queue == "a"
+    decision = cycle(on, *running("r-1", phase="Succeeded"), *another_comes())
+
+    assert on.cluster.jobs["default/runs"].queue == "b"
+    assert QUEUE_KEPT not in conditions(decision, "runs")
+    assert decision.bindings == {"comes-0": "n1"}
+    assert on.cluster.queue_ledger.kept == {}
+
+
+def test_a_podgroup_that_names_its_old_queue_again_is_as_before() -> None:
+    on = a_rig(a_full_queue(), LIMITED)
+    cycle(on)
+    cycle(on, *puts(a_group("runs", "b", 2, "Running")))
+
+    decision = cycle(on, *puts(a_group("runs", "a", 2, "Running")))
+
+    assert allocated(on) == (2000, 0)
+    assert QUEUE_KEPT not in conditions(decision, "runs")
+    assert on.cluster.queue_ledger.kept == {}
+
+
+def test_members_that_wait_go_on_in_the_queue_of_those_that_run() -> None:
+    on = a_rig(a_full_queue().pod("r-2", "runs", cpu=1), LIMITED)
+    cycle(on)
+
+    decision = cycle(on, *puts(a_group("runs", "b", 2, "Running")))
+
+    assert decision.bindings == {}
+    cycle(on, *running("r-0", phase="Succeeded"))
+    assert allocated(on) == (2000, 0)
+
+
+def test_a_podgroup_of_which_nothing_runs_moves_at_once() -> None:
+    on = a_rig(a_full_queue(), LIMITED)
+    cycle(on, *another_comes())
+
+    decision = cycle(on, *puts(a_group("comes", "b", 1)))
+
+    assert decision.bindings == {"comes-0": "n1"}
+    assert conditions(decision, "comes").get(QUEUE_KEPT) is None
+
+
+def test_a_podgroup_moves_when_its_queue_is_gone() -> None:
+    on = a_rig(a_full_queue(), LIMITED)
+    cycle(on)
+
+    cycle(on, Gone("Queue", "", "a", "queue--a"), *puts(a_group("runs", "b", 2, "Running")))
+
+    assert on.cluster.queues["b"].allocated["cpu"] == 2000
+
+
+def test_a_podgroup_made_again_for_pods_that_run_does_not_move_them() -> None:
+    on = a_rig(a_full_queue(), LIMITED)
+    cycle(on)
+    cycle(on, Gone("PodGroup", "default", "runs", "podgroup-default-runs"))
+
+    decision = cycle(on, *puts(a_group("runs", "b", 2, "Running", metadata={"uid": "another"})), *another_comes())
+
+    assert (decision.bindings, allocated(on)) == ({}, (2000, 0))
+    assert conditions(decision, "runs")[QUEUE_KEPT].status == "True"
+
+
+# -- who leads next ---------------------------------------------------------------------------------------------------
+
+
+def told_kept(queue: str, named: str) -> dict[str, Any]:
+    kept = condition_of(queue, named)
+    stated = {"type": kept.type, "status": kept.status, "reason": kept.reason, "message": kept.message}
+    return {"conditions": [stated]}
+
+
+@pytest.mark.parametrize("pods_first", [True, False])
+def test_a_scheduler_that_starts_counts_where_the_status_says(pods_first: bool) -> None:
+    kept = puts(a_group("runs", "b", 2, "Running", status=told_kept("a", "b")))
+    pods = running("r-0", "r-1")
+    cluster = a_cluster().node("n1", cpu=16).queue("a", capability={"cpu": "2"}).queue("b", capability={"cpu": "2"})
+    on = a_rig(cluster, LIMITED)
+    on.mirror.apply([*pods, *kept] if pods_first else [*kept, *pods])
+
+    decision = cycle(on, *another_comes())
+
+    assert (decision.bindings, allocated(on)) == ({}, (2000, 0))
+    assert told_in(decision) == []
+
+
+def test_a_status_about_pods_that_are_gone_keeps_nothing() -> None:
+    on = a_rig(a_full_queue().group("old", "b", 1, status=told_kept("a", "b")).pod("o-0", "old", cpu=1), LIMITED)
+
+    decision = cycle(on)
+
+    assert decision.bindings == {"o-0": "n1"}
+    assert on.cluster.jobs["default/old"].queue == "b"
+
+
+def test_a_status_that_names_a_queue_that_is_not_there_keeps_nothing() -> None:
+    status = told_kept("gone", "a")
+    on = a_rig(a_full_queue().group("runs", "a", 2, "Running", status=status), LIMITED)
+
+    cycle(on)
+
+    assert allocated(on) == (2000, 0)
+
+
+def test_who_follows_goes_by_the_leaders_word() -> None:
+    mirror = Mirror()
+    mirror.apply(a_full_queue().changes())
+
+    mirror.apply(puts(a_group("runs", "b", 2, "Running")))
+    mirror.apply(puts(a_group("runs", "b", 2, "Running", status=told_kept("a", "b"))))
+    assert [mirror.cluster.queues[name].allocated.get("cpu", 0) for name in "ab"] == [2000, 0]
+
+    mirror.apply(puts(a_group("runs", "b", 2, "Running")))
+    assert [mirror.cluster.queues[name].allocated.get("cpu", 0) for name in "ab"] == [0, 2000]
+
+
+def test_a_leader_minds_what_it_remembers_and_no_status() -> None:
+    on = a_rig(a_full_queue(), LIMITED)
+    cycle(on)
+
+    cycle(on, *puts(a_group("runs", "a", 2, "Running", status=told_kept("b", "a"))))
+
+    assert allocated(on) == (2000, 0)
+
+
+@pytest.mark.parametrize(
+    "message", ["", "in queue a", 'its pods count in queue "", which', 'its pods count in queue "a']
+)
+def test_words_that_are_not_ours_keep_nothing(message: str) -> None:
+    assert queue_in([PodGroupCondition(QUEUE_KEPT, "True", "PodsPlaced", message)]) == ""
+    assert queue_in([condition_of("a", "b")]) == "a"
+    assert queue_in([ended()]) == ""
+
+
+# -- pods that name another PodGroup ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("group", ["other", "nobody-made-it", None])
+def test_a_pod_that_runs_stays_in_the_podgroup_as_which_it_was_placed(group: str | None) -> None:
+    on = a_rig(a_full_queue().group("other", "b", 1), LIMITED)
+    cycle(on)
+
+    decision = cycle(on, *puts(a_pod("r-0", group, "n1", cpu=1)), *another_comes())
+
+    assert (decision.bindings, allocated(on)) == ({}, (2000, 0))
+    assert len(on.cluster.jobs["default/runs"].tasks) == 2
+
+
+def test_a_pod_that_is_resized_while_it_runs_stays_there_too() -> None:
+    on = a_rig(a_full_queue().group("other", "b", 1), LIMITED)
+    cycle(on)
+
+    cycle(on, *puts(a_pod("r-0", "other", "n1", cpu="500m")))
+
+    assert allocated(on) == (1500, 0)
+
+
+def test_a_pod_whose_binding_is_under_way_stays_there_and_follows_when_it_is_refused() -> None:
+    on = a_rig(
+        a_cluster().node("n1").queue("a").queue("b").group("g", "a").group("h", "b").pod("p", "g", cpu=1), LIMITED
+    )
+    cycle(on)
+
+    cycle(on, *puts(a_pod("p", "h", cpu=1)))
+    assert allocated(on) == (1000, 0)
+    on.mirror.apply([BindFailed("pod-default-p", "n1", "refused", retry_at=None)])
+    decision = cycle(on, *puts(a_pod("p", "h", cpu=1, labels={"another": "word"})))
+
+    assert on.cluster.jobs["default/h"].tasks
+    assert decision.cluster.queues["a"].allocated.get("cpu", 0) == 0
+
+
+# -- groups of Kubernetes' own ----------------------------------------------------------------------------------------
+
+
+def a_native(queue: str) -> list[Change]:
+    return puts(native_group("gang", 2, annotations={QUEUE_NAME: queue}))
+
+
+def a_native_rig() -> Rig:
+    cluster = a_cluster().node("n1", cpu=16).queue("a", capability={"cpu": "2"}).queue("b", capability={"cpu": "2"})
+    on = rig(cluster, LIMITED)
+    members = puts(*(member(f"m-{number}", "gang", on="n1", cpu=1) for number in range(2)))
+    on.mirror.apply([SERVED, *members, *a_native("a")])
+    cycle(on)
+    return on
+
+
+@pytest.mark.parametrize("queue", ["b", "nowhere", ""])
+def test_a_group_of_kubernetes_own_stays_in_its_queue_too(queue: str) -> None:
+    on = a_native_rig()
+    assert allocated(on) == (2000, 0)
+
+    decision = cycle(on, *a_native(queue), *another_comes())
+
+    assert (decision.bindings, allocated(on)) == ({}, (2000, 0))
+    assert conditions(decision, "gang")[QUEUE_KEPT].status == "True"
+    assert [about for about, _ in told_in(decision)] == ["PodGroup/gang"]
+
+
+def test_its_condition_turns_when_it_has_moved_as_conditions_of_that_kind_cannot_be_left_out() -> None:
+    on = a_native_rig()
+    cycle(on, *a_native("b"))
+
+    gone = [Gone("Pod", "default", f"m-{number}", f"pod-default-m-{number}") for number in range(2)]
+    decision = cycle(on, *gone, *puts(member("m-2", "gang", cpu=1)))
+
+    assert on.cluster.jobs["default/group/gang"].queue == "b"
+    assert conditions(decision, "gang")[QUEUE_KEPT] == ended()
+
+
+def test_members_that_run_do_not_move_their_group_by_what_they_name() -> None:
+    on = rig(a_cluster().node("n1").queue("a").queue("b"), LIMITED)
+    group = native_group("gang", 1)
+    on.mirror.apply([SERVED, *puts(group, member("m", "gang", on="n1", annotations={QUEUE_NAME: "a"}, cpu=1))])
+    cycle(on)
+    assert allocated(on) == (1000, 0)
+
+    cycle(on, *puts(member("m", "gang", on="n1", annotations={QUEUE_NAME: "b"}, cpu=1)))
+
+    assert allocated(on) == (1000, 0)

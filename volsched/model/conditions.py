@@ -1,0 +1,13 @@
+"""Conditions of PodGroups from which whoever leads next learns what was decided.
+
+While a scheduler leads it remembers that itself, as what it watches may be behind what it wrote.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from volsched.model.queues.kept_queue import QUEUE_KEPT
+from volsched.model.reservation import RESERVED
+
+REMEMBERED: Final = (RESERVED, QUEUE_KEPT)

@@ -1,0 +1,45 @@
+"""In which queue a job counts whose PodGroup names another one while its pods run: the condition ``QueueKept``.
+
+*Ours*: Volcano moves a job with all that it holds as soon as ``spec.queue`` changes. Whoever may change a PodGroup
+could then empty the account of a queue that is full, place more there, and do so again: quotas would bind nobody. So
+what was placed counts in the queue in which it was placed, and the job moves once none of its pods runs.
+
+A condition, as tenants cannot write statuses: who leads next, or looks from outside, reads there where the job counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from volsched.model.job import PodGroupCondition
+
+QUEUE_KEPT: Final = "QueueKept"
+"""The type of the condition, and the reason of the Event about it."""
+
+_REASON: Final = "PodsPlaced"
+_MESSAGE: Final = re.compile(r'its pods count in queue "([^"]+)", .*')
+
+
+def condition_of(queue: str, named: str) -> PodGroupCondition:
+    """Return the condition of a job that counts in one queue while its PodGroup names another."""
+    message = (
+        f'its pods count in queue "{queue}", in which they were placed, and so does the PodGroup until none of them'
+        f' runs: then it moves to queue "{named}". To move it now, delete its pods'
+    )
+    return PodGroupCondition(QUEUE_KEPT, "True", _REASON, message)
+
+
+def ended() -> PodGroupCondition:
+    """Return the condition of a job that counts where it says, for groups whose conditions cannot be left out."""
+    return PodGroupCondition(QUEUE_KEPT, "False", "Moved", "it counts in the queue that it names")
+
+
+def queue_in(conditions: Iterable[PodGroupCondition]) -> str:
+    """Return the queue in which a job counts by its conditions, empty when they state none."""
+    for condition in conditions:
+        if condition.type == QUEUE_KEPT and condition.status == "True":
+            found = _MESSAGE.fullmatch(condition.message)
+            return found[1] if found is not None else ""
+    return ""
