@@ -89,7 +89,7 @@ def test_a_podgroup_is_told_once_in_which_queue_its_pods_count_and_how_it_moves(
         'then it moves to queue "b". To move it now, delete its pods'
     )
     assert told_in(decision) == [("PodGroup/runs", words)]
-    assert conditions(decision, "runs")[QUEUE_KEPT] == PodGroupCondition(QUEUE_KEPT, "True", "PodsPlaced", words)
+    assert conditions(decision, "runs")[QUEUE_KEPT] == PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, words)
     again = cycle(on, *running("r-0"))
     assert told_in(again) == []
 
@@ -228,7 +228,7 @@ def test_a_leader_minds_what_it_remembers_and_no_status() -> None:
     "message", ["", "in queue a", 'its pods count in queue "", which', 'its pods count in queue "a']
 )
 def test_words_that_are_not_ours_keep_nothing(message: str) -> None:
-    assert queue_in([PodGroupCondition(QUEUE_KEPT, "True", "PodsPlaced", message)]) == ""
+    assert queue_in([PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, message)]) == ""
     assert queue_in([condition_of("a", "b")]) == "a"
     assert queue_in([ended()]) == ""
 
@@ -245,6 +245,35 @@ def test_a_pod_that_runs_stays_in_the_podgroup_as_which_it_was_placed(group: str
 
     assert (decision.bindings, allocated(on)) == ({}, (2000, 0))
     assert len(on.cluster.jobs["default/runs"].tasks) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "message"),
+    [
+        (
+            "runs",
+            "other",
+            'names PodGroup "other" now; it counts in PodGroup "runs", in which it was placed, as long',
+        ),
+        ("runs", None, 'was removed; it counts in PodGroup "runs", in which it was placed, as long as it has'),
+        (
+            None,
+            "other",
+            'names PodGroup "other" now; it counts by itself, as it was placed, as long as it has its node',
+        ),
+    ],
+)
+def test_a_pod_that_is_put_elsewhere_in_vain_is_told_once(before: str | None, now: str | None, message: str) -> None:
+    on = a_rig(a_full_queue().pod("p", before, "n1", cpu=1), LIMITED)
+    cycle(on)
+
+    told = events(cycle(on, *puts(a_pod("p", now, "n1", cpu=1))))
+    again = events(cycle(on, *puts(a_pod("p", now, "n1", cpu=1, labels={"a": "b"}))))
+
+    [(about, reason, words)] = [event for event in told if event[1] == "InvalidField"]
+    assert (about, reason) == ("Pod/p", "InvalidField")
+    assert words.startswith(f"metadata.annotations[scheduling.k8s.io/group-name]: {message}")
+    assert [event for event in again if event[1] == "InvalidField"] == []
 
 
 def test_a_pod_that_is_resized_while_it_runs_stays_there_too() -> None:

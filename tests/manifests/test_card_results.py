@@ -166,7 +166,7 @@ def test_a_pod_stays_in_its_podgroup_once_it_has_a_node(bound: ControlPlane, cha
     }
     bound.api.create(f"{path}/{name}/binding", binding)
 
-    with pytest.raises(KubectlError, match="scheduling.k8s.io/group-name of a pod that has a node"):
+    with pytest.raises(KubectlError, match="group-name of a pod that has a node"):
         annotate(bound, *ALICE, name=name, group=change)
 
 

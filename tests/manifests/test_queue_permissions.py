@@ -206,9 +206,7 @@ def test_a_pod_of_a_podgroup_is_made_on_a_node_by_those_alone_who_bind_pods(
         make(guarded, placed, *BOB)
     make(guarded, found | {"spec": {**found["spec"], **spec}}, *BOB)
     make(guarded, found | {"metadata": {"name": "p"}, "spec": {**found["spec"], "nodeName": "n1"}}, *BOB)
-    make(
-        guarded, placed, f"--as=system:serviceaccount:{SYSTEM}:volsched-scheduler-of-tests", "--as-group=system:masters"
-    )
+    make(guarded, placed, "--as=root", "--as-group=system:masters")
 
 
 def test_a_namespace_that_names_a_queue_is_asked_about(guarded: ControlPlane) -> None:

@@ -73,6 +73,7 @@ class Mirror:
             unknown_nodes,
             self.retries,
             self.rejections,
+            problems,
         )
         queues = Queues(cluster, settings, problems, arrival)
         budgets = Budgets(cluster, problems)

@@ -10,6 +10,7 @@ from volsched.mirror import reading
 from volsched.mirror.groups import Groups
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.priorities import Priorities
+from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.mirror.writes.rejections import rejection_of
@@ -52,6 +53,7 @@ class Pods:
     _unknown_nodes: UnknownNodes
     _retries: Retries
     _rejections: Bounded[RecordEvent, None]
+    _problems: ReadingProblems
 
     def put(self, pod: api.Pod) -> None:
         """Take a pod in, unless it is not ours and holds nothing."""
@@ -116,8 +118,7 @@ class Pods:
             self._groups.native.joined(task)
         if pod.spec.node_name and (task.annotations != annotations_before or task.bind_annotations):
             self._hear_annotations(task)
-        if placed_as is None:
-            self._follow_group(task, reading.volcano_group_of(pod))
+        self._hear_group(task, pod, annotations_before.get(reading.GROUP_NAME, ""))
         if (*_gates_of(task), task.role) != stated_before:
             self._tell_members_changed(task, claims_changed=task.claim_names != gates_before[2])
         if task.labels != labels_before and task.node is not None:
@@ -135,6 +136,23 @@ class Pods:
             if gates_before[1] and not task.admission_gate:
                 task.refusal = task.told = None  # what kept it from its queue is not in its condition
             self._explain_gates(task)
+
+    def _hear_group(self, task: TaskInfo, pod: api.Pod, before: str) -> None:
+        """Put a pod into the Volcano PodGroup that it names now; one that has a node was placed in its own."""
+        named = reading.volcano_group_of(pod)
+        if named == task.group:
+            return
+        if not self._unknown_nodes.name_of(task):
+            task.group = named
+            self._leave(task)
+            self._cluster.join(task, self._groups.job_of(task, self._drop_task))
+        elif named != before:
+            counts = f'in PodGroup "{task.group}", in which' if task.group else "by itself, as"
+            report = self._problems.reporter(
+                "Pod", pod, f"it counts {counts} it was placed, as long as it has its node"
+            )
+            message = f'names PodGroup "{named}" now' if named else "was removed"
+            report(f"metadata.annotations[{reading.GROUP_NAME}]", message)
 
     def _note_rejection(self, task: TaskInfo, pod: api.Pod) -> None:
         found = rejection_of(task, pod)
@@ -170,13 +188,6 @@ class Pods:
     def _placed_as(self, task: TaskInfo) -> _Placement | None:
         """As what a pod with a node was placed; None for one that waits."""
         return _Placement(task.template, task.group) if self._unknown_nodes.name_of(task) else None
-
-    def _follow_group(self, task: TaskInfo, group: str) -> None:
-        """Put a pod that has no node into the Volcano PodGroup that it names now."""
-        if group != task.group:
-            task.group = group
-            self._leave(task)
-            self._cluster.join(task, self._groups.job_of(task, self._drop_task))
 
     def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
         """Everything of a pod that may change without changing what it asks for."""

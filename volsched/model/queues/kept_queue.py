@@ -16,9 +16,8 @@ from typing import Final
 from volsched.model.job import PodGroupCondition
 
 QUEUE_KEPT: Final = "QueueKept"
-"""The type of the condition, and the reason of the Event about it."""
+"""The type of the condition, its reason, and the reason of the Event about it."""
 
-_REASON: Final = "PodsPlaced"
 _MESSAGE: Final = re.compile(r'its pods count in queue "([^"]+)", .*')
 
 
@@ -28,12 +27,12 @@ def condition_of(queue: str, named: str) -> PodGroupCondition:
         f'its pods count in queue "{queue}", in which they were placed, and so does the PodGroup until none of them'
         f' runs: then it moves to queue "{named}". To move it now, delete its pods'
     )
-    return PodGroupCondition(QUEUE_KEPT, "True", _REASON, message)
+    return PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, message)
 
 
 def ended() -> PodGroupCondition:
     """Return the condition of a job that counts where it says, for groups whose conditions cannot be left out."""
-    return PodGroupCondition(QUEUE_KEPT, "False", "Moved", "it counts in the queue that it names")
+    return PodGroupCondition(QUEUE_KEPT, "False", "QueueNotKept", "it counts in the queue that it names")
 
 
 def queue_in(conditions: Iterable[PodGroupCondition]) -> str:
