@@ -199,7 +199,8 @@ class QueueLedger:
 
         Before the first session it moves at once, unless its status told that it is kept (``keep_job_queue``).
         """
-        if self._stays(job, queue):
+        is_held = job.queue in self.queues and job.placed_count > 0 if self.in_force else job.key in self.kept
+        if is_held and job.queue != queue:
             if self.kept.get(job.key) != queue:
                 self.kept[job.key] = queue
                 self.dirty_jobs[job.key] = job
@@ -226,14 +227,6 @@ class QueueLedger:
         self.in_force = True
         for key, named in list(self.kept.items()):
             self.set_job_queue(self.jobs[key], named)
-
-    def _stays(self, job: JobInfo, named: str) -> bool:
-        """Whether a job goes on counting in its queue although it names another one."""
-        if job.queue == named:
-            return False
-        if not self.in_force:
-            return job.key in self.kept
-        return job.queue in self.queues and job.placed_count > 0
 
     def _move_job(self, job: JobInfo, queue: str) -> None:
         if job.queue == queue:
