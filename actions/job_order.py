@@ -82,7 +82,7 @@ def promote_all(session: Session) -> None:
         if job.is_native and (is_unschedulable(job, session.cluster) or queue is None or not is_complete(session, job)):
             continue
         if job.has_group and queue is not None and queue.is_open:
-            session.cluster.queue_ledger.set_phase(job, INQUEUE)
+            session.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
 
 
 def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:

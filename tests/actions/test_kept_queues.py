@@ -106,7 +106,7 @@ def test_it_moves_once_none_of_its_pods_runs_and_says_so_no_longer() -> None:
     assert on.cluster.jobs["default/runs"].queue == "b"
     assert QUEUE_KEPT not in conditions(decision, "runs")
     assert decision.bindings == {"comes-0": "n1"}
-    assert on.cluster.queue_ledger.kept == {}
+    assert on.cluster.queue_ledger.moves.kept == {}
 
 
 def test_a_podgroup_that_names_its_old_queue_again_is_as_before() -> None:
@@ -118,7 +118,7 @@ def test_a_podgroup_that_names_its_old_queue_again_is_as_before() -> None:
 
     assert allocated(on) == (2000, 0)
     assert QUEUE_KEPT not in conditions(decision, "runs")
-    assert on.cluster.queue_ledger.kept == {}
+    assert on.cluster.queue_ledger.moves.kept == {}
 
 
 def test_members_that_wait_go_on_in_the_queue_of_those_that_run() -> None:
@@ -140,6 +140,39 @@ def test_a_podgroup_of_which_nothing_runs_moves_at_once() -> None:
 
     assert decision.bindings == {"comes-0": "n1"}
     assert conditions(decision, "comes").get(QUEUE_KEPT) is None
+
+
+def test_a_podgroup_that_was_admitted_to_one_queue_is_not_thereby_admitted_to_another() -> None:
+    """Else whoever has room in one queue would reserve room in another, before those who wait for it there."""
+    wants = {"minResources": {"cpu": "2"}}
+    cluster = a_full_queue().group("runs", "a", 2, "Running", **wants)  # what is above a minimum reserves nothing
+    on = a_rig(cluster.group("early", "b", 1, "Pending", **wants), LIMITED)
+    cycle(on)
+    assert on.cluster.jobs["default/early"].phase == "Inqueue"
+
+    decision = cycle(on, *puts(a_group("early", "a", 1, "Inqueue", **wants)))
+
+    assert on.cluster.jobs["default/early"].phase == "Pending"
+    assert [step.phase for step in decision.steps if isinstance(step, WriteGroupStatus)] == ["Pending"]
+    cycle(on, *puts(a_group("early", "a", 1, "Inqueue", annotations={"a": "b"}, **wants)))
+    assert on.cluster.jobs["default/early"].phase == "Pending", "a status of before admits nobody"
+
+    cycle(on, *running("r-0", "r-1", phase="Succeeded"))
+    assert on.cluster.jobs["default/early"].phase == "Inqueue"
+    assert on.cluster.queue_ledger.moves.moved == {}
+
+
+def test_two_changes_at_once_admit_nobody_either() -> None:
+    wants = {"minResources": {"cpu": "2"}}
+    cluster = a_full_queue().group("runs", "a", 2, "Running", **wants)  # what is above a minimum reserves nothing
+    on = a_rig(cluster.group("early", "b", 1, "Pending", **wants), LIMITED)
+    cycle(on)
+    cycle(on, *puts(a_group("early", "b", 1, "Inqueue", **wants)))
+
+    moved = a_group("early", "a", 1, "Inqueue", **wants)
+    cycle(on, *puts(moved, a_group("early", "a", 1, "Inqueue", annotations={"a": "b"}, **wants)))
+
+    assert on.cluster.jobs["default/early"].phase == "Pending"
 
 
 def test_a_podgroup_moves_when_its_queue_is_gone() -> None:

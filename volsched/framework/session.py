@@ -160,7 +160,7 @@ class Session:
     def enqueued(self, job: JobInfo) -> None:
         """Admit the job: every plugin is told."""
         self.rules.enqueued(job)
-        self.cluster.queue_ledger.set_phase(job, INQUEUE)
+        self.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
 
     # -- boundaries ---------------------------------------------------------------------------------------------------
 

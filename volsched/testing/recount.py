@@ -176,7 +176,10 @@ def _sets(cluster: Cluster) -> Iterator[str]:
     for key, job in cluster.queue_ledger.dirty_jobs.items():
         if jobs.get(key) is not job:
             yield f"touched job {key} is not there"
-    for key, named in cluster.queue_ledger.kept.items():
+    for key in cluster.queue_ledger.moves.moved:
+        if key not in jobs or jobs[key].phase not in ("", PENDING):
+            yield f"job {key} came from another queue and is admitted, or is not there"
+    for key, named in cluster.queue_ledger.moves.kept.items():
         if key not in jobs or jobs[key].queue == named:
             yield f"job {key} is kept from queue {named} and is in it, or is not there"
     empty = [key for key, job in jobs.items() if not job.tasks and not job.has_group]

@@ -159,7 +159,7 @@ class Shadow:
         """Let a job be in the phase that its PodGroup states."""
         found = self.objects.get(("PodGroup", job.namespace, job.name))
         if isinstance(found, api.PodGroup) and (found.status.phase or PENDING) != (job.phase or PENDING):
-            self.mirror.cluster.queue_ledger.set_phase(job, found.status.phase)
+            self.mirror.cluster.queue_ledger.set_phase(job, found.status.phase, admits=True)
 
     def _believe(self, group: api.PodGroup) -> None:
         """Take a PodGroup as it is shown next, as no status of ours is under way."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from volsched.model.job import PodGroupCondition
@@ -19,6 +20,25 @@ QUEUE_KEPT: Final = "QueueKept"
 """The type of the condition, its reason, and the reason of the Event about it."""
 
 _MESSAGE: Final = re.compile(r'its pods count in queue "([^"]+)", .*')
+
+
+@dataclass(slots=True)
+class QueueMoves:
+    """Jobs that named another queue than before, by key.
+
+    ``kept`` are those that count in their old queue all the same, and the queue that they name. ``moved`` are those
+    that had been admitted to their old queue, and not yet to the one in which they are. ``in_force``: a session has
+    been held, so that where jobs count was decided by.
+    """
+
+    kept: dict[str, str] = field(default_factory=dict)
+    moved: dict[str, None] = field(default_factory=dict)
+    in_force: bool = False
+
+    def forget(self, key: str) -> None:
+        """Forget a job."""
+        self.kept.pop(key, None)
+        self.moved.pop(key, None)
 
 
 def condition_of(queue: str, named: str) -> PodGroupCondition:

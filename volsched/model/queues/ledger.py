@@ -9,6 +9,7 @@ from volsched.model.clocks import Clocks, ClusterEvent
 from volsched.model.job import INQUEUE, PENDING, JobInfo
 from volsched.model.observers import Observers
 from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.kept_queue import QueueMoves
 from volsched.model.queues.permissions import Permissions
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.status import TaskStatus
@@ -26,8 +27,7 @@ class QueueLedger:
     ``dirty_queues`` are the names of queues that are new or whose tasks may hold something else since it was last
     looked. ``ungated`` is what pods ask for together, pod slots too, by queue, whose gate was lifted and that have no
     node yet.
-    ``kept`` are the jobs, by key, that count in another queue than they name, and the queue that they name
-    (see ``kept_queue``). ``in_force``: a session has been held, so that where jobs count was decided by.
+    ``moves`` are the jobs that named another queue, see ``kept_queue``.
     """
 
     def __init__(self, clocks: Clocks, observers: Observers) -> None:
@@ -41,8 +41,7 @@ class QueueLedger:
         self.dirty_jobs: dict[str, JobInfo] = {}
         self.dirty_queues: dict[str, None] = {}
         self.ungated: dict[str, dict[str, int]] = {}
-        self.kept: dict[str, str] = {}
-        self.in_force = False
+        self.moves = QueueMoves()
         self._clocks = clocks
         self._observers = observers
         self._queue_versions = 0
@@ -143,17 +142,21 @@ class QueueLedger:
         """Forget a job that has no tasks left."""
         job.leave_equivalents()
         self.permissions.forget(job)
-        for known in (self.jobs, self.waiting, self.best_effort, self.unadmitted, self.dirty_jobs, self.kept):
+        for known in (self.jobs, self.waiting, self.best_effort, self.unadmitted, self.dirty_jobs):
             known.pop(job.key, None)
+        self.moves.forget(job.key)
         self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
         self._observers.tell_of_job(job, gone=True)
 
-    def set_phase(self, job: JobInfo, phase: str) -> None:
+    def set_phase(self, job: JobInfo, phase: str, *, admits: bool = False) -> None:
         """Set a job's phase; jobs that nobody has admitted are kept at hand for the enqueue action.
 
-        One that may not use its queue is not admitted, whoever demands it.
+        One that may not use its queue is not admitted, whoever demands it. One that was admitted to another queue is so
+        when an action ``admits`` it, and by no status of before.
         """
-        if job.barred and phase == INQUEUE:
+        if admits or phase not in ("", PENDING, INQUEUE):
+            self.moves.moved.pop(job.key, None)
+        if phase == INQUEUE and (job.barred or job.key in self.moves.moved):
             phase = PENDING
         if phase in ("", PENDING):
             self.unadmitted[job.key] = job
@@ -195,37 +198,43 @@ class QueueLedger:
             self.best_effort[job.key] = job
 
     def set_job_queue(self, job: JobInfo, queue: str) -> None:
-        """Let a job count for the queue that it names: with all that its tasks hold, and not before it holds nothing.
+        """Let a job count for the queue that it names, once it holds nothing where it is; it has to be admitted there.
 
-        Before the first session it moves at once, unless its status told that it is kept (``keep_job_queue``).
+        Before the first session it moves with all that it holds, unless its status told that it is kept
+        (``keep_job_queue``).
         """
-        is_held = job.queue in self.queues and job.placed_count > 0 if self.in_force else job.key in self.kept
+        moves, is_known = self.moves, job.queue in self.queues
+        is_held = is_known and job.placed_count > 0 if moves.in_force else job.key in moves.kept
         if is_held and job.queue != queue:
-            if self.kept.get(job.key) != queue:
-                self.kept[job.key] = queue
+            if moves.kept.get(job.key) != queue:
+                moves.kept[job.key] = queue
                 self.dirty_jobs[job.key] = job
             return
-        if self.kept.pop(job.key, None) is not None:
+        if moves.kept.pop(job.key, None) is not None:
             self.dirty_jobs[job.key] = job
+        asks_again = moves.in_force and is_known and job.queue != queue and job.phase == INQUEUE
         self._move_job(job, queue)
+        if asks_again:
+            moves.moved[job.key] = None
+            self.set_phase(job, PENDING)
 
     def keep_job_queue(self, job: JobInfo, queue: str) -> None:
         """Take from a job's status in which queue it counts, empty for the one that it names, until the first session.
 
         From then on it is decided here, and the status follows.
         """
-        if self.in_force:
+        if self.moves.in_force:
             return
         if not queue:
-            self.kept.pop(job.key, None)
+            self.moves.kept.pop(job.key, None)
             return
         self._move_job(job, queue)
-        self.kept[job.key] = queue
+        self.moves.kept[job.key] = queue
 
     def settle_queues(self) -> None:
         """Begin a session: jobs that are kept in a queue and hold nothing there any more count in the one they name."""
-        self.in_force = True
-        for key, named in list(self.kept.items()):
+        self.moves.in_force = True
+        for key, named in list(self.moves.kept.items()):
             self.set_job_queue(self.jobs[key], named)
 
     def _move_job(self, job: JobInfo, queue: str) -> None:
