@@ -118,7 +118,7 @@ class Binder:
         self._prebinder = prebinder
         self._limit = in_flight
         self._queue: deque[_WriteJob] = deque()
-        self._workers = Tasks(lambda _, __: self._fill())
+        self._workers = Tasks()
         self._preparing = Tasks()
         self._refused_gates: dict[_WriteJob, asyncio.TimerHandle] = {}
         self._delayed: dict[_WriteJob, asyncio.TimerHandle] = {}
@@ -195,9 +195,12 @@ class Binder:
         self._fill()
 
     def _fill(self) -> None:
-        """Have one more worker look at what waits, if there may be one."""
+        """Have one more worker look at what waits, if there may be one.
+
+        Another look when a worker has gone: until then it counts, though it may have seen that nothing waited.
+        """
         if self._queue and len(self._workers) < self._limit and not self._stopped:
-            self._workers.start(self._work(), "write of pods")
+            self._workers.start(self._work(), "write of pods").add_done_callback(lambda _: self._fill())
 
     def _enqueue_later(self, job: _WriteJob, seconds: float) -> None:
         def enqueue() -> None:
