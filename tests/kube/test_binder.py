@@ -1,4 +1,4 @@
-"""The order of a binder's steps, by the turns of the event loop; what the API server makes of them is in tests/cluster."""
+"""The order of a binder's steps, by turns of the event loop; what the API server makes of them is in tests/cluster."""
 
 from __future__ import annotations
 
