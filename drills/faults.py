@@ -28,6 +28,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any, Final
 
 from drills.audit import Auditor
@@ -64,6 +65,9 @@ CARD_MEMORY: Final = 16_384
 PODS: Final = 79
 """of a round's 86 so many have room and quota."""
 QUOTA_CARDS: Final = "pods with a card of the quota"
+KEPT: Final = RESULTS / "faults-logs"
+"""Where the logs of all replicas are kept when a line is not met, and the objects of a round that went otherwise."""
+
 WRITES: Final = ("POST", "PUT", "PATCH", "DELETE")
 
 
@@ -136,6 +140,14 @@ class Works:
         self._api.delete(f"/api/v1/{base}/pods", grace_seconds=0)
         self._api.delete(f"{GROUPS}/{base}/podgroups")
         self._api.wait_for(f"/api/v1/{base}/pods", lambda found: not found["items"])
+
+    def keep(self, folder: Path) -> None:
+        """Write down what is there and what was told of it, so that what went otherwise can be looked into."""
+        folder.mkdir(parents=True, exist_ok=True)
+        base = f"namespaces/{self._namespace}"
+        for name, path in {"pods": "/api/v1", "events": "/api/v1", "podgroups": GROUPS, "jobs": JOBS}.items():
+            found = self._api.items(f"{path}/{base}/{name}")
+            (folder / f"{self._namespace}-{name}.json").write_text(json.dumps(found, indent=1))
 
     def outcome(self) -> dict[str, str]:
         """What is compared: the node of each pod where that is determined, and sums where it is not."""
@@ -339,7 +351,7 @@ def run(report: Report, settings: Settings) -> None:
         exits = nurse.others()
         report.must("processes that ended for another reason than a lost Lease", len(exits), "==", 0, tuple(exits))
         if not report.is_met:
-            there.keep_logs(RESULTS / "faults-logs")
+            there.keep_logs(KEPT)
         auditor.stop()
 
 
@@ -371,6 +383,8 @@ def _round(
         _wait(works, nurse, settings.round_seconds, expected)
         chaos.stop()
     found = _wait(works, nurse, settings.calm_seconds, expected)
+    if expected is not None and found != expected:
+        works.keep(KEPT)
     works.go()
     return found
 
