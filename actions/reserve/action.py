@@ -125,6 +125,8 @@ class ReserveAction:
         """Start what was promised, in that order; hold on to the rest; then promise to those who are due."""
         book = self._book(session)
         Retry.of(session).begin()
+        for job in book.take_left_behind():
+            session.refusals.set_conditions(job, without_promise(job))
         for reservation in list(book.kept.values()):
             with session.about(reservation.job):
                 self._go_on(session, book, reservation)

@@ -99,6 +99,7 @@ class Book(Observer):
         self.kept: dict[str, Reservation] = {}
         self._placed: dict[str, float] = {}
         self._ended: list[tuple[TaskInfo, float]] = []
+        self._left_behind: list[JobInfo] = []
         self._moves = 0
         self._shared: dict[int, bool] = {}
         self._shared_at = _STALE
@@ -106,14 +107,25 @@ class Book(Observer):
         self._restore()
 
     def _restore(self) -> None:
-        """Take up the promises in PodGroups' conditions; what names a node that is gone counts for nothing."""
-        found = [(promise_of(job), job) for job in self._cluster.jobs.values() if job.waiting]
+        """Take up the promises in PodGroups' conditions.
+
+        What names a node that is gone counts for nothing, and what was made to a job of which nobody waits is over: who
+        wrote it ended between its bindings and the status.
+        """
+        found = [(promise_of(job), job) for job in self._cluster.jobs.values()]
         for promise, job in sorted(((p, j) for p, j in found if p), key=lambda each: (each[0].at, each[1].key)):
-            if all(name in self._cluster.nodes for name in promise.nodes):
+            if not job.waiting or any(name not in self._cluster.nodes for name in promise.nodes):
+                self._left_behind.append(job)
+            else:
                 self.put(Reservation(
                     job, job.group_uid, promise.at, promise.nodes, promise.start, promise.start, promise.start,
                     promise.nodes, restored=True,
                 ))  # fmt: skip
+
+    def take_left_behind(self) -> list[JobInfo]:
+        """Return the jobs whose PodGroups state promises that hold no longer, once."""
+        found, self._left_behind = self._left_behind, []
+        return [job for job in found if self._cluster.jobs.get(job.key) is job]
 
     def begin(self, now: float) -> None:
         """Begin a session: pods that ended since the last one are judged now, when that is first looked at."""

@@ -275,6 +275,27 @@ def test_a_new_leader_holds_the_same_nodes_in_the_same_order() -> None:
     assert ("PodGroup/gang", RESERVED) not in [(about, reason) for about, reason, _ in events(second)]
 
 
+@pytest.mark.parametrize("bound", ["n1", None])
+def test_a_promise_that_a_leader_leaves_behind_is_taken_out_of_the_status_when_it_is_over(bound: str | None) -> None:
+    """It died between the bindings and the status of the PodGroup, or a node that it had promised is gone."""
+    promise = promise_in_words("n1" if bound else "gone")
+    cluster = a_cluster().node("n1", **{CARD: 8}).group("gang", minimum=1, phase="Running", status=promise)
+    cluster.pod("gang-0", "gang", bound, **{CARD: 8 if bound else 16})
+    on = rig(cluster, RESERVING)
+
+    decision = cycle(on)
+
+    [status] = [step for step in decision.steps if isinstance(step, WriteGroupStatus)]
+    assert RESERVED not in {condition.type for condition in status.conditions}
+    assert held(on) == ()
+
+
+def promise_in_words(*nodes: str) -> dict[str, Any]:
+    stated = condition_of(0.0, None, nodes)
+    parts = {"type": stated.type, "status": stated.status, "reason": stated.reason, "message": stated.message}
+    return {"conditions": [parts]}
+
+
 def two_promises() -> ClusterBuilder:
     """Four nodes that long jobs hold in part, and two gangs of different queues that need two nodes each."""
     made = a_cluster()

@@ -7,20 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.conftest import MakeNodes
+from tests.cluster.native.ours import QUOTAS
 from tests.cluster.scheduling import GROUPS, Installed, Json, eventually, still
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
 QUEUE_KEPT = "QueueKept"
-QUOTAS = """
-actions: "enqueue, allocate, backfill"
-tiers:
-- plugins:
-  - name: priority
-  - name: gang
-  - name: predicates
-  - name: capacity
-"""
 
 
 @pytest.fixture
