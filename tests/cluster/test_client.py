@@ -24,6 +24,7 @@ from volsched.testing.controlplane.faults import (
     BlackHole,
     FaultProxy,
     Reset,
+    Respond,
     Truncate,
     bad_gateway_page,
     too_many_requests,
@@ -58,9 +59,10 @@ async def test_success_and_refusal_are_counted(api: Api) -> None:
         (Reset(), 0, "Broken", "broken"),
         (Truncate(20), 0, "Broken", "broken"),
         (bad_gateway_page(), 503, "Service Unavailable", "503"),
+        (Respond(200, "<html>please log in</html>", content_type="text/html"), 0, "Broken", "broken"),
         (too_many_requests(7), 429, "TooManyRequests", "429"),
     ],
-    ids=["silence", "reset", "half an answer", "a page", "429"],
+    ids=["silence", "reset", "half an answer", "a page", "a page as a success", "429"],
 )
 async def test_every_failure_is_one_of_ours(
     api: Api, fault_proxy: FaultProxy, fault: object, status: int, reason: str, code: str
@@ -73,7 +75,7 @@ async def test_every_failure_is_one_of_ours(
 
     assert (caught.value.status, caught.value.reason) == (status, reason)
     assert caught.value.is_transient
-    assert caught.value.__cause__ is not None or status
+    assert caught.value.__cause__ is not None or status or "the answer is not JSON" in caught.value.message
     assert api.requests["patch", "namespaces", code] == 1
     assert caught.value.retry_after == (7 if status == 429 else None)
 

@@ -27,6 +27,7 @@ from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import (
     BlackHole,
     FaultProxy,
+    Latency,
     Reset,
     bad_gateway_page,
     conflict,
@@ -274,6 +275,30 @@ async def test_a_renewal_of_which_nothing_is_known_is_no_loss(
     assert lease(control_plane, namespace)["holderIdentity"] == candidate.elector.identity
     assert lease(control_plane, namespace)["leaseTransitions"] == 0
     await candidate.vanish()
+
+
+@pytest.mark.parametrize("writes", [False, True])
+async def test_a_leader_that_renews_late_leads_on_unless_a_write_was_refused_meanwhile(
+    control_plane: ControlPlane, namespace: str, proxied: Api, fault_proxy: FaultProxy, clock: Clock, writes: bool
+) -> None:
+    candidate = Candidate(proxied, namespace, clock)
+    await candidate.lead()
+    assert candidate.task is not None
+    late = fault_proxy.inject(Latency(0.5), method="PUT", path="/leases/")
+    await asyncio.to_thread(late.wait, 1)
+    clock.now += DEADLINE + 0.1
+    if writes:
+        with pytest.raises(FenceError):
+            candidate.fence.check()
+        reason = await asyncio.wait_for(candidate.task, PATIENCE)
+        assert reason == "a write was refused, as it was not renewed within 2s"
+        assert not candidate.fence.is_open
+    else:
+        await candidate.renewed()
+        assert not candidate.task.done()
+        assert candidate.fence.is_open
+        await candidate.vanish()
+    assert lease(control_plane, namespace)["leaseTransitions"] == 0
 
 
 async def test_a_lease_taken_by_force_is_noticed_and_not_taken_back(

@@ -20,6 +20,12 @@ pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controllin
 BLOCKED_SECONDS = 14
 """Longer than `QUICK_LEASE` lasts."""
 
+LATE_LEASE = (
+    *("--leader-elect-lease-duration", "20s", "--leader-elect-renew-deadline", "4s"),
+    *("--leader-elect-retry-period", "500ms"),
+)
+"""Nobody else takes it soon after its leader may write no more, so there is time to renew it late."""
+
 BUSY_WHEN_TOLD = f"""
 import signal, time
 def busy(*_):
@@ -131,6 +137,48 @@ def test_a_leader_that_was_stopped_for_long_writes_nothing_when_it_goes_on(
     assert first.said("lost the lease")
     time.sleep(1.0)  # what it may have sent is counted
     assert writes_of(fault_proxy) == written
+
+
+def renew_late(process: VolschedProcess, proxy: FaultProxy) -> None:
+    """Stop a leader until it may write no more, and let its next renewal, which succeeds, take a second."""
+    process.process.send_signal(signal.SIGSTOP)
+    rule = proxy.inject(Latency(1.0), method="PUT", path="/leases/")
+    time.sleep(4.5)
+    process.process.send_signal(signal.SIGCONT)
+    assert process.wait() == 1
+    assert process.said("lost the lease: a write was refused, as it was not renewed within 4s")
+    rule.remove()
+
+
+def test_what_was_to_be_bound_when_the_lease_was_renewed_late_is_bound_by_the_next_leader(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+) -> None:
+    make_nodes(4, cpu="32")
+    flags = ("--plain-pods", "direct", *LATE_LEASE)
+    first = installed.start(*flags, "--kube-api-qps", "10", "--kube-api-burst", "1", proxy=fault_proxy).wait_leading()
+    installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(100)])
+    eventually(lambda: fault_proxy.counts.count("create", "/pods/*/binding", status=201) > 5)
+
+    renew_late(first, fault_proxy)
+
+    installed.api.delete(LEASE)
+    installed.start(*flags)
+    installed.wait_bound(namespace, 100)
+
+
+def test_what_was_to_be_made_when_the_lease_was_renewed_late_is_made_by_the_next_leader(
+    controlled: Controlled, namespace: str, fault_proxy: FaultProxy
+) -> None:
+    first = controlled.control(*LATE_LEASE, proxy=fault_proxy)
+    first.wait_for(AT_WORK)
+    first.process.send_signal(signal.SIGSTOP)
+    controlled.make_pods(namespace, [controlled.pod("plain", cpu="1")])
+
+    renew_late(first, fault_proxy)
+
+    controlled.api.delete(CONTROLLERS_LEASE)
+    controlled.control(*LATE_LEASE)
+    controlled.wait_groups(namespace, 1)
 
 
 def writes_of(proxy: FaultProxy) -> Counter[str]:

@@ -181,6 +181,37 @@ def test_a_fence_is_open_until_its_time_is_over() -> None:
         fence.admit(30.0)
 
 
+def test_a_fence_that_has_refused_stays_closed_though_the_lease_is_renewed_late() -> None:
+    """What was refused was dropped: whoever led on would never do it."""
+    clock = _Clock()
+    fence = Fence(clock)
+    fence.prolong(110.0, 115.0)
+    clock.now = 111.0
+    assert not fence.is_open
+    fence.prolong(121.0, 126.0)
+    assert fence.is_open  # nobody was refused
+    assert not fence.has_refused
+
+    clock.now = 122.0
+    with pytest.raises(FenceError):
+        fence.admit(1.0)
+    fence.prolong(132.0, 137.0)
+
+    assert fence.has_refused
+    assert not fence.is_open
+    with pytest.raises(FenceError):
+        fence.check()
+
+
+def test_a_fence_that_has_refused_before_its_process_led_opens() -> None:
+    fence = Fence(_Clock())
+    with pytest.raises(FenceError):
+        fence.check()
+    fence.prolong(110.0, 115.0)
+    assert fence.is_open
+    fence.check()
+
+
 def test_a_closed_fence_stays_closed() -> None:
     fence = Fence.always_open()
     assert fence.is_open

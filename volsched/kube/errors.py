@@ -75,4 +75,4 @@ class KubeSetupError(VolschedError):
 
 
 class FenceError(VolschedError):
-    """A write was due, but the right to write has run out."""
+    """A write was due, but the right to write has run out, for good: who leads next does what is left."""

@@ -1,4 +1,8 @@
-"""The right to write: held until a moment on the monotonic clock, prolonged by the elector, asked for by each write."""
+"""The right to write: held until a moment on the monotonic clock, prolonged by the elector, asked for by each write.
+
+Who is refused drops the write: another process is about to lead, and does all that is not done. So a fence that has
+refused stays closed, also when the renewal of the Lease that was under way succeeds: the process ends.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from volsched.kube.errors import FenceError
 
@@ -19,18 +24,23 @@ class _Term:
     prolonged_at: float = -math.inf
 
 
+_NEVER: Final = _Term()
+"""Of a process that has not led yet: it may some time, whatever was refused to it before."""
+
+
 class Fence:
     """Tells whether this process may write. The elector prolongs it on its thread; any thread may ask.
 
     `valid_until` is when a new write may no longer begin, `lease_ends` when another process may take over; both are
     seconds of the monotonic clock. Between the two, writes that are under way have time to end. `prolonged_at` is when
-    that was last put off.
+    that was last put off. `has_refused` tells whether a write came too late since it was prolonged at all.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._term = _Term()
+        self._term = _NEVER
         self._closed = False
+        self.has_refused = False
 
     @classmethod
     def always_open(cls) -> Fence:
@@ -65,7 +75,7 @@ class Fence:
     @property
     def is_open(self) -> bool:
         """Whether a write may begin now."""
-        return not self._closed and self._clock() < self._term.valid_until
+        return not (self._closed or self.has_refused) and self._clock() < self._term.valid_until
 
     def check(self) -> None:
         """Raise FenceError unless a write may begin now; for whoever waits for something else before it writes."""
@@ -74,9 +84,12 @@ class Fence:
     def admit(self, seconds: float) -> float:
         """Return how many seconds a write that begins now may take: as asked, and over before another may take over.
 
-        Raises FenceError unless it may begin now. Nothing may be waited for between this and the write.
+        Raises FenceError unless it may begin now, and from then on always. Nothing may be waited for between this and
+        the write.
         """
         term, now = self._term, self._clock()
-        if self._closed or now >= term.valid_until:
+        if self._closed or self.has_refused or now >= term.valid_until:
+            if term is not _NEVER:
+                self.has_refused = True
             raise FenceError("this process may not write: its lease is lost or was not renewed in time")
         return min(seconds, term.lease_ends - now)

@@ -216,9 +216,11 @@ class Api:
         await self._refresh()
         wire = self._wires.get("request")
         answer = await (self._by_wire(call, wire) if wire is not None else self._by_aiohttp(call))
-        if 200 <= answer.status < 300:
-            return answer.status, answer.body
-        raise _refusal(answer)
+        if not 200 <= answer.status < 300:
+            raise _refusal(answer)
+        if not answer.body.startswith(b"{"):  # a page of whoever stands between: nothing was done, or nobody knows
+            raise _not_json(answer.body)
+        return answer.status, answer.body
 
     async def _by_wire(self, call: _Call, wire: Wire) -> Answer:
         content = f"Content-Type: {call.content_type}\r\n" if call.body is not None else ""
@@ -386,7 +388,11 @@ def parsed(answer: bytes) -> Any:
     try:
         return json_text.decode(answer)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise ApiError(0, "Broken", f"the answer is not JSON: {answer[:200]!r}") from error
+        raise _not_json(answer) from error
+
+
+def _not_json(answer: bytes) -> ApiError:
+    return ApiError(0, "Broken", f"the answer is not JSON: {answer[:200]!r}")
 
 
 def path_segment(name: str) -> str:

@@ -3,8 +3,9 @@
 The rules, each of which some client library breaks: a holder's life is judged by when *we* last saw its record change,
 never by its wall clock; our own right to write ends a renew deadline after the *sending* of the last renewal that
 succeeded, on the monotonic clock; every request ends within that deadline; an update names the version that it is
-based on, so two candidates cannot both win; a leader that stops gives the lease back; one that loses it, or that was
-stopped for as long as the lease lasts, writes nothing more and does not come back (the process ends).
+based on, so two candidates cannot both win; a leader that stops gives the lease back; one that loses it, that was
+stopped for as long as the lease lasts, or that could not write something because it renewed late, writes nothing more
+and does not come back (the process ends).
 
 The elector is one class: each rule reads the record and the times that the others write.
 """
@@ -145,7 +146,7 @@ class Elector:
         reason = ""
         while not reason:
             await asyncio.sleep(max(0.0, min(self._settings.retry_period, self._left())))
-            reason = self._too_late() or self._stuck() or await self._renew()
+            reason = self._too_late() or self._refusal() or self._stuck() or await self._renew() or self._refusal()
         self._fence.close()
         return reason
 
@@ -170,6 +171,11 @@ class Elector:
         """Report that another may have taken over by now, as when this process was stopped: no more is written."""
         late = time.monotonic() - self._fence.lease_ends
         return f"it ended {late:.0f}s ago, before this process came to renew it" if late >= 0 else ""
+
+    def _refusal(self) -> str:
+        """Report that a write was refused, and is dropped: a renewal that succeeds late does not bring it back."""
+        within = f"{self._settings.renew_deadline:g}s"
+        return f"a write was refused, as it was not renewed within {within}" if self._fence.has_refused else ""
 
     async def _renew(self) -> str:
         """Try once, and return why leading is over, if it is."""

@@ -340,11 +340,12 @@ class Binder:
         try:
             pod: Any = await self._api.get(_pod_path(step), "pods", within=WRITE_TIMEOUT_SECONDS)
         except ApiError as error:
+            self._fence.check()
             if error.status == 404:
                 self._failed(step, "the pod is gone", None)
-            elif error.is_transient and self._fence.is_open:
+            elif error.is_transient:
                 self._retry(job, error)
-            elif self._fence.is_open:
+            else:
                 self._give_up(job, error.message)
             return
         job.in_doubt = False
