@@ -1,7 +1,10 @@
 """Leaders are struck at random moments while work comes and goes; another takes over, and nothing is done twice.
 
-Four blows: SIGKILL, SIGSTOP (and SIGCONT once the other has long led), a partition between the leader and the API
-server, and a Lease that somebody steals: another name is written into it and kept fresh for a while, or it is deleted.
+Five blows: SIGKILL, SIGSTOP (and SIGCONT once the other has long led), a partition between the leader and the API
+server, a Lease that somebody steals (another name is written into it and kept fresh for a while, or it is deleted), and
+a late renewal: SIGSTOP until the leader may write no more and nobody else may lead yet, and then a renewal that takes a
+second. What it has to write in that second it may not, and that must not be forgotten.
+
 They hit the leader of the scheduler and that of the controllers in turn. A leader that ended is started again, as its
 Deployment would do, and waits as a follower before the next blow falls.
 
@@ -30,12 +33,17 @@ from drills.report import Report
 from drills.world import Replica, World, world
 from tests.cluster.controlling import LEASE as CONTROLLERS_LEASE
 from tests.cluster.scheduling import LEASE as SCHEDULERS_LEASE
+from volsched.testing.controlplane.faults import Latency
 from volsched.testing.controlplane.request_counts import NO_ANSWER, Write
 
-BLOWS: Final = ("SIGKILL", "SIGSTOP", "partition", "stolen Lease")
+LATE: Final = "late renewal"
+BLOWS: Final = ("SIGKILL", "SIGSTOP", "partition", "stolen Lease", LATE)
 PATIENCE_SECONDS: Final = 180.0
 WRITES_ON_SECONDS: Final = 4.0
 """For how long a robbed leader may write on: a retry period of 2 s, what its renewal takes, and what is under way."""
+
+RENEWAL_SECONDS: Final = 1.0
+"""What the renewal takes that is late."""
 
 ANSWER_SECONDS: Final = 10.0
 """A Lease whose answer was not seen after that long got none."""
@@ -51,6 +59,8 @@ class Settings:
     stop_seconds: float = 60.0
     partition_seconds: float = 30.0
     theft_seconds: float = 8.0
+    late_seconds: float = 10.5
+    """A leader is stopped for so long that renews late: past the renew deadline, and not past the end of its Lease."""
     takeover_seconds: float = 22.0
     pause_seconds: float = 5.0
     """Between two blows passes a second, and at random up to so many more."""
@@ -169,6 +179,7 @@ class Striker:
             "SIGSTOP": self._stop,
             "partition": self._cut_off,
             "stolen Lease": self._rob,
+            LATE: self._delay_renewal,
         }
 
     def strike(self, kind: str, side: Side) -> Blow:
@@ -232,6 +243,29 @@ class Striker:
         blow.wrote_on = max(0.0, last - robbed_at)
         self._bring_back(victim)
         self._see_takeover(side, victim, name, blow)
+
+    def _delay_renewal(self, side: Side, victim: Replica, blow: Blow) -> None:
+        """Have it renew late; then it leads on, or ends because it could not write something meanwhile."""
+        name = side.identity(victim)
+        late = victim.proxy.inject(Latency(RENEWAL_SECONDS), method="PUT", path="/leases/", times=1)
+        victim.process.process.send_signal(signal.SIGSTOP)
+        time.sleep(self._settings.late_seconds)
+        blow.at = time.monotonic()
+        victim.process.process.send_signal(signal.SIGCONT)
+        deadline = blow.at + PATIENCE_SECONDS
+        while not victim.has_ended and not self._leads_on(side, victim, blow):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"the leader of the {side.name} neither ends nor renews: {side.record()}")
+            time.sleep(0.1)
+        late.remove()
+        if victim.has_ended:
+            self._see_takeover(side, victim, name, blow)
+            self._see_end(victim, blow)
+
+    def _leads_on(self, side: Side, victim: Replica, blow: Blow) -> bool:
+        """Whether it has renewed twice since: after the first time it may find that it has to end."""
+        side.read_journals()
+        return sum(who is victim and at > blow.at for at, who in side.taken_at) >= 2
 
     def _write_lease(self, side: Side, thief: str) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -398,6 +432,9 @@ def parsed(arguments: list[str] | None = None) -> Settings:
         "--partition-seconds", type=float, default=known.partition_seconds, help="a partition lasts (%(default)s)"
     )
     parser.add_argument("--theft-seconds", type=float, default=known.theft_seconds, help="a theft lasts (%(default)s)")
+    parser.add_argument(
+        "--late-seconds", type=float, default=known.late_seconds, help="of the stop before a late renewal (%(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=known.seed, help="of the random moments (%(default)s)")
     found = vars(parser.parse_args(arguments))
     return Settings(**found | {"kinds": tuple(found["kinds"])})
