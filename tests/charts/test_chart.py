@@ -24,6 +24,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "queues": ("queues.create=true",),
     "queue-permissions": ("queuePermissions.enabled=true",),
     "card-results": ("cardResults.enabled=true",),
+    "grace-periods": ("gracePeriods.enabled=true",),
     "service-monitor": ("serviceMonitor.enabled=true",),
     "alerts": ("alerts.enabled=true",),
     "dashboards": ("dashboards.enabled=true",),

@@ -1,0 +1,138 @@
+"""The component `grace-periods` on a real API server: how long a pod may hold its node when no queue counts it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.manifests.applying import installed
+from tests.manifests.rendering import MANIFESTS, Json, a_kustomization
+from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+from volsched.testing.patience import PATIENCE
+
+COMPONENT = MANIFESTS / "components/grace-periods"
+TEAM, PATIENT_TEAM, CONFUSED_TEAM = "team-a", "team-patient", "team-confused"
+ALLOWED = {PATIENT_TEAM: "7200", CONFUSED_TEAM: "for ever"}
+ALICE = ("--as=alice",)
+POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/volsched-grace-periods"
+
+
+@pytest.fixture(scope="module")
+def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """The component, and namespaces in which Alice may edit; each has a pod that runs."""
+    folder = tmp_path_factory.mktemp("guarded")
+    with installed(cluster, a_kustomization(folder, [MANIFESTS / "rbac"], [COMPONENT])):
+        for team in (TEAM, PATIENT_TEAM, CONFUSED_TEAM):
+            cluster.create_namespace(team)
+            cluster.kubectl("create", "rolebinding", "editors", "--clusterrole=edit", "--user=alice", "-n", team)
+            for name, scheduler in {"running": "volsched", "foreign": "default-scheduler"}.items():
+                found = pod(name, scheduler=scheduler)
+                found["spec"]["nodeName"] = "n1"  # a pod without a node goes at once, whatever is asked for
+                cluster.api.create(f"/api/v1/namespaces/{team}/pods", found)
+        for team, seconds in ALLOWED.items():
+            cluster.kubectl("annotate", "namespace", team, f"volsched.io/longest-grace-seconds={seconds}")
+        try:
+            wait_until_it_refuses(cluster)
+            yield cluster
+        finally:
+            for team in (TEAM, PATIENT_TEAM, CONFUSED_TEAM):
+                cluster.api.delete(f"/api/v1/namespaces/{team}/pods", grace_seconds=0)
+                cluster.kubectl("delete", "namespace", team)
+
+
+def wait_until_it_refuses(cluster: ControlPlane) -> None:
+    """Policies and what they know of namespaces take effect a moment later; roles are put together by a controller."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if "may take 600 s" in refusal_of(lambda: make(cluster, 10**6)) and "may take 7200 s" in refusal_of(
+            lambda: make(cluster, 10**6, PATIENT_TEAM)
+        ):
+            return
+        time.sleep(0.2)
+    raise AssertionError("the policy refuses nothing")
+
+
+def refusal_of(act: Any) -> str:
+    try:
+        act()
+    except KubectlError as refused:
+        return str(refused)
+    return ""
+
+
+def pod(name: str, grace: int | None = None, scheduler: str = "volsched") -> Json:
+    spec = {"terminationGracePeriodSeconds": grace} if grace is not None else {}
+    return a_pod(name, scheduler=scheduler, spec=spec)
+
+
+def make(cluster: ControlPlane, grace: int | None, team: str = TEAM, scheduler: str = "volsched") -> None:
+    found = json.dumps(pod("p", grace, scheduler))
+    cluster.kubectl("create", "--dry-run=server", "-n", team, *ALICE, "-f", "-", stdin=found)
+
+
+def delete(cluster: ControlPlane, grace: int | None, team: str = TEAM, name: str = "running") -> None:
+    flags = () if grace is None else (f"--grace-period={grace}",)
+    cluster.kubectl("delete", "pod", name, "--dry-run=server", "-n", team, *flags, *ALICE)
+
+
+def evict(cluster: ControlPlane, grace: int | None, team: str = TEAM) -> None:
+    options = {"dryRun": ["All"], **({} if grace is None else {"gracePeriodSeconds": grace})}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "running"}, "deleteOptions": options}
+    path = f"/api/v1/namespaces/{team}/pods/running/eviction"
+    cluster.kubectl("create", "--raw", path, "-f", "-", *ALICE, stdin=json.dumps(body))
+
+
+@pytest.mark.parametrize("ask", [make, delete, evict])
+@pytest.mark.parametrize("grace", [None, 0, 30, 600])
+def test_a_grace_period_of_ten_minutes_is_let_in(guarded: ControlPlane, ask: Any, grace: int | None) -> None:
+    ask(guarded, grace)
+
+
+@pytest.mark.parametrize("ask", [make, delete, evict])
+@pytest.mark.parametrize("grace", [601, 10**9])
+def test_a_longer_one_is_refused_with_the_way_out(guarded: ControlPlane, ask: Any, grace: int) -> None:
+    with pytest.raises(KubectlError) as refused:
+        ask(guarded, grace)
+    assert f'a pod in namespace "{TEAM}" may take 600 s to go, and this asks for {grace} s' in str(refused.value)
+    assert "the annotation volsched.io/longest-grace-seconds of the namespace allows more" in str(refused.value)
+
+
+@pytest.mark.parametrize("ask", [make, delete, evict])
+def test_a_namespace_may_allow_more(guarded: ControlPlane, ask: Any) -> None:
+    ask(guarded, 7200, PATIENT_TEAM)
+    with pytest.raises(KubectlError, match="may take 7200 s to go"):
+        ask(guarded, 7201, PATIENT_TEAM)
+
+
+def test_an_annotation_that_is_no_number_allows_no_more(guarded: ControlPlane) -> None:
+    make(guarded, 600, CONFUSED_TEAM)
+    with pytest.raises(KubectlError, match="may take 600 s to go"):
+        make(guarded, 601, CONFUSED_TEAM)
+
+
+def test_a_tenant_does_not_write_the_annotation(guarded: ControlPlane) -> None:
+    with pytest.raises(KubectlError, match="cannot patch resource"):
+        guarded.kubectl("annotate", "namespace", TEAM, "volsched.io/longest-grace-seconds=1", "--overwrite", *ALICE)
+
+
+def test_all_pods_of_a_namespace_at_once_are_no_way_around(guarded: ControlPlane) -> None:
+    words = ("delete", "pods", "--all", "--dry-run=server", "-n", TEAM)
+    guarded.kubectl(*words, *ALICE)
+    path = f"/api/v1/namespaces/{TEAM}/pods?dryRun=All&gracePeriodSeconds=100000"
+    with pytest.raises(KubectlError, match="may take 600 s to go"):
+        guarded.kubectl("delete", "--raw", path, *ALICE)
+
+
+def test_pods_of_other_schedulers_are_left_alone(guarded: ControlPlane) -> None:
+    make(guarded, 10**6, scheduler="default-scheduler")
+    delete(guarded, 10**6, name="foreign")
+
+
+def test_the_policy_itself_has_no_warning(guarded: ControlPlane) -> None:
+    """The API server checks expressions against the types of what they are about."""
+    status = guarded.api.wait_for(POLICY, lambda found: found.get("status", {}).get("typeChecking") is not None)
+    assert not status["status"]["typeChecking"].get("expressionWarnings")
