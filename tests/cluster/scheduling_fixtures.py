@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.cluster.scheduling import CONFIG, LEASE, MANIFESTS, SYSTEM, Installed
-from volsched.testing.controlplane import ControlPlane
+from tests.cluster.controlling import JOBS
+from tests.cluster.scheduling import CONFIG, GROUPS, LEASE, MANIFESTS, SYSTEM, Installed, eventually
+from volsched.testing.controlplane import ApiServerError, ControlPlane
 
 
 def apply_manifests(control_plane: ControlPlane) -> ControlPlane:
     """Apply our kinds and rights, and return the control plane once it has the kinds."""
     control_plane.kubectl("apply", "-k", str(MANIFESTS / "crds"))
     control_plane.kubectl("apply", "-k", str(MANIFESTS / "rbac"))
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    for name in ("podgroups", "queues"):
-        control_plane.api.wait_for(
-            f"{crds}/{name}.scheduling.volcano.sh",
-            lambda crd: any(c["type"] == "Established" and c["status"] == "True" for c in crd["status"]["conditions"]),
-        )
+    for path in (f"{GROUPS}/podgroups", f"{GROUPS}/queues", f"{JOBS}/jobs"):
+        eventually(partial(_is_served, control_plane, path), what=path)
     return control_plane
+
+
+def _is_served(control_plane: ControlPlane, path: str) -> bool:
+    """A kind that is established is not served at once: its storage is made ready first, and answers 429 meanwhile."""
+    try:
+        control_plane.api.get(path)
+    except ApiServerError:
+        return False
+    return True
 
 
 @pytest.fixture(scope="session")

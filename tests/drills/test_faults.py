@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from drills import report as reporting
-from drills.faults import KINDS, PODS, Chaos, Settings, differences, parsed, run
+from drills.faults import KINDS, PODS, Chaos, Settings, Works, differences, parsed, run
 from drills.report import Report
+from drills.world import world
 from tests.cluster.scheduling import QUICK_LEASE
 
 
@@ -23,6 +25,20 @@ def test_what_is_placed_while_the_api_server_answers_wrongly_is_placed_as_withou
     not_met = [line.what for line in report.lines if not line.is_met]
     assert not_met in ([], ["kinds of fault that met none"])  # so few faults need not be of every kind
     assert report.figures["pods placed in a round"] == PODS
+
+
+@pytest.mark.process
+def test_what_is_there_is_kept_of_a_round_that_went_otherwise(tmp_path: Path) -> None:
+    with world() as there:
+        namespace = there.control_plane.create_namespace("round")
+        there.make_pods(namespace, [there.pod("left", cpu="1")])
+        there.make_group(namespace, "gang", minMember=2)
+        Works(there, namespace).keep(tmp_path / "kept")
+
+    kept = {path.name: json.loads(path.read_text()) for path in (tmp_path / "kept").iterdir()}
+    assert set(kept) == {f"round-{kind}.json" for kind in ("pods", "events", "podgroups", "jobs")}
+    assert [pod["metadata"]["name"] for pod in kept["round-pods.json"]] == ["left"]
+    assert [group["metadata"]["name"] for group in kept["round-podgroups.json"]] == ["gang"]
 
 
 def test_a_pod_elsewhere_and_a_pod_too_much_or_too_few_are_differences() -> None:
