@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from volsched.testing.controlplane import ControlPlane
+from volsched.testing.controlplane import ControlPlane, KubectlError
+from volsched.testing.patience import PATIENCE
 
 GONE_WITHIN_SECONDS = 300
 """Mostly it takes five. But a CRD whose storage is being initialised when the API server's finalizer comes by is looked
@@ -36,6 +38,23 @@ def applied(cluster: ControlPlane, file: Path) -> Iterator[None]:
         yield
     finally:
         delete(cluster, "-f", file)
+
+
+def wait_refused(act: Callable[[], object], words: str) -> None:
+    """Wait until the API server refuses an act in these words.
+
+    Policies take effect a moment after they were made, and roles are put together by a controller.
+    """
+    deadline, last = time.monotonic() + PATIENCE, ""
+    while time.monotonic() < deadline:
+        try:
+            act()
+        except KubectlError as refused:
+            last = str(refused)
+            if words in last:
+                return
+        time.sleep(0.2)
+    raise AssertionError(f"it is not refused with {words!r}: {last or 'it is let in'}")
 
 
 def delete(cluster: ControlPlane, how: str, what: Path) -> None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator, Mapping
 
 import pytest
 
-from tests.manifests.applying import installed
+from tests.manifests.applying import installed, wait_refused
+from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization
 from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
-from volsched.testing.patience import PATIENCE
 
 COMPONENT = MANIFESTS / "components/card-results"
 INDEX = "vke.volcengine.com/gpu-index-container-main"
@@ -37,23 +36,10 @@ def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
         cluster.kubectl("create", "rolebinding", "agents", *agents, "-n", TEAM)
         cluster.kubectl("apply", "-n", TEAM, "-f", "-", stdin=json.dumps(MAY_WRITE_STATUSES))
         try:
-            wait_until_it_refuses(cluster)
+            wait_refused(lambda: make(cluster, pod({INDEX: "0"}), *ALICE), MAY_NOT)
             yield cluster
         finally:
             cluster.kubectl("delete", "namespace", TEAM)
-
-
-def wait_until_it_refuses(cluster: ControlPlane) -> None:
-    """Policies take effect a moment after they were made, roles are put together by a controller."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            make(cluster, pod({INDEX: "0"}), *ALICE)
-        except KubectlError as refused:
-            if MAY_NOT in str(refused):
-                return
-        time.sleep(0.2)
-    raise AssertionError("the policy refuses nothing")
 
 
 def pod(annotations: Mapping[str, str], name: str = "p") -> Json:
@@ -89,7 +75,7 @@ def bound(guarded: ControlPlane) -> ControlPlane:
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": "bound", "annotations": {INDEX: "0", ASSUMED: "true"}},
-        "target": {"kind": "Node", "name": "n1"},
+        "target": {"kind": "Node", "name": PLAIN_NODES[0]},
     }
     raw = ("create", "--raw", f"{path}/bound/binding", "-f", "-")
     guarded.kubectl(*raw, *SCHEDULER, stdin=json.dumps(binding))
@@ -99,7 +85,7 @@ def bound(guarded: ControlPlane) -> ControlPlane:
 
 def test_the_binding_of_the_scheduler_carries_them(bound: ControlPlane) -> None:
     found = bound.api.get(f"/api/v1/namespaces/{TEAM}/pods/bound")
-    assert found["spec"]["nodeName"] == "n1"
+    assert found["spec"]["nodeName"] == PLAIN_NODES[0]
 
 
 @pytest.mark.parametrize("annotations", [{INDEX: "0"}, {ASSUMED: "true"}, {f"{INDEX}-2": "1", "example.com/a": "b"}])
@@ -162,7 +148,7 @@ def test_a_pod_stays_in_its_podgroup_once_it_has_a_node(bound: ControlPlane, cha
         "apiVersion": "v1",
         "kind": "Binding",
         "metadata": {"name": name},
-        "target": {"kind": "Node", "name": "n1"},
+        "target": {"kind": "Node", "name": PLAIN_NODES[0]},
     }
     bound.api.create(f"{path}/{name}/binding", binding)
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.manifests.applying import installed
+from tests.manifests.applying import installed, wait_refused
+from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, Json, a_kustomization
 from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
-from volsched.testing.patience import PATIENCE
 
 COMPONENT = MANIFESTS / "components/grace-periods"
 TEAM, PATIENT_TEAM, CONFUSED_TEAM = "team-a", "team-patient", "team-confused"
@@ -31,37 +30,18 @@ def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
             cluster.kubectl("create", "rolebinding", "editors", "--clusterrole=edit", "--user=alice", "-n", team)
             for name, scheduler in {"running": "volsched", "foreign": "default-scheduler"}.items():
                 found = pod(name, scheduler=scheduler)
-                found["spec"]["nodeName"] = "n1"  # a pod without a node goes at once, whatever is asked for
+                found["spec"]["nodeName"] = PLAIN_NODES[0]  # a pod without a node goes at once, whatever is asked for
                 cluster.api.create(f"/api/v1/namespaces/{team}/pods", found)
         for team, seconds in ALLOWED.items():
             cluster.kubectl("annotate", "namespace", team, f"volsched.io/longest-grace-seconds={seconds}")
         try:
-            wait_until_it_refuses(cluster)
+            wait_refused(lambda: make(cluster, 10**6), "may take 600 s")
+            wait_refused(lambda: make(cluster, 10**6, PATIENT_TEAM), "may take 7200 s")
             yield cluster
         finally:
             for team in (TEAM, PATIENT_TEAM, CONFUSED_TEAM):
                 cluster.api.delete(f"/api/v1/namespaces/{team}/pods", grace_seconds=0)
                 cluster.kubectl("delete", "namespace", team)
-
-
-def wait_until_it_refuses(cluster: ControlPlane) -> None:
-    """Policies and what they know of namespaces take effect a moment later; roles are put together by a controller."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        if "may take 600 s" in refusal_of(lambda: make(cluster, 10**6)) and "may take 7200 s" in refusal_of(
-            lambda: make(cluster, 10**6, PATIENT_TEAM)
-        ):
-            return
-        time.sleep(0.2)
-    raise AssertionError("the policy refuses nothing")
-
-
-def refusal_of(act: Any) -> str:
-    try:
-        act()
-    except KubectlError as refused:
-        return str(refused)
-    return ""
 
 
 def pod(name: str, grace: int | None = None, scheduler: str = "volsched") -> Json:

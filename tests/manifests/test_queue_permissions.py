@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +11,10 @@ import pytest
 from tests.cluster.conftest import running_control_plane
 from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.docs.pages import DOCS, blocks
-from tests.manifests.applying import installed
+from tests.manifests.applying import installed, wait_refused
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, kustomize
 from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
 from volsched.testing.documents import yaml_documents
-from volsched.testing.patience import PATIENCE
 
 COMPONENT = MANIFESTS / "components/queue-permissions"
 PAGE = DOCS / "queue-permissions.md"
@@ -120,24 +118,11 @@ def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
                 flags = ("--clusterrole=admin", "--user=alice", "--user=bob", f"--serviceaccount={team}:robot")
                 cluster.kubectl("create", "rolebinding", "editors", *flags, "-n", team)
             cluster.kubectl("apply", "-f", "-", stdin=example)
-            wait_until_it_refuses(cluster)
+            wait_refused(lambda: make(cluster, a_group("nobodys"), *BOB), "may not use queue")
             yield cluster
         finally:
             cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=example)
             cluster.kubectl("delete", "namespace", *TEAMS)
-
-
-def wait_until_it_refuses(cluster: ControlPlane) -> None:
-    """Policies take effect a moment after they were made, roles are put together by a controller."""
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            make(cluster, a_group("nobodys"), *BOB)
-        except KubectlError as refused:
-            if "may not use queue" in str(refused):
-                return
-        time.sleep(0.2)
-    raise AssertionError("the policy refuses nothing")
 
 
 def make(cluster: ControlPlane, found: Json, *flags: str, namespace: str = "team-a") -> None:

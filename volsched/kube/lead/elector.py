@@ -146,7 +146,7 @@ class Elector:
         reason = ""
         while not reason:
             await asyncio.sleep(max(0.0, min(self._settings.retry_period, self._left())))
-            reason = self._too_late() or self._refusal() or self._stuck() or await self._renew() or self._refusal()
+            reason = self._too_late() or self._stuck() or await self._renew()
         self._fence.close()
         return reason
 
@@ -168,12 +168,13 @@ class Elector:
     # -- one step -------------------------------------------------------------------------------------------------
 
     def _too_late(self) -> str:
-        """Report that another may have taken over by now, as when this process was stopped: no more is written."""
-        late = time.monotonic() - self._fence.lease_ends
-        return f"it ended {late:.0f}s ago, before this process came to renew it" if late >= 0 else ""
+        """Report that another may have taken over by now, as when this process was stopped: no more is written.
 
-    def _refusal(self) -> str:
-        """Report that a write was refused, and is dropped: a renewal that succeeds late does not bring it back."""
+        So it is when a write was refused: that is dropped, and a renewal that succeeds late does not bring it back.
+        """
+        late = time.monotonic() - self._fence.lease_ends
+        if late >= 0:
+            return f"it ended {late:.0f}s ago, before this process came to renew it"
         within = f"{self._settings.renew_deadline:g}s"
         return f"a write was refused, as it was not renewed within {within}" if self._fence.has_refused else ""
 
