@@ -4,9 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER := .volsched-cluster
 PYTEST_ARGS ?=
-# Tests against a control plane wait more than they work, so there is one more at a time than a small machine has cores. Files
-# begin in the order of their names, and a worker that died is not replaced: what a test did to it would be hidden.
-AT_A_TIME := -n 3 --dist loadfile --no-loadscope-reorder --max-worker-restart 0
+# A value makes a failed test fail the run although a second try might pass.
+STRICT ?=
+SUITE = $(BIN)/python -m tests.suite $(if $(STRICT),--strict)
+# The module of test-of.
+F ?=
 # Where it is set, every process that a test starts compiles volsched anew.
 unexport PYTHONDONTWRITEBYTECODE
 # The plugin of test-plugin, written with - or _, the plugins that there are, and the tests that hold for all of them.
@@ -32,7 +34,8 @@ SAVE_docker = save $(SAVE_FLAGS) --output $(ARCHIVE) $(IMAGE):$(VERSION)
 LOCK := pip-compile --quiet --generate-hashes --no-emit-index-url --no-emit-find-links --no-emit-trusted-host \
 	--no-strip-extras --allow-unsafe
 
-.PHONY: help demo test coverage unit test-plugin known-plugin check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
+.PHONY: help demo test coverage durations coverage-map test-of test-tools judges plans thorough everything unit compiled \
+	test-plugin known-plugin check lint types contracts cluster-up cluster-down conformance image archive sbom release real-node real-node-up \
 	real-node-shell real-node-down monitoring chart krew vendor pictures schemas lock clean
 
 help: ## list the commands
@@ -55,17 +58,43 @@ $(VENV)/dev.stamp: requirements/dev.lock pyproject.toml
 demo: $(VENV)/run.stamp ## schedule the example cluster in memory and show who goes where and why the rest waits
 	$(BIN)/volsched simulate -f manifests/examples --output table
 
-test: check ## lint, types, import contracts and all tests, those against a real control plane included
-	$(BIN)/python -m volsched.testing.controlplane build
-	$(BIN)/python -m volsched.testing.prometheus
-	$(BIN)/python -m compileall -q volsched actions plugins tests
-	$(BIN)/python -m pytest $(AT_A_TIME) --durations=30 $(PYTEST_ARGS)
+test: compiled ## lint, types, import contracts and all tests, those against a real control plane included
+	$(SUITE) -- $(PYTEST_ARGS)
 
-coverage: ## `make test` with the lines that no test reaches; takes half as long again
-	@$(MAKE) test PYTEST_ARGS="--cov --cov-report=term:skip-covered $(PYTEST_ARGS)"
+coverage: compiled ## `make test` with the lines that no test reaches; takes half as long again
+	$(SUITE) --coverage -- $(PYTEST_ARGS)
+	$(BIN)/coverage combine --keep --quiet .test-results/.coverage.*
+	$(BIN)/coverage report --skip-covered
+
+durations: compiled ## run `make test` and record how long tests take, so that the longest start first
+	$(SUITE) --record-durations -- $(PYTEST_ARGS)
+
+coverage-map: compiled ## run `make test` and record which tests execute which module, for test-of
+	$(SUITE) --contexts -- $(PYTEST_ARGS)
+	$(BIN)/python -m tests.suite.coverage_map --record .test-results/.coverage.*
+
+test-of: $(VENV)/dev.stamp ## the tests that execute a module: make test-of F=volsched/mirror/pods.py
+	@$(BIN)/python -m tests.suite.coverage_map $(F) -- $(PYTEST_ARGS)
+
+test-tools: compiled ## the tests of what tests use: control plane, fault proxy, builds of programs, containers
+	$(BIN)/python -m tests.tools $(PYTEST_ARGS)
+
+judges: compiled ## ask kube-scheduler and Kubernetes' libraries again, and compare with their recorded answers
+	$(BIN)/python -m tests.judges
+
+plans: $(VENV)/dev.stamp ## record anew what sessions decide in the recorded scenarios, and show what has changed
+	$(BIN)/python -m tests.plans record
+
+thorough: $(VENV)/dev.stamp ## the property tests with 2,000 examples each instead of 40: hours
+	$(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile=thorough tests/properties $(PYTEST_ARGS)
+
+everything: coverage test-tools judges conformance thorough ## all of the above, Kubernetes' own specs and the short drills
 
 unit: $(VENV)/dev.stamp ## the tests that need no other process, but for the slow ones: a minute
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not process and not slow" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not process and not slow" $(PYTEST_ARGS)
+
+compiled: $(VENV)/dev.stamp
+	@$(BIN)/python -m compileall -q volsched actions plugins tests
 
 known-plugin:
 	@test -n "$(filter $(P_NAME),$(PLUGINS))" || { echo "make test-plugin P=NAME, where NAME is one of: $(PLUGINS)" >&2; exit 2; }
@@ -151,4 +180,4 @@ lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	cd requirements && ../$(BIN)/$(LOCK) --build-deps-for=wheel --only-build-deps --output-file=build.lock ../pyproject.toml
 
 clean: ## remove what was installed and cached in this folder
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .test-results build *.egg-info

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.container import why_not
 
-pytest_plugins = ("tests.processes",)
+pytest_plugins = ("tests.processes", "tests.suite.plugin")
 
 SLOW_ON_PURPOSE = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 

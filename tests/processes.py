@@ -17,6 +17,12 @@ TESTS: Final = Path(__file__).parent
 FOLDERS: Final = frozenset({"charts", "cluster", "manifests", "oracle", "realnode"})
 """Folders of `tests` of which everything is marked."""
 
+JUDGES: Final = frozenset({"drills", "oracle", "plans", "properties", "volcano"})
+"""Folders of `tests` of which no test is tried again: a failure there is never for want of time."""
+
+MARK: Final = "mark.process"
+"""A file outside of these folders contains this text if any of its tests is marked."""
+
 _STARTING: Final = frozenset(
     {"subprocess.Popen", "os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system"}
 )
@@ -59,11 +65,17 @@ sys.addaudithook(GUARD)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is in the folders that need processes; refuse a test that is called slow without a reason."""
     for item in items:
-        if item.path.relative_to(TESTS).parts[0] in FOLDERS:
+        folder = item.path.relative_to(TESTS).parts[0]
+        if folder in FOLDERS:
             item.add_marker(pytest.mark.process)
-        for mark in item.iter_markers("slow"):
-            if not mark.kwargs.get("reason"):
-                raise pytest.UsageError(f"{item.nodeid}: say why it is slow: @pytest.mark.slow(reason=...)")
+        if folder in JUDGES:
+            item.add_marker(pytest.mark.no_retry(reason="a drill, a judge, a guard or a property"))
+        if folder not in FOLDERS and item.get_closest_marker("process") and MARK not in item.path.read_text():
+            raise pytest.UsageError(f"{item.nodeid}: write the mark `process` in its own file: `make test` looks there")
+        for name in ("slow", "no_retry"):
+            for mark in item.iter_markers(name):
+                if not mark.kwargs.get("reason"):
+                    raise pytest.UsageError(f"{item.nodeid}: say why: @pytest.mark.{name}(reason=...)")
 
 
 @pytest.hookimpl(wrapper=True)

@@ -64,9 +64,11 @@ def test_a_test_that_catches_the_failure_fails_when_it_ends(is_marked: bool) -> 
     guard("os.fork", ())
 
 
-def collected(request: pytest.FixtureRequest, *marks: pytest.MarkDecorator, folder: str = "model") -> pytest.Item:
+def collected(
+    request: pytest.FixtureRequest, *marks: pytest.MarkDecorator, folder: str = "model", file: str = "x.py"
+) -> pytest.Item:
     item = pytest.Function.from_parent(request.node.parent, name="a_test", callobj=lambda: None)
-    item.path = TESTS / folder / "test_it.py"
+    item.path = TESTS / folder / file
     for mark in marks:
         item.add_marker(mark)
     pytest_collection_modifyitems([item])
@@ -79,10 +81,22 @@ def test_whole_folders_are_marked(request: pytest.FixtureRequest) -> None:
     assert not collected(request).get_closest_marker("process")
 
 
-def test_a_slow_test_says_why(request: pytest.FixtureRequest) -> None:
-    collected(request, pytest.mark.slow(reason="a thousand clusters"))
-    with pytest.raises(pytest.UsageError, match="say why it is slow"):
-        collected(request, pytest.mark.slow)
+@pytest.mark.parametrize("name", ["slow", "no_retry"])
+def test_a_mark_that_leaves_a_test_out_says_why(request: pytest.FixtureRequest, name: str) -> None:
+    collected(request, getattr(pytest.mark, name)(reason="a thousand clusters"))
+    with pytest.raises(pytest.UsageError, match=f"say why: @pytest.mark.{name}"):
+        collected(request, getattr(pytest.mark, name))
+
+
+def test_what_drills_and_judges_say_counts_the_first_time(request: pytest.FixtureRequest) -> None:
+    assert collected(request, folder="drills").get_closest_marker("no_retry")
+    assert not collected(request, folder="cluster").get_closest_marker("no_retry")
+
+
+def test_a_file_with_marked_tests_has_the_mark_in_its_text(request: pytest.FixtureRequest) -> None:
+    with pytest.raises(pytest.UsageError, match="in its own file"):
+        collected(request, pytest.mark.process, file="__init__.py")
+    assert collected(request, pytest.mark.process, file="test_processes.py", folder=".")
 
 
 @pytest.mark.process

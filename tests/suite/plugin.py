@@ -1,0 +1,102 @@
+"""The part of the suite that runs inside pytest: the order of units, and a journal of what came of each test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
+from xdist.workermanage import WorkerController
+
+from tests.suite.durations import Durations
+from tests.suite.units import units_of
+
+JOURNAL: Final = "--journal"
+
+
+class LongestFirst(LoadScopeScheduling):
+    """Hands out units of work, the longest first."""
+
+    def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
+        super().__init__(config, log)
+        self._unit_of: dict[str, str] = {}
+        self._seconds: dict[str, float] = {}
+
+    def schedule(self) -> None:
+        """Divide the tests into units before they are handed out for the first time."""
+        if not self._unit_of:
+            self._divide(next(iter(self.registered_collections.values())))
+        super().schedule()
+
+    def _divide(self, tests: Sequence[str]) -> None:
+        for unit in units_of(tests, Durations.recorded().of(tests)):
+            self._seconds[unit.name] = unit.seconds
+            self._unit_of |= dict.fromkeys(unit.tests, unit.name)
+
+    def _split_scope(self, nodeid: str) -> str:
+        return self._unit_of[nodeid]
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        longest = max(self.workqueue, key=self._seconds.__getitem__)
+        self.workqueue.move_to_end(longest, last=False)
+        super()._assign_work_unit(node)
+
+
+class Journal:
+    """Writes a line of JSON for each phase of a test that ends, at once, for the process that runs the lanes."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("w", buffering=1)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note a phase of a test."""
+        self._write(report, worker=getattr(report, "worker_id", ""), duration=report.duration)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note a file that cannot be collected."""
+        if report.failed:
+            self._write(report, when="collect")
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note how many tests there are, where this process collects them itself."""
+        self._line({"planned": len(session.items)})
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, ids: Sequence[str]) -> None:
+        """Note how many tests there are; each worker collects the same."""
+        self._line({"planned": len(ids)})
+
+    def pytest_unconfigure(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, report: pytest.TestReport | pytest.CollectReport, **facts: Any) -> None:
+        marks = [mark for mark in ("process", "no_retry", "slow") if mark in getattr(report, "keywords", ())]
+        shown = "" if report.passed else report.longreprtext
+        line = {"test": report.nodeid, "when": getattr(report, "when", ""), "outcome": report.outcome, "marks": marks}
+        self._line({**line, "shown": shown, "captured": report.capstdout if report.failed else "", **facts})
+
+    def _line(self, facts: dict[str, Any]) -> None:
+        self._file.write(json.dumps(facts) + "\n")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option for the journal."""
+    parser.addoption(JOURNAL, type=Path, metavar="FILE", help="write a line of JSON for each phase of a test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep a journal in the process that reports, which is not a worker."""
+    path = config.getoption(JOURNAL)
+    if path and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Journal(path))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling | None:
+    """Hand out units, the longest first, wherever tests are divided by file."""
+    return LongestFirst(config, log) if config.getoption("dist") == "loadfile" else None
