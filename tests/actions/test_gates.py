@@ -117,6 +117,15 @@ def test_who_follows_counts_those_that_another_let_in() -> None:
     assert world.lifted == ["b"]
 
 
+def test_who_has_followed_for_long_counts_those_that_another_lets_in_meanwhile() -> None:
+    world = World(gated(a_queue(2), "a", "b", "c"))
+    world.rig.mirror.apply([opened("a", spec=NOWHERE)])
+
+    world.cycle()
+
+    assert world.lifted == ["b"]
+
+
 @pytest.mark.parametrize("annotations", [{}, {"volsched.io/ungated": "true", UNGATED: "True"}])
 def test_a_pod_whose_gate_others_took_away_counts_for_nothing_until_it_has_a_node(annotations: dict[str, str]) -> None:
     world = World(gated(a_queue(1), "b").group("a", "q"))

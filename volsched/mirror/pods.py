@@ -135,6 +135,7 @@ class Pods:
             task.job.requeue()
             if gates_before[1] and not task.admission_gate:
                 task.refusal = task.told = None  # what kept it from its queue is not in its condition
+                self._hear_of_lifted_gate(task, pod)
             self._explain_gates(task)
 
     def _hear_group(self, task: TaskInfo, pod: api.Pod, before: str) -> None:
@@ -164,6 +165,11 @@ class Pods:
             self._cluster.queue_ledger.count_ungated_again(task)
         if task.job is not None:
             self._cluster.queue_ledger.members_changed(task.job)
+
+    def _hear_of_lifted_gate(self, task: TaskInfo, pod: api.Pod) -> None:
+        """Count a pod in its queue that the leader has let in while this process follows."""
+        if reading.was_ungated(pod):
+            self._cluster.queue_ledger.set_ungated(task, ungated=True)
 
     def _hear_annotations(self, task: TaskInfo) -> None:
         """Once the API server shows a pod on its node, what it shows counts, and no longer what the Binding carried."""

@@ -298,8 +298,7 @@ class Devices:
                 claim = self.claims.pop(key, None)
                 self.unclean.pop(key, None)
                 if claim is not None:
-                    if claim.owner is not None and self._extended.get(claim.owner) == key:
-                        del self._extended[claim.owner]
+                    self._forget_extended(claim)
                     self._settle(claim.uid)
                     self._hold(claim.uid, None)
                 self._changed(key)
@@ -342,6 +341,8 @@ class Devices:
             if claim.is_equivalent_to(known):
                 known.version = claim.version
                 return False
+        if known is not None:
+            self._forget_extended(known)
         self.claims[found.key] = claim
         if claim.extended and claim.owner is not None:
             self._extended[claim.owner] = claim.key
@@ -370,6 +371,11 @@ class Devices:
             meta.annotations.get(dra.EXTENDED_CLAIM) == "true",
             readiness_of(status),
         )
+
+    def _forget_extended(self, claim: Claim) -> None:
+        """Forget that a claim is the one for the extended resources of its owner."""
+        if claim.owner is not None and self._extended.get(claim.owner) == claim.key:
+            del self._extended[claim.owner]
 
     def _replaced(self, pod: Owner) -> None:
         """Let go of what was in flight for a claim that was still to be made: it is there, with the same devices."""
@@ -401,6 +407,8 @@ class Devices:
         del self._as_written[name]
         del self._pools[old.pool_id][name]
         _add(self._local[old.only_node] if old.only_node else self._wide, old.pool_id, -1)
+        if old.only_node and not self._local[old.only_node]:
+            del self._local[old.only_node]
         self._slices_changed(old.pool_id)
         if old.only_node:
             self._touch(old.only_node)
