@@ -8,6 +8,7 @@ import pytest
 
 from tests.actions.rigs import conf, cycle, quota, rig
 from tests.mirror import objects
+from volsched.model.changes import Put
 from volsched.model.plan import Bind, LiftGate, RecordEvent, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster
 
@@ -19,7 +20,7 @@ def a_world(**group: Any) -> ClusterBuilder:
     return a_cluster().node("n1", cpu="4").queue("q").group("g", "q", **group)
 
 
-def gated(cpu: int, *gates: str) -> objects.Put:
+def gated(cpu: int, *gates: str) -> Put:
     return objects.pod("p", "g", gates=gates, cpu=cpu)
 
 

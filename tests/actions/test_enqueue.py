@@ -240,4 +240,4 @@ def test_admission_takes_the_refusal_back() -> None:
     votes.rejected = ()
     cycle(on, *of_cpu(2).changes())
 
-    assert job.refusal is None
+    assert on.cluster.jobs["default/g"].refusal is None

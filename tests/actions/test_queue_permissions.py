@@ -121,7 +121,7 @@ def test_no_plugin_is_asked_about_it() -> None:
     cluster = work(work(scene(), "theirs", "other", pods=0, minimum=1), "mine", "vision", pods=0, minimum=1)
 
     def register(registrar: Registrar) -> None:
-        registrar.register(JobEnqueueable(lambda job: asked.append(job.key) or PERMIT, always=True))
+        registrar.register(JobEnqueueable(lambda job: asked.append(job.key) or PERMIT, always=True))  # type: ignore[func-returns-value]
 
     cycle(rig(cluster, conf(ALL), register))
 

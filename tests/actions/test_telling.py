@@ -190,5 +190,5 @@ def test_a_queue_that_goes_and_comes_back_is_told_and_helps() -> None:
     }
 
     cycle(on, *a_cluster().queue("q").changes())
-    assert job.refusal is None
+    assert on.cluster.jobs["default/j"].refusal is None
     assert cycle(on, *a_cluster().node("n1", cpu=2).changes()).bindings == {"j-0": "n1"}

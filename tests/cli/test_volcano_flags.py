@@ -36,6 +36,14 @@ def parsed(verb: str, arguments: Iterable[str]) -> click.Context:
     return command(verb).make_context(verb, list(arguments))
 
 
+def taken(verb: str, arguments: Iterable[str]) -> dict[str, Any]:
+    """The parameters, without the sign that click leaves before the value of a flag of one letter (`-v=3`)."""
+    return {
+        name: tuple(text.removeprefix("=") for text in value) if name.startswith("unused_") else value
+        for name, value in parsed(verb, arguments).params.items()
+    }
+
+
 def options(verb: str, *arguments: str) -> Any:
     return VERBS[verb].options_from(parsed(verb, arguments).params)
 
@@ -56,16 +64,20 @@ def every(flags: Mapping[str, Mapping[str, str]]) -> list[tuple[str, str, str]]:
 def test_each_flag_of_volcano_is_taken_with_hyphens_and_underscores(verb: str, name: str, value: str) -> None:
     dashes = "-" if len(name) == 1 else "--"
 
-    assert parsed(verb, [f"{dashes}{name}={value}"])
-    assert parsed(verb, [f"{dashes}{name}", value])
-    assert parsed(verb, [f"{dashes}{name.replace('-', '_')}={value}"])
-    assert parsed(verb, [f"{dashes}{name.replace('_', '-')}={value}"])
+    forms = (
+        [f"{dashes}{name}={value}"],
+        [f"{dashes}{name}", value],
+        [f"{dashes}{name.replace('-', '_')}={value}"],
+        [f"{dashes}{name.replace('_', '-')}={value}"],
+    )
+    first, *others = [taken(verb, form) for form in forms]
+    assert others == [first] * 3
 
 
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize("name", STANDING_ALONE)
 def test_a_switch_may_stand_alone_also_before_what_is_meant_for_a_shell(verb: str, name: str) -> None:
-    assert parsed(verb, [f"--{name}", "2>&1"])
+    assert parsed(verb, [f"--{name}", "2>&1"]).params == parsed(verb, [f"--{name}=true"]).params
     assert parsed(verb, [f"--{name}", "--kube-api-qps=1"]).params["kube_api_qps"] == 1
 
 

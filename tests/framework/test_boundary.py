@@ -73,6 +73,9 @@ class Saboteur:
         self._trigger = trigger
         self._only = only
 
+    def _add_account(self, registrar: Registrar) -> None:
+        registrar.account("saboteur", lambda _: Account(self))
+
     def on_session_open(self, registrar: Registrar) -> None:
         ask = self._ask
         add: dict[str, Callable[[], None]] = {
@@ -97,7 +100,7 @@ class Saboteur:
             "preemptable": lambda: registrar.register(
                 Preemptable(lambda task, found: ask("preemptable", task, list(found)))
             ),
-            "account": lambda: registrar.account("saboteur", lambda _: Account(self)) and None,
+            "account": lambda: self._add_account(registrar),
         }
         for kind, register in add.items():
             if self._only in ("", kind):

@@ -174,7 +174,11 @@ def test_the_first_refusal_counts(answers: list[str | None], counts: str | None)
     asked: list[Any] = []
 
     def fn(answer: str | None) -> Callable[[str], Verdict | None]:
-        return lambda subject: (asked.append(answer), no(answer) if answer else None)[1]
+        def ask(_: str) -> Verdict | None:
+            asked.append(answer)
+            return no(answer) if answer else None
+
+        return ask
 
     found = dispatch.first_refusal([fn(answer) for answer in answers], "subject")
 

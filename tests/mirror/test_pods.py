@@ -543,7 +543,7 @@ def test_gates_keep_a_pod_out_and_say_so_until_they_are_lifted() -> None:
 
     believer.apply(pod("p", "g", cpu=1))
 
-    assert (schedulable(believer), task.refusal) == (["p"], None)
+    assert (schedulable(believer), believer.task("p").refusal) == (["p"], None)
     assert believer.cluster.jobs["default/g"].unschedulable_at != believer.cluster.clocks.requeue_generation
 
 

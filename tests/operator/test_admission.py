@@ -61,7 +61,7 @@ def test_what_no_rule_reads_of_a_node_is_not_kept() -> None:
     [kept] = neighbours.beside().of(api.Node)
 
     assert kept.status.allocatable == {"nvidia.com/gpu": "8"}
-    assert kept.status.conditions == kept.status.images == ()
+    assert (kept.status.conditions, kept.status.images) == ((), ())
 
 
 def test_what_rules_read_is_seen_when_it_changes() -> None:

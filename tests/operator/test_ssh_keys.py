@@ -60,7 +60,7 @@ SECRETS = "/api/v1/namespaces/ns/secrets"
 
 
 def write(api: ScriptedApi) -> bytes | None:
-    return asyncio.run(Writer(api, OpenFence()).write(WANTED))  # type: ignore[arg-type] - as much as it uses
+    return asyncio.run(Writer(api, OpenFence()).write(WANTED))  # type: ignore[arg-type]  # as much as it uses
 
 
 def test_keys_are_put_in_when_the_secret_may_be_made() -> None:

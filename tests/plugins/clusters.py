@@ -124,6 +124,10 @@ class Lab:
             self._session.opened()
         return self._session
 
+    def open_session(self) -> None:
+        """Have a session opened, so that plugins have their accounts."""
+        assert self.session.cluster is self.cluster
+
     def reopen(self) -> None:
         if self._session is not None:
             self._session.close()
@@ -152,8 +156,8 @@ class Lab:
 
     def scores(self, task: TaskInfo) -> dict[str, float]:
         """The sum of all scores for each node that has room."""
-        per_plugin = self.engine.scores(task) if self.session else {}
-        return {name: sum(parts.values()) for name, parts in per_plugin.items()}
+        self.open_session()
+        return {name: sum(parts.values()) for name, parts in self.engine.scores(task).items()}
 
     def check_twins(self, task: TaskInfo) -> None:
         """Fail when a vector twin and its scalar form differ, to the bit."""

@@ -162,8 +162,8 @@ class Reign:
             if isinstance(step, Bind | LiftGate) and cluster.tasks[step.uid].job.barred:
                 yield f"{step} for nobody"
             if isinstance(step, Evict):
-                job = next((task.job for task in cluster.tasks.values() if task.key == step.preemptor), None)
-                if job is not None and job.barred:
+                takes = next((task.job for task in cluster.tasks.values() if task.key == step.preemptor), None)
+                if takes is not None and takes.barred:
                     yield f"{step} for nobody"
         yield from self._demands()
 

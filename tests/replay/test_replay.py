@@ -105,11 +105,9 @@ def test_nothing_is_ever_overfull_and_runs_as_long_as_it_should(rows: list[tuple
         f"j{number},,{submit},{length},,{pods},,{cards}\n" for number, (submit, length, pods, cards) in enumerate(rows)
     )
     found = play(nodes(3, 4), lines)
-    held = [
-        (each, node) for record in found.values() for each in record.held for node in [record.job.namespace] if each
-    ]
-    for at in sorted({each.start for each, _ in held}):
-        assert sum(each.request[CARDS] for each, _ in held if each.start <= at < each.end) <= 12_000
+    held = [each for record in found.values() for each in record.held]
+    for at in sorted({each.start for each in held}):
+        assert sum(each.request[CARDS] for each in held if each.start <= at < each.end) <= 12_000
     for record in found.values():
         assert record.start is not None
         assert record.end == record.start + record.job.duration

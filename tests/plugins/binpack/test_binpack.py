@@ -63,8 +63,9 @@ def test_pod_that_asks_for_nothing_weighted_is_not_scored() -> None:
     world.node("n1")
     (order,) = world.session.rules.nodes.node_orders
 
-    assert order.applies is not None
+    assert order.applies_to is not None
     assert not order.applies(world.pod("p", **{FOO: 1}))
+    assert order.applies(world.pod("q", cpu="1"))
 
 
 @given(

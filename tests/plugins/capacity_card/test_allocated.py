@@ -120,7 +120,7 @@ def test_only_the_queues_that_something_changed_in_are_asked(monkeypatch: pytest
     scheduling.cycle()
     asked: list[str] = []
     recount = QueueStatuses._recount
-    monkeypatch.setattr(QueueStatuses, "_recount", lambda self, name: asked.append(name) or recount(self, name))
+    monkeypatch.setattr(QueueStatuses, "_recount", lambda self, name: asked.append(name) or recount(self, name))  # type: ignore[func-returns-value]
 
     scheduling.cycle(gone(scheduling, "g7-0"))
 

@@ -137,7 +137,7 @@ def test_u01_only_cpu_pods_that_the_selector_matches_count() -> None:
     world.pod("c", "g1", TaskStatus.ALLOCATED, labels=yes, cpu=2, memory="4Gi")
     world.pod("d", labels=yes, cpu=4, memory="8Gi")
     world.pod("e", "g1", TaskStatus.ALLOCATED, labels=yes, cpu=4, memory="8Gi", **{GPU: 1})
-    assert world.session
+    world.open_session()
 
     assert used(world) == [6000, 12 * GI]
 
@@ -147,14 +147,14 @@ def test_u02_a_pod_counts_from_its_choice_of_node_until_it_is_gone(status: TaskS
     world = lab()
     world.node("g1", **{GPU: 8})
     task = world.pod("p", cpu=1)
-    assert world.session
+    world.open_session()
     world.move(task, status, "g1")
     counts = status not in (TaskStatus.PENDING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 
     assert used(world) == ([1000, 0] if counts else [0, 0])
     world.reopen()
     world.accounts.drop()
-    assert world.session
+    world.open_session()
     assert used(world) == ([1000, 0] if counts else [0, 0])
 
 
@@ -163,7 +163,7 @@ def test_u09_overhead_and_init_containers_count() -> None:
     world.node("g1", **{GPU: 8})
     world.pod("p", on="g1", spec={"overhead": {"cpu": "250m"}}, cpu=1)
     world.pod("q", on="g1", spec={"initContainers": containers(cpu=3)}, cpu=1)
-    assert world.session
+    world.open_session()
 
     assert used(world) == [1250 + 3000, 2]
 
@@ -172,7 +172,7 @@ def test_a_pod_of_another_label_counts_under_its_new_one() -> None:
     world = lab(**{"label-selector": SELECTOR})
     world.node("g1", **{GPU: 8})
     task = world.pod("p", on="g1", labels={"quota-controlled": "true"}, cpu=1)
-    assert world.session
+    world.open_session()
 
     before, task.labels = task.labels, {}
     world.cluster.relabel(task, before)
@@ -197,7 +197,7 @@ def test_what_is_gone_is_forgotten() -> None:
     world = lab()
     world.node("g1", **{GPU: 8})
     task = world.pod("p", on="g1", cpu=1)
-    assert world.session
+    world.open_session()
     world.cluster.remove_task(task)
     world.cluster.node_ledger.remove("g1")
     world.node("g1", **{GPU: 8})

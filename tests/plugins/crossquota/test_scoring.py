@@ -109,8 +109,9 @@ def test_s15_gpu_pods_are_not_scored_and_weight_zero_scores_nobody() -> None:
     (order,) = world.session.rules.nodes.node_orders
     task = pod(world, cpu=1, **{GPU: 1})
 
-    assert order.applies is not None
+    assert order.applies_to is not None
     assert not order.applies(task)
+    assert order.applies(pod(world, cpu=1))
     assert order.ask(task, world.cluster.nodes["g1"]) == 0
     for weight in (0, -3):
         session = lab(crossQuotaWeight=weight).session

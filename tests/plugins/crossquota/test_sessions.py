@@ -247,7 +247,7 @@ def explanations(nodes: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str]
     """Refusals that were put in words for a pod that no node takes, and the words."""
     cluster = gpu_nodes(*(f"g{number:04}" for number in range(nodes))).job("etl", cpu=2)
     found, worded, refusal = rig(cluster, **{"quota.cpu": 1}), [], NodeBudgets._refusal
-    monkeypatch.setattr(NodeBudgets, "_refusal", lambda *given: worded.append(given) or refusal(*given))
+    monkeypatch.setattr(NodeBudgets, "_refusal", lambda *given: worded.append(given) or refusal(*given))  # type: ignore[func-returns-value]
     waiting = found.cycle().waiting["etl-0"]
     monkeypatch.undo()
     return len(worded), waiting

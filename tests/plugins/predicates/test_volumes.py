@@ -393,7 +393,8 @@ def test_running_pod_is_taken_back_whatever_became_of_its_volume() -> None:
     world.volume("pv")
     world.claim("data", bound_to="pv")
     task = world.user("p", "data", on="n1")
-    binding = world.accounts.get("predicates.binding", VolumeBinding) if world.session else None
+    world.open_session()
+    binding = world.accounts.get("predicates.binding", VolumeBinding)
     assert isinstance(binding, VolumeBinding)
     world.storage.drop("PersistentVolume", "", "pv")
     statement = world.session.statement()
@@ -573,7 +574,7 @@ class StorageHistory:
 @given(changes=changes)
 def test_accounts_of_storage_agree_with_fresh_ones(changes: list[Any]) -> None:
     history = StorageHistory()
-    assert history.world.session
+    history.world.open_session()
     for kind, *what in changes:
         if kind == "class":
             history.world.storage_class("wait")

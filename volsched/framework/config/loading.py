@@ -294,7 +294,8 @@ def _is_config_map(root: yaml.Node) -> bool:
 
 def _inside_config_map(root: yaml.Node, problems: _ConfigProblems) -> yaml.Node:
     data = next((value for name, value in _plain_entries(root) if name == "data"), None)
-    texts = {name: node for name, node in _plain_entries(data or root) if isinstance(node.value, str)} if data else {}
+    entries = _plain_entries(data) if data is not None else ()
+    texts = {name: node for name, node in entries if isinstance(node.value, str)}
     try:
         key = find_in_data({name: node.value for name, node in texts.items()})
     except ConfigError as error:
