@@ -118,7 +118,7 @@ def test_who_follows_counts_those_that_another_let_in() -> None:
 
 
 def test_who_has_followed_for_long_counts_those_that_another_lets_in_meanwhile() -> None:
-    world = World(gated(a_queue(2), "a", "b", "c"))
+    world = World(gated(gated(a_queue(2), "a", spec=NOWHERE), "b", "c"))
     world.rig.mirror.apply([opened("a", spec=NOWHERE)])
 
     world.cycle()
