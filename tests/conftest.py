@@ -18,7 +18,10 @@ pytest_plugins = ("tests.processes", "tests.suite.plugin")
 
 SLOW_ON_PURPOSE = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
-settings.register_profile("default", deadline=None, derandomize=True, print_blob=True)
+NO_CLOCK = (HealthCheck.too_slow,)
+"""A busy machine is no fault of a test."""
+
+settings.register_profile("default", deadline=None, derandomize=True, print_blob=True, suppress_health_check=NO_CLOCK)
 settings.register_profile(
     "thorough", deadline=None, max_examples=2_000, print_blob=True, suppress_health_check=SLOW_ON_PURPOSE
 )
