@@ -7,6 +7,7 @@ from importlib import import_module
 
 NAMES = {
     "decisions": "how many placements a second the engine decides, from 1,000 to 50,000 nodes",
+    "opcodes": "Python opcodes and NumPy elements for each pod that is placed, beside their record",
     "sessions": "what a session costs when little or nothing changed; memory; restart",
     "preemption": "room for 500 preemptors on full clusters: sessions, victims, callbacks",
     "sharing": "the best cards of a node for all containers of a pod",

@@ -9,12 +9,15 @@ the whole session (enqueue, allocate, backfill, closing, statuses and Events mad
   own       as base, but every job has its own request, so nothing is shared between jobs
   plain     gang, and a site's own plugin of three predicates and three scores, written plainly, nothing declared
   scalar    as base, but every callback is an ordinary function of (task, node): no scopes, no vector twins
-  default   as base, with the configuration that volsched has without any other: drf and proportion, too
+  default   as base, with the configuration that volsched has without any other
   cpu       as base, for pods that ask for no cards
   crossquota  as cpu, with quotas for such pods on each of the nodes, and the scores that come with them
   card      as base, with capacity-card: pods name their cards, half of them two models, and four of 20 queues run dry
   packed    as base, with fragmentation in the place of binpack
   packed-own  as own, with fragmentation in the place of binpack
+  affinity  as base; pods of a gang have to share a zone, or have to go to different nodes
+  spreading  as base; pods of a gang have to spread over zones, and should spread over nodes
+  devices   as base, but each pod has a ResourceClaim for devices instead of a request for cards
   naive     the small engine that asks everything about every node, on a small size, for comparison; same placements
 """
 
@@ -26,7 +29,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bench import cards, worlds
+from bench import cards, devices, neighbours, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.plain import PlainPlugin
 from volsched.framework.columns.views import shown
@@ -37,13 +40,13 @@ from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.signature import Signature
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
-from volsched.model.plan import Bind
+from volsched.model.plan import Bind, StepRecorder
 from volsched.model.pods.template import PodTemplate
 from volsched.registry import load_profile
-from volsched.scheduler import Profile
+from volsched.scheduler import Profile, Scheduler
 from volsched.testing.naive import NaiveEngine
 
-PODS = {100: 320, 1_000: 3_200, 5_000: 16_000, 10_000: 32_000, 50_000: 64_000}
+PODS = {100: 320, 200: 640, 500: 1_600, 1_000: 3_200, 5_000: 16_000, 10_000: 32_000, 50_000: 64_000}
 GANG = 16
 GANG_ALONE = """\
 actions: "enqueue, allocate, backfill"
@@ -53,8 +56,14 @@ tiers:
 """
 PACKED = worlds.BASE.replace("- name: binpack", "- name: fragmentation")
 Callback = TypeVar("Callback", Predicate, NodeOrder)
-VARIANTS = ("base", "own", "plain", "scalar", "default", "card", "cpu", "crossquota", "packed", "packed-own")
+BETWEEN_PODS = ("affinity", "spreading")
+VARIANTS = (
+    *("base", "own", "plain", "scalar", "default", "card", "cpu", "crossquota", "packed", "packed-own"),
+    *(*BETWEEN_PODS, "devices"),
+)
 WITHOUT_CARDS = ("cpu", "crossquota")
+KNOWN = ("Node", "Queue", "DeviceClass", "ResourceSlice")
+"""Kinds of the objects that are there before the backlog comes."""
 
 
 class ScalarEngine(FastEngine):
@@ -87,18 +96,35 @@ def plain(callback: Callback) -> Callback:
     return rule.reading(Signature("template", "node", is_typed=True))
 
 
-def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dict[str, Any]:
-    """Place one backlog; what it took."""
+def waiting(
+    nodes: int, variant: str, engine: Callable[[Cluster], Engine] = FastEngine
+) -> tuple[Scheduler, StepRecorder]:
+    """Return a scheduler that knows the nodes and gets a backlog now, and what takes its steps."""
+    listed = backlog(nodes, variant)
+    known = [item for item in listed if item["kind"] in KNOWN]
+    scheduler, recorder = worlds.a_scheduler(known, profile_of(variant), engine)
+    scheduler.cycle()
+    scheduler.mirror.apply(worlds.puts(item for item in listed if item["kind"] not in KNOWN))
+    return scheduler, recorder
+
+
+def backlog(nodes: int, variant: str) -> list[worlds.Json]:
+    """Return the objects of a cluster with so many nodes, and gangs that wait."""
     own, with_cards = variant.endswith("own"), variant not in WITHOUT_CARDS
     gangs = worlds.gangs(PODS[nodes] // GANG, GANG, 20, own_requests=own, with_cards=with_cards)
     objects: Iterable[worlds.Json] = [*worlds.nodes(nodes), *gangs]
-    if variant == "card":
-        objects = cards.with_quotas(objects)
-    listed = list(objects)
-    known = [item for item in listed if item["kind"] in ("Node", "Queue")]
-    scheduler, recorder = worlds.a_scheduler(known, profile_of(variant), engine)
-    scheduler.cycle()
-    scheduler.mirror.apply(worlds.puts(item for item in listed if item["kind"] not in ("Node", "Queue")))
+    dressed = {
+        "card": cards.with_quotas,
+        "affinity": neighbours.with_affinity,
+        "spreading": neighbours.with_spreading,
+        "devices": devices.in_place_of_cards,
+    }
+    return list(dressed[variant](objects) if variant in dressed else objects)
+
+
+def decide(nodes: int, variant: str, engine: Callable[[Cluster], Engine]) -> dict[str, Any]:
+    """Place one backlog; what it took."""
+    scheduler, recorder = waiting(nodes, variant, engine)
     with garbage_as_in_run():
         watch = Stopwatch()
         scheduler.cycle()

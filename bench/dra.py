@@ -24,41 +24,22 @@ from typing import Any
 
 from bench import live, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
+from bench.devices import PER_NODE, VERSION, device_class, slices, spec
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.engine.engine import FastEngine
 from volsched.mirror.settings import MirrorSettings
 from volsched.testing.builders import ClusterBuilder, a_rig
 from volsched.testing.controlplane import ControlPlane, a_pod
 
-VERSION = "resource.k8s.io/v1"
 DEVICES = f"/apis/{VERSION}"
-DRIVER = "gpu.example.com"
-PER_NODE = 8
 NAMESPACE = "dra"
-SPEC = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
 Json = dict[str, Any]
-
-
-def device_class() -> Json:
-    """Return the DeviceClass of all devices."""
-    selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-    return {"metadata": {"name": "gpu"}, "spec": {"selectors": [selector]}}
-
-
-def slices(nodes: int) -> Iterator[Json]:
-    """Yield the slice of each node's devices."""
-    devices = [{"name": f"gpu-{number}"} for number in range(PER_NODE)]
-    for number in range(nodes):
-        node = f"node-{number:05}"
-        pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-        spec = {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": devices}
-        yield {"metadata": {"name": f"slice-{number:05}"}, "spec": spec}
 
 
 def claims(count: int) -> Iterator[Json]:
     """Yield so many claims, all alike."""
     for number in range(count):
-        yield {"metadata": {"name": f"claim-{number:05}", "namespace": NAMESPACE}, "spec": SPEC}
+        yield {"metadata": {"name": f"claim-{number:05}", "namespace": NAMESPACE}, "spec": spec()}
 
 
 def pods(count: int, scheduler: str) -> Iterator[Json]:

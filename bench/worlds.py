@@ -12,12 +12,11 @@ from typing import Any
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
-from volsched.model import api
-from volsched.model.changes import Change, Put
+from volsched.model.changes import Change
 from volsched.model.cluster import Cluster
 from volsched.model.plan import StepRecorder
 from volsched.scheduler import Profile, Scheduler
-from volsched.testing.builders import GROUP_NAME, HOSTNAME, SteadyClock
+from volsched.testing.builders import GROUP_NAME, HOSTNAME, SteadyClock, put
 
 Json = dict[str, Any]
 
@@ -173,7 +172,7 @@ def a_scheduler(
 
 def puts(objects: Iterable[Json]) -> Iterator[Change]:
     """Return objects as an informer would send them."""
-    return (Put(api.decode_object(item)) for item in objects)
+    return map(put, objects)
 
 
 def as_stored(pod: Json) -> Json:
