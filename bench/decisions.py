@@ -15,10 +15,13 @@ the whole session (enqueue, allocate, backfill, closing, statuses and Events mad
   card      as base, with capacity-card: pods name their cards, half of them two models, and four of 20 queues run dry
   packed    as base, with fragmentation in the place of binpack
   packed-own  as own, with fragmentation in the place of binpack
+  naive     the small engine that asks everything about every node, on a small size, for comparison; same placements
+
+These run when `--variants` names them, since they take minutes on large clusters:
+
   affinity  as base; pods of a gang have to share a zone, or have to go to different nodes
   spreading  as base; pods of a gang have to spread over zones, and should spread over nodes
   devices   as base, but each pod has a ResourceClaim for devices instead of a request for cards
-  naive     the small engine that asks everything about every node, on a small size, for comparison; same placements
 """
 
 from __future__ import annotations
@@ -56,11 +59,8 @@ tiers:
 """
 PACKED = worlds.BASE.replace("- name: binpack", "- name: fragmentation")
 Callback = TypeVar("Callback", Predicate, NodeOrder)
-BETWEEN_PODS = ("affinity", "spreading")
-VARIANTS = (
-    *("base", "own", "plain", "scalar", "default", "card", "cpu", "crossquota", "packed", "packed-own"),
-    *(*BETWEEN_PODS, "devices"),
-)
+COMMON = ("base", "own", "plain", "scalar", "default", "card", "cpu", "crossquota", "packed", "packed-own")
+VARIANTS = (*COMMON, "affinity", "spreading", "devices")
 WITHOUT_CARDS = ("cpu", "crossquota")
 KNOWN = ("Node", "Queue", "DeviceClass", "ResourceSlice")
 """Kinds of the objects that are there before the backlog comes."""
@@ -166,7 +166,7 @@ def best_of(repeats: int, nodes: int, variant: str, engine: Callable[[Cluster], 
 def main() -> None:
     options = parser(__doc__)
     options.add_argument("--nodes", type=int, nargs="+", choices=PODS, default=[1_000, 5_000, 10_000, 50_000])
-    options.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    options.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(COMMON))
     options.add_argument("--repeats", type=int, default=3, help="the best counts")
     options.add_argument("--naive", type=int, choices=PODS, default=100, help="nodes of the comparison")
     options.add_argument("--no-naive", action="store_true")

@@ -89,10 +89,11 @@ def test_results_are_those_of_numpy() -> None:
 
     asked_by(code, module)
 
-    plain = {"np": np, "a": np.arange(10)}
-    exec(code, plain)  # noqa: S102 - code of this test
-    assert module.b.tolist() == plain["b"].tolist() == [7, 5, 7, 13, 17, 2, 4]
-    assert module.places[0].tolist() == plain["places"][0].tolist()
+    plain = ModuleType("plain")
+    vars(plain).update(np=np, a=np.arange(10))
+    exec(code, vars(plain))  # noqa: S102 - code of this test
+    assert module.b.tolist() == plain.b.tolist() == [7, 5, 7, 13, 17, 2, 4]
+    assert module.places[0].tolist() == plain.places[0].tolist()
     assert isinstance(module.b, np.ndarray)
     assert isinstance(module.places[0], elements.CountedArray)
 
