@@ -197,7 +197,7 @@ def conclude(record: Record | None, found: Record, *, write_it: bool) -> int:
         print(f"No record for Python {platform.python_version()}: `{HOW_TO_RECORD}` writes {place}.")
     elif said:
         print(
-            f"\nThese figures are more than {TOLERANCE:.0%} beside {place}. A loss: repair the packages that are named."
+            f"\nThese figures are more than {TOLERANCE:.0%} from {place}. A loss: repair the packages that are named."
         )
         print(f"A gain, or a loss that is worth its price: `{HOW_TO_RECORD}`. {REASON}")
     return 1 if said else 0
