@@ -22,6 +22,7 @@ def figures(placed: int = 96, **opcodes: float) -> Figures:
     return Figures(100, placed, PACKAGES | changed, {"volsched/framework/engine": 50.0})
 
 
+@pytest.mark.no_retry(reason="a guard")
 @pytest.mark.process
 def test_a_session_costs_what_is_recorded() -> None:
     if not RECORD.exists():
