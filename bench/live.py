@@ -23,6 +23,7 @@ from urllib.parse import urlsplit
 
 from bench.common import cpu_seconds, memory_mib
 from volsched.testing.controlplane import ApiServerError, ControlPlane, a_node, a_pod
+from volsched.testing.controlplane.binaries import find_kube_scheduler
 from volsched.testing.controlplane.client import lines_of
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
@@ -201,7 +202,7 @@ def command_of(
         return [sys.executable, "-m", "bench.bare", namespace, *(["--follow"] if follow else [])]
     if contestant == "kube-scheduler":
         return [
-            str(cluster.binaries["kube-scheduler"]),
+            str(find_kube_scheduler()),
             *(f"--{flag}kubeconfig={kubeconfig}" for flag in ("", "authentication-", "authorization-")),
             "--kube-api-qps=5000",
             "--kube-api-burst=10000",

@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import pytest
 
+pytest_plugins = ("tests.cluster.control_plane",)
+
 TESTS: Final = Path(__file__).parent
-FOLDERS: Final = frozenset({"charts", "cluster", "manifests", "oracle", "realnode"})
+FOLDERS: Final = frozenset({"charts", "cluster", "manifests", "oracle", "realnode", "tools"})
 """Folders of `tests` of which everything is marked."""
 
 JUDGES: Final = frozenset({"drills", "oracle", "plans", "properties", "volcano"})

@@ -22,7 +22,7 @@ from tests.cluster.admitting import (
     a_queue,
     run_certificates,
 )
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK
 from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, SYSTEM, Json, eventually
 from tests.validation.test_fields import SEED

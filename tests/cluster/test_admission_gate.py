@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, Installed, Json, still
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import CONFIGURATION, PATIENCE, Installed, still
 from tests.cluster.test_showing import volsched
 from volsched.testing.controlplane import ControlPlane

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import Json, eventually
 from tests.cluster.test_shared_cards import GIB, INDEX, MULTIPLE, NATIVE, POLICY, Rack, amounts, cards, rack
 from volsched.testing.controlplane import a_pod

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, JOBS, Controlled
 from tests.cluster.scheduling import GROUPS, Installed, Json, eventually, still
 from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import (
     AT_WORK,
     GROUP_NAME,

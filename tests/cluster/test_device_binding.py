@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import CONFIGURATION, QUICK_LEASE, Installed, eventually, still
 from tests.cluster.test_resource_claims import (
     DEVICES,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import running_control_plane
+from tests.cluster.control_plane import running_control_plane
 from tests.cluster.scheduling import MANIFESTS, Installed, eventually, still
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part, taint_rule
 from volsched.model.dra.api import RULES_VERSION

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import MANIFESTS, PATIENT_LEASE, Installed, SchedulerProcess, eventually
 from volsched.run.process import END_SECONDS
 from volsched.testing.controlplane.faults import BlackHole, FaultProxy

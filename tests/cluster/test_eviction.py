@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, Json, eventually, still
 from volsched.testing.controlplane.stages import STOP_AFTER
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.clock import Clock
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.fence import Fence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import CONFIGMAP, CONFIGURATION, SYSTEM, Installed, SchedulerProcess, still
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]

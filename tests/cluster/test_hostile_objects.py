@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import JOBS, Controlled
 from tests.cluster.scheduling import GROUPS, eventually
 

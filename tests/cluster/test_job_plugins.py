@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import ACCOUNT, AT_WORK, Controlled
 from tests.cluster.scheduling import MANIFESTS, SYSTEM, Json, eventually
 from volsched.testing.controlplane import ControlPlane, KubectlError

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.native.ours import QUOTAS
 from tests.cluster.scheduling import GROUPS, Installed, Json, eventually, still
 

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.controlling import LEASE as CONTROLLERS_LEASE
 from tests.cluster.scheduling import LEASE, QUICK_LEASE, Installed, SchedulerProcess, VolschedProcess, eventually

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import Controlled
 from tests.cluster.scheduling import MANIFESTS, SYSTEM, LoggedProcess, eventually, wait_allowed
 from tests.cluster.test_showing import volsched

@@ -25,7 +25,7 @@ import pytest
 import trustme
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import (
     CONFIGMAP,
     GROUPS,

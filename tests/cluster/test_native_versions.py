@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import running_control_plane
+from tests.cluster.control_plane import running_control_plane
 from tests.cluster.native.ours import DIRECT, QUOTAS, start_ours
 from tests.cluster.native.stage import NativeStage
 from tests.cluster.scheduling import Json, eventually

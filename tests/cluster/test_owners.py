@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, JOBS, Controlled
 from tests.cluster.scheduling import GROUPS, Json, eventually, still
 from volsched.testing.controlplane.stages import FAIL_AFTER

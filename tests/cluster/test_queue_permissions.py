@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, Installed, Json, SchedulerProcess, eventually, still
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.clock import Clock
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, volcano_at_work
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, SYSTEM, Json, eventually, still
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, eventually
 from volsched.model.reservation import EXPECTED_DURATION, RESERVED, Promise, promise_in
 from volsched.testing.controlplane.stages import RUN_FOR

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import QUICK_LEASE, Installed, eventually
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.testing.controlplane import ControlPlane

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.conftest import running_control_plane
+from tests.cluster.control_plane import running_control_plane
 from tests.cluster.controlling import AT_WORK, Controlled
 from tests.cluster.scheduling import eventually
 from tests.cluster.scheduling_fixtures import apply_manifests

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, LEASE, PATIENT_LEASE, QUICK_LEASE, Installed, eventually, moment, still
 from volsched.kube.write.statuses import MENDING_INTERVAL_SECONDS
 from volsched.testing.controlplane import a_node

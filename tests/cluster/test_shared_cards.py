@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import QUICK_LEASE, Installed, Json, SchedulerProcess, eventually
 from volsched.testing.controlplane import a_pod
 from volsched.testing.controlplane.faults import BlackHole, FaultProxy, Reset

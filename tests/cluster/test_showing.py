@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import CONFIGMAP, GROUPS, Installed, Json, eventually, wait_allowed
 from tests.cluster.scheduling_fixtures import forget_configuration
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture

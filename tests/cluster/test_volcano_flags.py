@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, GROUP_NAME, Controlled
 from tests.cluster.scheduling import Installed, eventually, still
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from tests.cluster.conftest import MakeNodes
+from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, GROUP_NAME, JOBS, Controlled, phase_of
 from tests.cluster.scheduling import GROUPS, SYSTEM, Json, eventually, still
 from volsched.operator.engine import JOB_LOOKS

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import running_control_plane
-from tests.manifests.dockerfile import Builder, Image, read
+from tests.cluster.control_plane import running_control_plane
+from tests.manifests.dockerfile import Image, built_image
 from tests.manifests.examples import NODES, documents
 from tests.manifests.monitoring import MONITORING, a_crd
-from tests.manifests.rendering import ROOT
 from volsched.testing.controlplane import ControlPlane, a_node
 
 PLAIN_NODES = ("plain-1", "plain-2", "plain-3")
@@ -22,11 +18,9 @@ PLAIN_NODES = ("plain-1", "plain-2", "plain-3")
 
 @pytest.fixture(scope="session")
 def image() -> Iterator[Image]:
-    """The image of the Dockerfile, built by hand. Not in pytest's own folder, which it would fill in some runs."""
-    folder = Path(tempfile.mkdtemp(prefix="volsched-image-"))
-    folder.chmod(0o755)
-    yield Builder(ROOT, folder).build(read((ROOT / "Dockerfile").read_text()))
-    shutil.rmtree(folder)
+    """The image of the Dockerfile, built by hand."""
+    with built_image() as image:
+        yield image
 
 
 @pytest.fixture(scope="package")

@@ -8,6 +8,7 @@ tests/container.py does it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,12 +17,14 @@ import shutil
 import string
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 
 from tests.container import Mount
+from tests.manifests.rendering import ROOT
 
 _BASE_PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ABSOLUTE = re.compile(r"(?<![\w./$}*-])/(?=[a-z])")
@@ -148,6 +151,20 @@ class Image:
     def mounts(self) -> list[Mount]:
         """The image in a container's file system."""
         return [Mount(path, f"/{path.relative_to(self.root)}") for path in self.root.glob("*/*")]
+
+
+@contextlib.contextmanager
+def built_image() -> Iterator[Image]:
+    """Have the image of the checkout's Dockerfile within a ``with`` block.
+
+    Its folder is not pytest's own, because the images of some runs would fill that one.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="volsched-image-"))
+    folder.chmod(0o755)
+    try:
+        yield Builder(ROOT, folder).build(read((ROOT / "Dockerfile").read_text()))
+    finally:
+        shutil.rmtree(folder)
 
 
 class Builder:

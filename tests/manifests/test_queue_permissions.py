@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster.conftest import running_control_plane
+from tests.cluster.control_plane import running_control_plane
 from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.applying import installed, wait_refused

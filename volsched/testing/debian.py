@@ -29,9 +29,9 @@ def unpacked(name: str, packages: Sequence[str], report: Report, *, with_librari
     `with_libraries` adds the libraries that they depend on. The folder is named after `name` and the version of the
     first package; the newest that was made before will do. Raises BuildError, which states what to do.
     """
-    with locked(cache_root() / f".{name}.lock", report):
+    with locked(cache_root() / f".{name}.lock", report) as told:
         made = sorted(cache_root().glob(f"{name}-[0-9]*-{go_arch()}"), key=lambda folder: folder.stat().st_mtime)
-        return made[-1] if made else _fetch(name, packages, report, with_libraries=with_libraries)
+        return made[-1] if made else _fetch(name, packages, told, with_libraries=with_libraries)
 
 
 def _fetch(name: str, packages: Sequence[str], report: Report, *, with_libraries: bool) -> Path:

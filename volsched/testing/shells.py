@@ -18,6 +18,7 @@ from volsched.testing.patience import PATIENCE
 from volsched.testing.prometheus import print_progress
 
 _PACKAGES: Final = {"bash": ("bash",), "zsh": ("zsh", "zsh-common"), "fish": ("fish", "fish-common")}
+NAMES: Final = tuple(_PACKAGES)
 _FOLDERS: Final = ("usr/bin", "bin")
 _QUIET: Final = 0.5
 """Seconds after which a terminal is taken to print nothing more."""
@@ -31,6 +32,15 @@ _WIDGET: Final = (
 """What TAB does in zsh: how long a completion takes depends on the machine."""
 
 
+def find(name: str, report: Report = print_progress) -> tuple[str, Path | None]:
+    """Return a shell's program, and the folder of Debian's packages if it comes from there; raises BuildError."""
+    if found := shutil.which(name):
+        return found, None
+    folder = debian.unpacked(name, _PACKAGES[name], report, with_libraries=name == "fish")
+    programs = (folder / place / name for place in _FOLDERS)
+    return str(next(program for program in programs if program.exists())), folder
+
+
 class Shell:
     """A shell to complete lines in, with the script of ``volsched completion`` and the variables of its user."""
 
@@ -38,18 +48,10 @@ class Shell:
         self.name = name
         self._script = script
         self._variables = {**variables, "TERM": "xterm", "ZDOTDIR": str(script.parent)}
-        self._folder: Path | None = None
-        self._program = self._find(report)
-
-    def _find(self, report: Report) -> str:
-        """Return the program, and note where it comes from if it is not installed; raises BuildError."""
-        if found := shutil.which(self.name):
-            return found
-        self._folder = debian.unpacked(self.name, _PACKAGES[self.name], report, with_libraries=self.name == "fish")
-        libraries = {str(path.parent) for path in self._folder.rglob("lib*.so*")}
-        self._variables["LD_LIBRARY_PATH"] = ":".join(sorted(libraries))
-        programs = (self._folder / place / self.name for place in _FOLDERS)
-        return str(next(program for program in programs if program.exists()))
+        self._program, self._folder = find(name, report)
+        if self._folder is not None:
+            libraries = {str(path.parent) for path in self._folder.rglob("lib*.so*")}
+            self._variables["LD_LIBRARY_PATH"] = ":".join(sorted(libraries))
 
     def completed(self, line: str) -> str:
         """Return what the shell offers, or makes, of a line when TAB is pressed at its end."""

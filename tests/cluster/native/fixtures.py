@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.conftest import running_control_plane
+from tests.cluster.control_plane import running_control_plane
 from tests.cluster.native.stage import API_FLAGS, GATES, make_classes
 from tests.cluster.scheduling_fixtures import apply_manifests
 from volsched.testing.controlplane import ControlPlane

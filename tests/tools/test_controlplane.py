@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.cluster.control_plane import MakeNodes
 from volsched.testing.controlplane import (
     FAIL_AFTER,
     RUN_FOR,
@@ -32,8 +33,6 @@ from volsched.testing.controlplane import (
     a_pod,
 )
 from volsched.testing.patience import PATIENCE
-
-from .conftest import MakeNodes
 
 PLAIN_CONTAINER = {"name": "main", "image": "registry.invalid/none:1"}
 

@@ -1,4 +1,7 @@
-"""One real control plane for the test run, a namespace per test, and a proxy that makes the API server fail."""
+"""One real control plane for the test run, a namespace per test, and a proxy that makes the API server fail.
+
+A plugin of all tests, since tests in several folders share the control plane.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""What stands between the image and the machine in these tests is as narrow as on a node."""
+"""The containers and the kubelet that other tests use are as narrow as those of a node.
+
+`tests/container.py` makes the containers, `tests/manifests/kubelet.py` what a kubelet would put into them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.control_plane import running_control_plane
+from tests.container import why_not
 from tests.manifests.applying import installed
-from tests.manifests.dockerfile import Image
+from tests.manifests.dockerfile import Image, built_image
 from tests.manifests.kubelet import Kubelet
 from tests.manifests.processes import pods_of
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json
 from volsched.testing.controlplane import ControlPlane
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=f"no containers by hand: {why_not()}")
 
 DEPLOYMENTS = f"/apis/apps/v1/namespaces/{SYSTEM}/deployments"
 FACTS = """
@@ -36,6 +43,19 @@ print("writable", *(f for f, _, _ in os.walk("/") if not f.startswith("/proc") a
 """
 
 Facts = Callable[[str], dict[str, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def image() -> Iterator[Image]:
+    with built_image() as image:
+        yield image
+
+
+@pytest.fixture(scope="module")
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane of these tests alone, since they install and remove what other tests need."""
+    with running_control_plane(request, tmp_path_factory.mktemp("controlplane"), kwok=False) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
