@@ -13,13 +13,14 @@ env) echo go{_VERSION};;
 mod) printf 'module k\nreplace (\n\tk8s.io/api => ./staging/src/k8s.io/api\n)\n' > "$TRACES/mod"
      echo "{{\"GoMod\": \"$TRACES/mod\"}}";;
 build) echo "$@" >> "$TRACES/builds"
+     printf 'k8s.io/api\nk8s.io/klog\n' >&2
      for package in "$@"; do :; done
      while [ -e "$TRACES/hold-$(basename "$package")" ]; do sleep 0.05; done
      case "$package" in */cmd/kwok) echo "main.go:1: syntax error" >&2; exit 3;; esac
      while [ "$1" != -o ]; do shift; done; echo made > "$2";;
 esac
 """
-"""It builds nothing, notes each build in ``$TRACES/builds``, and fails to build kwok.
+"""It compiles two packages into nothing, notes each build in ``$TRACES/builds``, and fails to build kwok.
 
 While there is a file ``$TRACES/hold-NAME``, where NAME is the last part of the package's path, the build goes on.
 """

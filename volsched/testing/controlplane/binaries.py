@@ -59,6 +59,9 @@ NODE_PROGRAMS = ("kubelet", KUBE_SCHEDULER)
 _REPORT_SECONDS: Final = 10.0
 """How often what takes long is reported."""
 
+_SHOW_PACKAGES: Final = ("-v",)
+"""Has ``go build`` write a line for each package that it has compiled; ``go test`` writes none."""
+
 _LOOK_SECONDS: Final = 0.2
 """How often a process that waits looks whether the lock is free."""
 
@@ -330,7 +333,7 @@ def go_build(
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     flags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())])
-    command = [str(go), *verb, "-ldflags", flags, "-o", str(unfinished), package]
+    command = [str(go), *verb, *_SHOW_PACKAGES, "-ldflags", flags, "-o", str(unfinished), package]
     log = source / f"{target.name}.log"
     began = time.monotonic()
     report(f"building {step}")
@@ -339,7 +342,7 @@ def go_build(
             process = subprocess.Popen(  # noqa: S603 - our own command line
                 command, cwd=source, env=_go_environment(go), stdout=output, stderr=output, stdin=subprocess.DEVNULL
             )
-            status = _wait_with_progress(process, f"building {step}", began, report)
+            status = _wait_with_progress(process, f"building {step}", began, log, report)
         if status != 0:
             raise BuildError(f"{' '.join(command)} failed with status {status}:\n{log.read_text()[-4000:]}")
         unfinished.replace(target)
@@ -348,13 +351,15 @@ def go_build(
     report(f"built {step} in {time.monotonic() - began:.0f} s ({target.stat().st_size / 2**20:.0f} MiB)")
 
 
-def _wait_with_progress(process: subprocess.Popen[bytes], what: str, began: float, report: Report) -> int:
+def _wait_with_progress(process: subprocess.Popen[bytes], what: str, began: float, log: Path, report: Report) -> int:
     try:
         while True:
             try:
                 return process.wait(_REPORT_SECONDS)
             except subprocess.TimeoutExpired:
-                report(f"{what}: {time.monotonic() - began:.0f} s")
+                packages = log.read_bytes().count(b"\n")
+                compiled = f", {packages} packages compiled" if packages else ""
+                report(f"{what}: {time.monotonic() - began:.0f} s{compiled}")
     except BaseException:
         process.terminate()
         process.wait()
