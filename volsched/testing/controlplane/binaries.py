@@ -59,8 +59,11 @@ NODE_PROGRAMS = ("kubelet", KUBE_SCHEDULER)
 _REPORT_SECONDS: Final = 10.0
 """How often what takes long is reported."""
 
-_SHOW_PACKAGES: Final = ("-v",)
-"""Has ``go build`` write a line for each package that it has compiled; ``go test`` writes none."""
+_NO_DWARF: Final = "-gcflags=all=-dwarf=false"
+"""The linker would drop the debug information (``-s -w``); not making it saves a fifth of the compiler's CPU time."""
+
+_GARBAGE_PERCENT: Final = "400"
+"""GOGC: a compiler that collects garbage less often takes a third less CPU time, and hardly more memory."""
 
 _LOOK_SECONDS: Final = 0.2
 """How often a process that waits looks whether the lock is free."""
@@ -333,7 +336,7 @@ def go_build(
     target.parent.mkdir(parents=True, exist_ok=True)
     unfinished = target.with_name(f".{target.name}.{os.getpid()}")
     flags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in stamps.items())])
-    command = [str(go), *verb, *_SHOW_PACKAGES, "-ldflags", flags, "-o", str(unfinished), package]
+    command = [str(go), *verb, "-v", _NO_DWARF, "-ldflags", flags, "-o", str(unfinished), package]
     log = source / f"{target.name}.log"
     began = time.monotonic()
     report(f"building {step}")
@@ -357,7 +360,7 @@ def _wait_with_progress(process: subprocess.Popen[bytes], what: str, began: floa
             try:
                 return process.wait(_REPORT_SECONDS)
             except subprocess.TimeoutExpired:
-                packages = log.read_bytes().count(b"\n")
+                packages = log.read_bytes().count(b"\n")  # ``go build -v`` writes a line for each, ``go test`` none
                 compiled = f", {packages} packages compiled" if packages else ""
                 report(f"{what}: {time.monotonic() - began:.0f} s{compiled}")
     except BaseException:
@@ -367,10 +370,11 @@ def _wait_with_progress(process: subprocess.Popen[bytes], what: str, began: floa
 
 
 def _go_environment(go: Path) -> dict[str, str]:
-    """Return the environment for go: the user's own proxies and caches, but flags that make the result reproducible."""
+    """Return the environment for go: the user's own proxies and caches, and flags that make the result reproducible."""
     return os.environ | {
         "CGO_ENABLED": "0",
         "GO111MODULE": "on",
+        "GOGC": os.environ.get("GOGC", _GARBAGE_PERCENT),
         "GOFLAGS": "-mod=mod -trimpath -buildvcs=false",
         "GOROOT": str(go.parent.parent) if _is_wheel(go) else os.environ.get("GOROOT", ""),
         "GOTOOLCHAIN": "local",
