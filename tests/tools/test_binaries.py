@@ -112,13 +112,16 @@ def test_what_is_missing_is_built_once_and_says_so(traces: Path, tmp_path: Path)
 def test_three_processes_build_once(traces: Path) -> None:
     (traces / "hold-v3").touch()
     script = "from volsched.testing.controlplane import find_binaries; find_binaries(('etcd',))"
-    processes = [subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.DEVNULL) for _ in range(3)]
-    wait_until((traces / "builds").exists)
+    logs = [(traces / f"{number}.log").open("w+") for number in range(3)]
+    processes = [subprocess.Popen([sys.executable, "-c", script], stderr=log) for log in logs]
+    wait_until(lambda: sum("waiting for another process" in Path(log.name).read_text() for log in logs) == 2)
 
     (traces / "hold-v3").unlink()
 
     assert [process.wait(PATIENCE) for process in processes] == [0, 0, 0]
     assert builds(traces) == ["v3"]
+    for log in logs:
+        log.close()
 
 
 class Search(threading.Thread):
