@@ -17,11 +17,16 @@ from typing import IO, Any, Final
 from tests.processes import FOLDERS, MARK, TESTS
 from tests.suite.plugin import JOURNAL
 from tests.suite.results import Result, Results
+from tests.tools import remembering
+from tests.tools.passed import files_to_run, stale_tools
 
 COMPUTING_WORKERS: Final = 2
 WAITING_WORKERS: Final = 5
 GIVES_WAY: Final = 5
 """Niceness of the computing lane: a waiting test that is due goes first, and is not held up until it times out."""
+
+TOOLS: Final = "tools"
+"""The folder of the tests of tools."""
 
 _ROOT: Final = TESTS.parent
 
@@ -104,7 +109,7 @@ def computing(arguments: Sequence[str], folder: Path, **variables: str) -> Lane:
 
 def waiting(arguments: Sequence[str], folder: Path, **variables: str) -> Lane:
     """Start the lane of the tests that need other processes."""
-    given = [*_workers(WAITING_WORKERS), "-m", "process", *arguments, *map(str, waiting_paths())]
+    given = [*_workers(WAITING_WORKERS), *remembering.PLUGIN, "-m", "process", *arguments, *map(str, waiting_paths())]
     return Lane("waiting", given, folder, **variables)
 
 
@@ -114,10 +119,14 @@ def again(tests: Sequence[str], folder: Path, **variables: str) -> Lane:
 
 
 def waiting_paths() -> list[Path]:
-    """Return the folders and files that may have tests marked `process`, so that other files need not be imported."""
-    folders = [TESTS / name for name in sorted(FOLDERS) if (TESTS / name).is_dir()]
+    """Return the folders and files that may have tests marked `process`, so that other files need not be imported.
+
+    Of the tests of tools, those of the tools that have changed.
+    """
+    folders = [TESTS / name for name in sorted(FOLDERS - {TOOLS})]
     files = (path for path in sorted(TESTS.rglob("test_*.py")) if path.relative_to(TESTS).parts[0] not in FOLDERS)
-    return folders + [path for path in files if MARK in path.read_text()]
+    changed = [_ROOT / file for file in files_to_run(stale_tools())]
+    return folders + [path for path in files if MARK in path.read_text()] + changed
 
 
 def _workers(number: int) -> list[str]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.processes import TESTS
+from tests.programs import CONTROL_PLANE, is_there
 from tests.suite import lanes
 from tests.suite.durations import Durations
 from tests.suite.lanes import Job, Lane
@@ -24,6 +25,7 @@ FOLDER: Final = TESTS.parent / ".test-results"
 """What the last run left: the output and the journal of each part, and the failures of flaky tests."""
 
 PROGRESS_SECONDS: Final = 15.0
+CHECK: Final = "check"
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 
 
@@ -41,8 +43,6 @@ class Order:
     contexts: bool = False
     """Whether coverage notes which test executed each line."""
     record_durations: bool = False
-    tools: Sequence[str] = ()
-    """Paths of tests of tools that run in the waiting lane, too."""
 
 
 def say(line: str) -> None:
@@ -80,11 +80,10 @@ class Run:
         self.lanes.append(lanes.computing(self._arguments(), self.folder, **self._variables("computing")))
         programs = self._help("programs", sys.executable, "-m", "tests.programs")
         if self.order.check:
-            self._help("check", "make", "check")
-        if problem := self._watch(lambda: programs.status is None):
+            self._help(CHECK, "make", "check")
+        if problem := self._watch(lambda: programs.status is None and not is_there(CONTROL_PLANE)):
             return problem
-        arguments = (*self._arguments(), *self.order.tools)
-        self.lanes.append(lanes.waiting(arguments, self.folder, **self._variables("waiting")))
+        self.lanes.append(lanes.waiting(self._arguments(), self.folder, **self._variables("waiting")))
         if problem := self._watch(lambda: any(job.status is None for job in (*self.helpers, *self.lanes))):
             return problem
         self._try_again()
@@ -110,7 +109,7 @@ class Run:
                 for failed in lane.new_failures():
                     say(f"FAILED {failed.test}")
             for job in self.helpers:
-                if job.status:
+                if job.status and _ends_the_run(job):
                     return f"{job.name} failed:\n{job.last_lines()}"
             if not goes_on:
                 return ""
@@ -184,6 +183,11 @@ class Run:
         recorded = Durations.recorded()
         removed = (file for file in recorded.files if not (TESTS.parent / file).is_file())
         recorded.updated(Durations.measured(seconds), removed).save()
+
+
+def _ends_the_run(failed: Job) -> bool:
+    """Tell whether nothing can go on; a test that lacks some other program fails by itself and names the program."""
+    return failed.name == CHECK or not is_there(CONTROL_PLANE)
 
 
 def _wait_for(lane: Lane) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import FOLDERS, TESTS
-from tests.suite.lanes import Lane, waiting_paths
+from tests.suite.lanes import TOOLS, Lane, waiting_paths
 from tests.suite.results import report_of_failure, to_try_again
 
 pytestmark = pytest.mark.process
@@ -129,6 +129,6 @@ def test_a_command_that_is_told_to_end_ends(small: Path) -> None:
 def test_each_file_with_marked_tests_is_in_the_waiting_lane() -> None:
     paths = waiting_paths()
 
-    assert {TESTS / name for name in FOLDERS} <= set(paths)
+    assert {TESTS / name for name in FOLDERS - {TOOLS}} <= set(paths)
     assert TESTS / "drills" / "test_failover.py" in paths
     assert TESTS / "model" / "test_quantity.py" not in paths
