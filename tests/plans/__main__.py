@@ -1,0 +1,55 @@
+"""Draw the scenarios anew, or record what comes of them: ``python -m tests.plans draw`` and ``record``."""
+
+from __future__ import annotations
+
+import argparse
+
+import click
+
+from tests.plans import examples
+from tests.plans.differences import Difference, differences, told
+from tests.plans.drawing.scenarios import drawn_scenarios
+from tests.plans.measures import measured
+from tests.plans.scenarios import (
+    CHUNKS,
+    plans_of,
+    record_plans,
+    recorded_plans,
+    store_scenarios,
+    stored_scenarios,
+)
+
+
+def draw() -> None:
+    """Store scenarios that were drawn anew, from the same seed."""
+    count = 0
+    for chunk in range(CHUNKS):
+        scenarios = drawn_scenarios(chunk)
+        store_scenarios(chunk, scenarios)
+        count += len(scenarios)
+    click.echo(f"{count} scenarios are stored; record their plans next")
+
+
+def record() -> None:
+    """Record the plans of the stored scenarios and of the examples, and tell what changed."""
+    found: list[Difference] = []
+    for chunk in range(CHUNKS):
+        plans = plans_of(stored_scenarios(chunk))
+        found += differences(recorded_plans(chunk), plans)
+        record_plans(chunk, plans)
+    results = examples.results()
+    found += differences(examples.recorded(), results)
+    examples.record(results)
+    click.echo(told(found))
+
+
+def measure() -> None:
+    """Tell what the recorded plans have: how many bindings, evictions, refusals, and of which reasons."""
+    click.echo(measured())
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tests.plans", description=__doc__)
+    verbs = {"draw": draw, "record": record, "measure": measure}
+    parser.add_argument("verb", choices=verbs)
+    verbs[parser.parse_args().verb]()

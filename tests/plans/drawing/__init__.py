@@ -1,0 +1,1 @@
+"""Draws the scenarios anew; tests only play what is stored."""
