@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from concurrent.futures import ProcessPoolExecutor
 
 import click
 
@@ -22,25 +23,32 @@ from tests.plans.scenarios import (
 
 def draw() -> None:
     """Store scenarios that were drawn anew, from the same seed."""
-    count = 0
-    for chunk in range(CHUNKS):
-        scenarios = drawn_scenarios(chunk)
-        store_scenarios(chunk, scenarios)
-        count += len(scenarios)
+    with ProcessPoolExecutor() as pool:
+        count = sum(pool.map(_draw_chunk, range(CHUNKS)))
     click.echo(f"{count} scenarios are stored; record their plans next")
+
+
+def _draw_chunk(chunk: int) -> int:
+    scenarios = drawn_scenarios(chunk)
+    store_scenarios(chunk, scenarios)
+    return len(scenarios)
 
 
 def record() -> None:
     """Record the plans of the stored scenarios and of the examples, and tell what changed."""
-    found: list[Difference] = []
-    for chunk in range(CHUNKS):
-        plans = plans_of(stored_scenarios(chunk))
-        found += differences(recorded_plans(chunk), plans)
-        record_plans(chunk, plans)
+    with ProcessPoolExecutor() as pool:
+        found = [difference for of_chunk in pool.map(_record_chunk, range(CHUNKS)) for difference in of_chunk]
     results = examples.results()
     found += differences(examples.recorded(), results)
     examples.record(results)
     click.echo(told(found))
+
+
+def _record_chunk(chunk: int) -> list[Difference]:
+    plans = plans_of(stored_scenarios(chunk))
+    found = differences(recorded_plans(chunk), plans)
+    record_plans(chunk, plans)
+    return found
 
 
 def measure() -> None:

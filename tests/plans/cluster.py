@@ -94,14 +94,11 @@ class Cluster:
         about, phase = given
         pod = self.objects.get(about)
         if pod is not None and "nodeName" in pod["spec"]:
-            status = {"phase": phase}
-            if phase == "Failed" and pod["metadata"]["name"].endswith("1"):
-                status |= {"reason": "OutOfcpu", "message": "Pod was rejected: Node didn't have enough resource: cpu"}
             self._release_claims(pod)
-            self.put({**pod, "status": {**pod["status"], **status}})
+            self.put({**pod, "status": {**pod["status"], "phase": phase}})
 
     def _refuse(self, given: Manifest) -> None:
-        """Refuse the next writes of a kind: ``bind`` or ``evict``, with a message."""
+        """Refuse the next write of a kind, ``bind`` or ``evict``, or let a kubelet refuse to ``start`` a pod."""
         self._refusals.append(given)
 
     def _wait(self, seconds: float) -> None:
@@ -141,7 +138,15 @@ class Cluster:
             retry_at = self.now + refusal["retry"] if "retry" in refusal else None
             self._sessions.show_refused_binding(pod, bound["node"], refusal["message"], retry_at)
             return
+        self._start(pod, bound)
+
+    def _start(self, pod: Manifest, bound: Mapping[str, Any]) -> None:
+        """Let a pod run on its node, unless the kubelet refuses it."""
         status = {"phase": "Running", "startTime": stamp(self.now), "conditions": _conditions_of(pod, "True", "", "")}
+        refusal = self._refused("start")
+        if refusal is not None:
+            status |= {"phase": "Failed", "reason": "OutOfcpu", "message": refusal["message"]}
+            self._release_claims(pod)
         meta = pod["metadata"]
         if "annotations" in bound:
             meta = {**meta, "annotations": {**meta.get("annotations", {}), **bound["annotations"]}}

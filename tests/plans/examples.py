@@ -35,7 +35,7 @@ def results() -> dict[str, Any]:
 
 def _result(paths: list[Path]) -> Any:
     flags = [word for path in paths for word in ("-f", str(path))]
-    done = CliRunner().invoke(volsched, ["simulate", *flags, "-o", "json", "--scores"], prog_name="volsched")
+    done = CliRunner().invoke(volsched, ["simulate", *flags, "-o", "json"], prog_name="volsched")
     if done.exit_code:
         raise ValueError(f"volsched simulate of {', '.join(map(str, paths))} failed: {done.output}")
     return json.loads(done.stdout)

@@ -19,6 +19,7 @@ def check(recorded: dict[str, Any], now: dict[str, Any]) -> None:
         pytest.fail(f"{told(found)}\n\n{REFRESH}", pytrace=False)
 
 
+@pytest.mark.slow(reason="2,000 scenarios")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_plans_are_as_recorded(chunk: int) -> None:
     check(recorded_plans(chunk), plans_of(stored_scenarios(chunk)))

@@ -65,6 +65,7 @@ THEMES = {
     "reserved gangs": _theme("durations whole native racks old", "predicates nodeorder", RESERVING, 40),
     "admission": _theme("queues waiting topology old", "sla overcommit network-topology-aware", PLAIN + PREEMPTING, 50),
     "mistakes": _theme("wrong queues old tree cards", "capacity-card predicates", PLAIN + RECLAIMING, 40),
+    "refusals": _theme("refusals devices mgpu native queues old", "capacity-dra mgpu predicates", PLAIN, 40),
     "wrong devices": _theme(
         "wrong queues old tree devices gpus crossquota", "capacity crossquota predicates", PLAIN, 30
     ),
@@ -87,7 +88,7 @@ def configuration(rng: Random, theme: Theme, number: int) -> str:
     if "gang" not in theme.plugins and rng.random() < 0.08:
         names.remove("gang")
     first = [name for name in FIRST if name in names]
-    second = sorted(names - set(first), key=lambda name: (name not in OTHERS[:2], rng.random()))
+    second = sorted(sorted(names - set(first)), key=lambda name: (name not in OTHERS[:2], rng.random()))
     tiers = [tier for tier in _tiers(rng, first, second) if tier]
     text: dict[str, Any] = {"actions": theme.actions[number % len(theme.actions)]}
     text["tiers"] = [{"plugins": [_plugin(rng, theme, name) for name in tier]} for tier in tiers]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from random import Random
 
 from tests.plans.cluster import Happening, Manifest
 from tests.plans.drawing.configurations import THEMES, Theme, configuration
-from tests.plans.drawing.objects import HOST
-from tests.plans.drawing.workloads import Workloads
+from tests.plans.drawing.objects import CORE, HOST, MEMORY
+from tests.plans.drawing.workloads import QUEUE, Workloads
 from tests.plans.scenarios import CHUNKS, Play, Scenario
 
 SEED = 40
@@ -55,11 +55,36 @@ def scenario_of(rng: Random, name: str, theme: Theme, text: str) -> Scenario:
     scenario = Scenario(name, text, objects)
     play = Play(scenario)
     play.cycle([])
-    for _ in range(draws.pick(1, 2, 2)):
+    count = 3 if "refusals" in theme.features else draws.pick(1, 2, 2)
+    for number in range(count):
         chapter = [happening(draws, play) for _ in range(draws.pick(0, 1, 1, 2, 3))]
+        if "refusals" in theme.features:
+            chapter = list(_refusals(draws, play, number))
         scenario.chapters.append(chapter)
         play.cycle(chapter)
     return scenario
+
+
+def _refusals(draws: Workloads, play: Play, chapter: int) -> Iterator[Happening]:
+    """Yield how pods are refused after they had a node, and then find another cluster than before."""
+    groups = [key for key in play.cluster.objects if key.startswith("NativePodGroup/")]
+    if chapter == 0:
+        yield from ({"refuse": {"verb": "bind", "message": "denied", "retry": 0.5}} for _ in range(draws.some(1, 2)))
+        yield {"refuse": {"verb": "start", "message": "Pod was rejected: Node didn't have enough resource: cpu"}}
+        yield {"put": draws.workload() + draws.workload()}
+        yield from (_rename_queue(key, draws.pick(*draws.queue_names)) for key in groups)
+    elif chapter == 1:
+        for key in [key for key in play.cluster.objects if key.startswith("Node/")]:
+            fewer = {"allocatable": {CORE: "100", MEMORY: "1024"}}
+            yield {"patch": [key, draws.pick({"spec": {"unschedulable": True}}, {"status": fewer})]}
+    else:
+        yield from (_rename_queue(key, "q1") for key in groups)
+        yield from ({"finish": [key, "Succeeded"]} for key in play.cluster.objects if key.startswith("Pod/"))
+        yield {"wait": 10}
+
+
+def _rename_queue(key: str, queue: str) -> Happening:
+    return {"patch": [key, {"metadata": {"annotations": {QUEUE: queue}}}]}
 
 
 # -- what happens between cycles --------------------------------------------------------------------------------------
