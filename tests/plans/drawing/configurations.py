@@ -66,6 +66,9 @@ THEMES = {
     "admission": _theme("queues waiting topology old", "sla overcommit network-topology-aware", PLAIN + PREEMPTING, 50),
     "mistakes": _theme("wrong queues old tree cards", "capacity-card predicates", PLAIN + RECLAIMING, 40),
     "refusals": _theme("refusals devices mgpu native queues old", "capacity-dra mgpu predicates", PLAIN, 40),
+    "full shares": _theme("exact queues wide", "proportion predicates", PLAIN, 40),
+    "full queues": _theme("exact queues wide", "capacity predicates", PLAIN, 40),
+    "full queues of cards": _theme("exact queues wide cards", "capacity-card predicates", PLAIN, 40),
     "wrong devices": _theme(
         "wrong queues old tree devices gpus crossquota", "capacity crossquota predicates", PLAIN, 30
     ),

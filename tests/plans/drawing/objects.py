@@ -156,6 +156,9 @@ class Draws:
         if limited or "cards" in self.features:
             more = 2 * above if "cards" in self.features else above
             spec["capability"] = {"cpu": str(self.some(4, 12) * more), "memory": f"{self.some(4, 64) * more}Gi"}
+        if "exact" in self.features:
+            cores = self.some(1, 4)
+            spec["capability"] = {"cpu": str(cores), "memory": f"{2 * cores}Gi"}
         if self.may("limits", 0.7) or self.may("deserved", 0.4):
             spec["deserved"] = {"cpu": str(self.some(0, 5) * above), "memory": f"{self.some(2, 8) * above}Gi"}
         if self.may("limits", 0.3):

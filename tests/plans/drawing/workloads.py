@@ -198,6 +198,8 @@ class Workloads(Draws):
         if "whole" in self.features and self.rng.random() < 0.5:
             cpu = self.pick("4", "6")
         amounts: Manifest = {"cpu": cpu if wide == 1 else f"{int(self.some(2, 8))}", "memory": f"{self.some(0, 4)}Gi"}
+        if "exact" in self.features:
+            amounts = {"cpu": "1", "memory": "2Gi"}
         if self.may("gpus"):
             amounts[GPU] = str(self.pick(1, 1, 2, 4))
         if self.may("cards", 0.75):
