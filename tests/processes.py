@@ -6,6 +6,7 @@ until it is marked.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,7 @@ import pytest
 pytest_plugins = ("tests.cluster.control_plane",)
 
 TESTS: Final = Path(__file__).parent
-FOLDERS: Final = frozenset({"charts", "cluster", "manifests", "oracle", "realnode", "tools"})
+FOLDERS: Final = frozenset({"charts", "cluster", "manifests", "realnode", "tools"})
 """Folders of `tests` of which everything is marked."""
 
 JUDGES: Final = frozenset({"drills", "oracle", "plans", "properties", "volcano"})
@@ -46,6 +47,15 @@ class Guard:
     def fail(self) -> None:
         """Fail the test that runs, with what was refused."""
         pytest.fail(f"it starts a process and has no @pytest.mark.process: {self.refused[-1]}", pytrace=False)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Allow processes for a while: a judge is asked again whose recorded answers are out of date."""
+        was_on, self._is_on = self._is_on, False
+        try:
+            yield
+        finally:
+            self._is_on = was_on
 
     def watch(self, item: pytest.Item) -> Iterator[None]:
         """While this generator is suspended the test may do what its marks say."""

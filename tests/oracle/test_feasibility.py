@@ -1,8 +1,12 @@
-"""Whatever the world, volsched finds the nodes feasible that kube-scheduler does, and scores them alike."""
+"""In all worlds volsched finds the nodes feasible that kube-scheduler finds feasible, and scores them alike.
+
+kube-scheduler's answers are recorded; it is asked again when they are out of date (`tests.judges.answers`).
+"""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -19,15 +23,17 @@ from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
+from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.testing.builders import put
 
-from .oracle import Judgement, Oracle
-from .worlds import GPU, REQUIRED, a_world
+from .questions import NODES
+from .worlds import GPU, REQUIRED
+
+pytestmark = pytest.mark.slow(reason="2,000 worlds")
 
 Json = dict[str, Any]
-WORLDS = 2000
 KINDS = {
     "nodes": ("v1", "Node"),
     "namespaces": ("v1", "Namespace"),
@@ -47,14 +53,32 @@ def changes_of(world: Json) -> list[Change]:
     return [put({"apiVersion": v, "kind": k, **item}) for (v, k), item in objects]
 
 
+SCORES = {
+    "leastrequested": "NodeResourcesFit",
+    "balancedresource": "NodeResourcesBalancedAllocation",
+    "imagelocality": "ImageLocality",
+    "nodeaffinity": "NodeAffinity",
+    "tainttoleration": "TaintToleration",
+    "podaffinity": "InterPodAffinity",
+    "podtopologyspread": "PodTopologySpread",
+}
+"""volsched's weights of scores, and the plugin of kube-scheduler that has the same score."""
+NO_WEIGHTS = {argument.key: 0 for argument in WEIGHTS}
+
+
+def cluster_of(world: Json) -> Cluster:
+    """Return a world as volsched sees it."""
+    mirror = Mirror(MirrorSettings(plain_pods=True))
+    mirror.apply(changes_of(world))
+    return mirror.cluster
+
+
 class Judge:
     """volsched's answers about one world."""
 
-    def __init__(self, world: Json, weights: Json) -> None:
-        mirror = Mirror(MirrorSettings(plain_pods=True))
-        mirror.apply(changes_of(world))
-        self.cluster = mirror.cluster
-        self.task: TaskInfo = self.cluster.tasks["uid-new"]
+    def __init__(self, cluster: Cluster, weights: Json) -> None:
+        self.cluster = cluster
+        self.task: TaskInfo = cluster.tasks["uid-new"]
         self.engine = FastEngine(self.cluster)
         accounts = Accounts(self.cluster)
         self.session = Session(self.cluster, Configuration((), ()), self.engine, accounts, lambda _: None)
@@ -93,49 +117,44 @@ def check(name: str, world: Json, expected: Any, found: Any) -> None:
     assert found == expected, f"{name}: kube-scheduler {expected}, volsched {found}\n{json.dumps(world)}"
 
 
+Judged = list[tuple[str, Json, Json]]
+"""The name of each world, the world, and what kube-scheduler says of it."""
+
+
 @pytest.fixture(scope="module")
-def judged(oracle: Oracle) -> list[tuple[int, Json, Judgement]]:
-    worlds = [a_world(seed) for seed in range(WORLDS)]
-    return list(zip(range(WORLDS), worlds, oracle.judge_many(worlds), strict=True))
+def judged() -> Judged:
+    worlds = NODES.cases()
+    answers = NODES.answers(worlds)
+    return [(name, world, answers[name]) for name, world in worlds.items()]
 
 
-def test_the_same_nodes_are_feasible(judged: list[tuple[int, Json, Judgement]]) -> None:
+def test_the_same_nodes_are_feasible(judged: Judged) -> None:
     refused = placed = 0
-    for seed, world, judgement in judged:
-        ours = Judge(world, {})
-        check(f"world {seed}", world, judgement["feasible"], ours.feasible())
-        check(f"world {seed} at once", world, judgement["feasible"], ours.feasible_at_once())
+    for name, world, judgement in judged:
+        ours = Judge(cluster_of(world), {})
+        check(name, world, judgement["feasible"], ours.feasible())
+        check(f"{name} at once", world, judgement["feasible"], ours.feasible_at_once())
         refused += not judgement["feasible"]
         placed += bool(judgement["feasible"])
-    assert placed > WORLDS // 4, "these worlds have too few places"
-    assert refused > WORLDS // 10, "these worlds have too few refusals"
+    assert placed > len(judged) // 4, "these worlds have too few places"
+    assert refused > len(judged) // 10, "these worlds have too few refusals"
 
 
-@pytest.mark.parametrize(
-    ("weight", "plugin"),
-    [
-        ("leastrequested", "NodeResourcesFit"),
-        ("balancedresource", "NodeResourcesBalancedAllocation"),
-        ("imagelocality", "ImageLocality"),
-        ("nodeaffinity", "NodeAffinity"),
-        ("tainttoleration", "TaintToleration"),
-        ("podaffinity", "InterPodAffinity"),
-        ("podtopologyspread", "PodTopologySpread"),
-    ],
-)
-def test_scores_agree(judged: list[tuple[int, Json, Judgement]], weight: str, plugin: str) -> None:
-    weights = {argument.key: 0 for argument in WEIGHTS} | {f"{weight}.weight": 1}
-    different = 0
-    for seed, world, judgement in judged:
-        if not judgement["feasible"] or not is_comparable(plugin, world):
+def test_scores_agree(judged: Judged) -> None:
+    different: Counter[str] = Counter()
+    for name, world, judgement in judged:
+        compared = {score: plugin for score, plugin in SCORES.items() if is_comparable(plugin, world)}
+        if not judgement["feasible"] or not compared:
             continue
-        kind = "raw" if plugin == "NodeAffinity" else "normalized"
-        theirs = {n: float(s[plugin][kind]) if plugin in s else 0.0 for n, s in judgement["scores"].items()}
-        ours = Judge(world, weights)
-        found = {name: sum(by.values()) for name, by in ours.engine.scores(ours.task).items()}
-        check(f"world {seed} {plugin}", world, theirs, found)
-        different += len(set(theirs.values())) > 1
-    assert different > 10, "these worlds tell nodes apart too seldom"
+        cluster = cluster_of(world)
+        for score, plugin in compared.items():
+            given = judgement["scores"].get(plugin, {})
+            theirs = {node: float(given.get(node, 0)) for node in judgement["feasible"]}
+            ours = Judge(cluster, NO_WEIGHTS | {f"{score}.weight": 1})
+            found = {node: sum(by.values()) for node, by in ours.engine.scores(ours.task).items()}
+            check(f"{name} {plugin}", world, theirs, found)
+            different[plugin] += len(set(theirs.values())) > 1
+    assert min(different[plugin] for plugin in SCORES.values()) > 10, f"nodes are told apart too seldom: {different}"
 
 
 def is_comparable(plugin: str, world: Json) -> bool:

@@ -10,6 +10,8 @@ from .oracle import Oracle, OracleError
 
 Json = dict[str, Any]
 
+pytestmark = pytest.mark.process
+
 
 def node(name: str, *, zone: str = "z1", cpu: str = "4", **spec: Any) -> Json:
     amounts = {"cpu": cpu, "memory": "16Gi", "pods": "10"}

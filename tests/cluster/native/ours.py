@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Final
 
-from tests.cluster.scheduling import ACCOUNT, QUICK_LEASE, SYSTEM, SchedulerProcess
-from volsched.testing.controlplane import ControlPlane
+from tests.cluster.native.stage import API
+from tests.cluster.scheduling import ACCOUNT, QUICK_LEASE, SYSTEM, SchedulerProcess, eventually
+from volsched.testing.controlplane import ControlPlane, a_node, a_pod
 
 DIRECT: Final = ("--plain-pods", "direct")
 QUOTAS: Final = """
@@ -30,3 +32,58 @@ def start_ours(cluster: ControlPlane, folder: Path, name: str, text: str, *flags
     process = SchedulerProcess(kubeconfig, folder / "log", *flags, *QUICK_LEASE)
     process.wait_for("everything is listed")
     return process
+
+
+MARK: Final = "volsched.test/mark"
+_PODS: Final = "/api/v1/namespaces/default/pods"
+_GROUPS: Final = f"/apis/{API}/namespaces/default/podgroups"
+_SESSIONS: Final = "volsched_session_duration_seconds_count"
+_BINDINGS: Final = ('volsched_lane_depth{lane="bind"}', 'volsched_lane_depth{lane="volumes"}')
+_REPORTS: Final = 'volsched_memory_objects{table="statuses.waiting"}'
+
+
+class Settled:
+    """Waits until volsched has decided about all nodes, pods and PodGroups, and has written what it decided.
+
+    The API server sends objects of one kind in the order in which they were written. The sign is a pod in a PodGroup
+    of its own, both made now, that fits a node which was marked now: the session that places the pod has seen all that
+    was written before. The session is over when one is over that ended later. What it decided is written when no write
+    waits.
+    """
+
+    def __init__(self, cluster: ControlPlane, process: SchedulerProcess, scheduler: str) -> None:
+        self._cluster, self._api, self._process = cluster, cluster.api, process
+        self._scheduler = scheduler
+        taints = [{"key": MARK, "value": "yes", "effect": "NoSchedule"}]
+        [self._node] = cluster.create_nodes([a_node(f"marked-{uuid.uuid4().hex[:6]}", cpu="0", taints=taints)])
+
+    def __call__(self, *, reports: bool = False) -> None:
+        """Wait for decisions; with `reports` also for what is reported of those pods that wait."""
+        name = self._mark()
+        group = {"metadata": {"name": name}, "spec": {"schedulingPolicy": {"basic": {}}}}
+        self._api.create(_GROUPS, {"apiVersion": API, "kind": "PodGroup", **group})
+        spec = {
+            "terminationGracePeriodSeconds": 0,
+            "schedulingGroup": {"podGroupName": name},
+            "nodeSelector": {MARK: name},
+            "tolerations": [{"key": MARK, "operator": "Exists"}],
+        }
+        self._api.create(_PODS, a_pod(name, scheduler=self._scheduler, spec=spec))
+        self._api.wait_for(f"{_PODS}/{name}", lambda pod: "nodeName" in pod["spec"])
+        before = self._process.metric(_SESSIONS)
+        self._mark()
+        eventually(lambda: self._process.metric(_SESSIONS) > before, what="another session is over")
+        lanes = (*_BINDINGS, _REPORTS) if reports else _BINDINGS
+        eventually(lambda: not any(map(self._process.metric, lanes)), what=f"nothing waits in {lanes}")
+        self._api.delete(f"{_PODS}/{name}", grace_seconds=0)
+        self._api.delete(f"{_GROUPS}/{name}")
+
+    def close(self) -> None:
+        """Delete the node."""
+        self._cluster.delete_nodes([self._node])
+
+    def _mark(self) -> str:
+        """Give the node a new mark, and return the mark."""
+        mark = f"mark-{uuid.uuid4().hex[:8]}"
+        self._api.patch(f"/api/v1/nodes/{self._node}", {"metadata": {"labels": {MARK: mark}}})
+        return mark

@@ -6,11 +6,13 @@ import time
 import uuid
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from tests.cluster.scheduling import Json, eventually
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.testing.controlplane import ControlPlane, a_binding, a_node, a_pod
+from volsched.testing.patience import PATIENCE
+
+Json = dict[str, Any]
 
 API: Final = "scheduling.k8s.io/v1alpha2"
 GATES: Final = dict.fromkeys(
@@ -27,10 +29,11 @@ GATES: Final = dict.fromkeys(
 API_FLAGS: Final = (f"--runtime-config={API}=true",)
 PRIORITIES: Final = {"very-low": 5, "low": 10, "middle": 50, "high": 100, "highest": 500}
 QUIET_SECONDS: Final = 1.5
-"""For so long nothing happens where nothing may happen."""
+"""For so long nothing happens where nothing may happen, with a scheduler that gives no sign of having decided."""
 KEY: Final = "rack"
 """The label of nodes that groups with a topology key name."""
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
+_POLL_SECONDS: Final = 0.05
 _DEVICES: Final = "/apis/resource.k8s.io/v1"
 
 
@@ -40,19 +43,36 @@ def make_classes(cluster: ControlPlane) -> None:
         cluster.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value})
 
 
+class Settle(Protocol):
+    """Waits until the scheduler has decided about all that there is, and has written what it decided."""
+
+    def __call__(self, *, reports: bool = False) -> None:
+        """Wait for decisions; with `reports` also for what is reported of those pods that wait."""
+
+
+def pause(*, reports: bool = False) -> None:
+    """Wait for a while: kube-scheduler tries again after a back-off of a second, and gives no sign in between."""
+    time.sleep(QUIET_SECONDS)
+
+
 class NativeStage:
     """Nodes and a namespace of one case, and what is seen there; its pods are for one scheduler."""
 
     def __init__(
-        self, cluster: ControlPlane, namespace: str, scheduler: str = "default-scheduler", version: str = API
+        self,
+        cluster: ControlPlane,
+        namespace: str,
+        scheduler: str = "default-scheduler",
+        version: str = API,
+        settle: Settle = pause,
     ) -> None:
         self._cluster, self.api = cluster, cluster.api
         self.version = version
         self.namespace = namespace
         self.scheduler = scheduler
+        self._settle = settle
         self._stem = uuid.uuid4().hex[:6]
         self.nodes: dict[str, str] = {}
-
         self._device_classes: list[str] = []
 
     @property
@@ -74,14 +94,16 @@ class NativeStage:
 
     def node(self, name: str, cpu: int, **labels: str) -> None:
         """Make a node; its name in the case leads to that in the cluster."""
-        self.nodes[name] = f"{name}-{self._stem}"
-        self._cluster.create_nodes([a_node(self.nodes[name], cpu=str(cpu), labels=labels)])
+        self._cluster.create_nodes([self._node(name, cpu, labels)])
 
     def racks(self, labels: dict[str, str] | None = None, **sizes: int) -> None:
         """Make nodes of two cpus, with these labels, in racks of so many."""
-        for rack, size in sizes.items():
-            for number in range(size):
-                self.node(f"{rack}-{number}", 2, rack=rack, **(labels or {}))
+        names = [(rack, f"{rack}-{number}") for rack, size in sizes.items() for number in range(size)]
+        self._cluster.create_nodes([self._node(name, 2, {"rack": rack, **(labels or {})}) for rack, name in names])
+
+    def _node(self, name: str, cpu: int, labels: dict[str, str]) -> Json:
+        self.nodes[name] = f"{name}-{self._stem}"
+        return a_node(self.nodes[name], cpu=str(cpu), labels=labels)
 
     def gang(self, name: str, least: int, key: str = "", **spec: Any) -> None:
         """Make a PodGroup that starts with so many pods."""
@@ -200,7 +222,7 @@ class NativeStage:
 
     def clear(self) -> None:
         """Delete all of the case, so that the next one is alone."""
-        eventually(self._is_empty, what="the case is over")
+        self._until(self._is_empty, "the case is over")
         self._cluster.delete_nodes(self.nodes.values())
         for name in self._device_classes:
             self.api.delete(f"{_DEVICES}/resourceslices/{name}")
@@ -237,7 +259,7 @@ class NativeStage:
         """Wait until so many pods of each stem have a node, and look whether it stays so; _ stands for -."""
         wanted = {stem.replace("_", "-"): count for stem, count in counts.items()}
         self._until(lambda: {stem: self.count(stem) for stem in wanted} == wanted, wanted)
-        time.sleep(QUIET_SECONDS)
+        self._settle()
         assert {stem: self.count(stem) for stem in wanted} == wanted, self.seen()
 
     def expect_gone(self, *names: str) -> None:
@@ -254,7 +276,7 @@ class NativeStage:
 
     def expect_held_back(self, *stems: str) -> None:
         """Look whether pods have neither a node nor anything to say."""
-        time.sleep(QUIET_SECONDS)
+        self._settle(reports=True)
         for stem in stems:
             assert not self.count(stem), self.seen()
         assert not {name for name in self.waiting() if name.rpartition("-")[0] in stems}
@@ -304,7 +326,7 @@ class NativeStage:
     def expect_reserved(self, name: str, *consumers: tuple[str, str]) -> None:
         """Wait until a claim has these consumers, and look whether it stays so."""
         self._until(lambda: self.reserved_for(name) == list(consumers), f"{name} is reserved for {consumers}")
-        time.sleep(QUIET_SECONDS)
+        self._settle()
         assert self.reserved_for(name) == list(consumers)
 
     def expect_finished(self, *names: str) -> None:
@@ -367,10 +389,11 @@ class NativeStage:
         return [each for each in found if each["involvedObject"]["name"] == name and each["reason"] == reason]
 
     def _until(self, check: Callable[[], bool], what: Any) -> None:
-        try:
-            eventually(check, timeout=60, what=str(what))
-        except AssertionError as error:
-            raise AssertionError(f"{error}; seen: {self.seen()}") from None
+        deadline = time.monotonic() + PATIENCE
+        while not check():
+            if time.monotonic() > deadline:
+                raise AssertionError(f"did not come true in {PATIENCE:g} s: {what}; seen: {self.seen()}")
+            time.sleep(_POLL_SECONDS)
 
 
 def _says_unschedulable(pod: Json) -> bool:

@@ -1,0 +1,1 @@
+"""What other programs answer about cases of this project: asked once, kept in files, and asked again on demand."""
