@@ -20,7 +20,7 @@ TESTS: Final = Path(__file__).parent
 FOLDERS: Final = frozenset({"charts", "cluster", "manifests", "realnode", "tools"})
 """Folders of `tests` of which everything is marked."""
 
-JUDGES: Final = frozenset({"drills", "oracle", "plans", "properties", "volcano"})
+JUDGES: Final = frozenset({"drills", "judges", "oracle", "plans", "properties", "volcano"})
 """Folders of `tests` of which no test is tried again: a failure there is never for want of time."""
 
 MARK: Final = "mark.process"

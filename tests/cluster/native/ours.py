@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import urllib.request
 import uuid
 from pathlib import Path
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from tests.cluster.native.stage import API
 from tests.cluster.scheduling import ACCOUNT, QUICK_LEASE, SYSTEM, SchedulerProcess, eventually
 from volsched.testing.controlplane import ControlPlane, a_node, a_pod
+from volsched.testing.patience import PATIENCE
 
 DIRECT: Final = ("--plain-pods", "direct")
 QUOTAS: Final = """
@@ -52,8 +54,8 @@ class Settled:
     """
 
     def __init__(self, cluster: ControlPlane, process: SchedulerProcess, scheduler: str) -> None:
-        self._cluster, self._api, self._process = cluster, cluster.api, process
-        self._scheduler = scheduler
+        self._cluster, self._api, self._scheduler = cluster, cluster.api, scheduler
+        self._address, *_ = process.wait_for("serving")["addresses"]
         taints = [{"key": MARK, "value": "yes", "effect": "NoSchedule"}]
         [self._node] = cluster.create_nodes([a_node(f"marked-{uuid.uuid4().hex[:6]}", cpu="0", taints=taints)])
 
@@ -70,17 +72,28 @@ class Settled:
         }
         self._api.create(_PODS, a_pod(name, scheduler=self._scheduler, spec=spec))
         self._api.wait_for(f"{_PODS}/{name}", lambda pod: "nodeName" in pod["spec"])
-        before = self._process.metric(_SESSIONS)
+        before = self._numbers()[_SESSIONS]
         self._mark()
-        eventually(lambda: self._process.metric(_SESSIONS) > before, what="another session is over")
         lanes = (*_BINDINGS, _REPORTS) if reports else _BINDINGS
-        eventually(lambda: not any(map(self._process.metric, lanes)), what=f"nothing waits in {lanes}")
+
+        def is_over() -> bool:
+            numbers = self._numbers()
+            return numbers[_SESSIONS] > before and not any(numbers[lane] for lane in lanes)
+
+        eventually(is_over, what=f"another session is over, and nothing waits in {lanes}")
         self._api.delete(f"{_PODS}/{name}", grace_seconds=0)
         self._api.delete(f"{_GROUPS}/{name}")
 
     def close(self) -> None:
         """Delete the node."""
         self._cluster.delete_nodes([self._node])
+
+    def _numbers(self) -> dict[str, float]:
+        """Return the metrics by their samples."""
+        with urllib.request.urlopen(f"http://{self._address}/metrics", timeout=PATIENCE) as answer:
+            lines = answer.read().decode().splitlines()
+        samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {sample: float(value) for sample, _, value in samples}
 
     def _mark(self) -> str:
         """Give the node a new mark, and return the mark."""
