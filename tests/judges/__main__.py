@@ -87,8 +87,9 @@ def _oracle_is_right() -> bool:
 
 def _record(question: Question) -> bool:
     cases = question.cases()
-    before, answers = question.recorded(), as_json(question.ask(cases, _reporter(question)))
-    question.record(cases, answers)
+    before, basis = question.recorded(), question.basis(cases)
+    answers = as_json(question.ask(cases, _reporter(question)))
+    question.record(basis, answers)
     _say(question.name, f"recorded {len(answers)} answers of {question.judge}, {len(before)} were recorded before")
     _say_differences(question, list(differences(before, answers)) if before else [])
     return True

@@ -79,7 +79,7 @@ class Question:
     def outdated(self, cases: Cases) -> list[str]:
         """Return why the recorded answers are not those to these cases; nothing when they are."""
         known = self._recorded_basis()
-        return ["no answers are recorded"] if known is None else known.differences(self._basis(cases))
+        return ["no answers are recorded"] if known is None else known.differences(self.basis(cases))
 
     def is_asked_as_recorded(self) -> bool:
         """Whether judge and asking program are still those of the recorded answers, whatever the cases are."""
@@ -94,15 +94,16 @@ class Question:
             next(lines)
             return dict(json.loads(line) for line in lines)
 
-    def record(self, cases: Cases, answers: Answers) -> None:
-        """Write answers, and what they depend on, into the file."""
+    def basis(self, cases: Cases) -> Basis:
+        """Return what answers depend on that are given now."""
+        return Basis(self.judge, digest(canonical(cases).encode()), digest_of_files(self.asking))
+
+    def record(self, basis: Basis, answers: Answers) -> None:
+        """Write answers, and what they depended on when the judge was asked, into the file."""
         self.file.parent.mkdir(exist_ok=True)
         with self._open("wt") as output:
-            for value in (asdict(self._basis(cases)), *answers.items()):
+            for value in (asdict(basis), *answers.items()):
                 output.write(canonical(value) + "\n")
-
-    def _basis(self, cases: Cases) -> Basis:
-        return Basis(self.judge, digest(canonical(cases).encode()), digest_of_files(self.asking))
 
     def _recorded_basis(self) -> Basis | None:
         if not self.file.exists():

@@ -48,7 +48,7 @@ def question(request: pytest.FixtureRequest, judge: Judge, tmp_path: Path) -> Qu
         cases=lambda: {name: {"cpu": "1"} for name in ANSWERS},
         ask=judge.ask,
     )
-    made.record(made.cases(), ANSWERS)
+    made.record(made.basis(made.cases()), ANSWERS)
     return made
 
 
@@ -105,7 +105,7 @@ def assert_asked_again(question: Question, judge: Judge, why: str) -> None:
     assert found == {name: judge.answers[name] for name in cases}
     assert judge.asked == 1
     assert lines == [f"pods: {why}: asking {question.judge}"]
-    question.record(cases, found)
+    question.record(question.basis(cases), found)
     assert question.outdated(cases) == []
     assert question.recorded() == found
 

@@ -142,8 +142,9 @@ def g14(stage: NativeStage) -> None:
     stage.gang("a", 3, priorityClassName="high", disruptionMode="PodGroup")
     stage.pods("a", 4, group="a", priority="high")
     stage.expect(a=4, low=0)
+    for number in range(4):
+        stage.expect_event(f"low-{number}", "Preempted")
     messages = [each["message"] for number in range(4) for each in stage.events(f"low-{number}", "Preempted")]
-    assert messages
     assert all(text.startswith("Preempted by podgroup ") for text in messages), messages
 
 

@@ -18,7 +18,7 @@ from tests.cluster.native import claims, groups, preemption, situations, stage, 
 from tests.cluster.native.stage import API_FLAGS, GATES, NativeStage, make_classes
 from tests.framework.dra import worlds
 from tests.judges.answers import Answers, Cases, Question
-from volsched.testing.controlplane import ControlPlane, ControlPlaneError, controlplane, objects, stages
+from volsched.testing.controlplane import ControlPlane, ControlPlaneError, objects, stages
 from volsched.testing.controlplane.binaries import KUBERNETES_VERSION, Report
 
 Case = Callable[[NativeStage], None]
@@ -27,7 +27,7 @@ MODULES: Final = (groups, preemption, topology, claims, situations)
 COMES_TRUE: Final = "comes true"
 """The answer that each case should have."""
 
-_PROGRAM: Final = (Path(__file__), *(Path(str(m.__file__)) for m in (stage, worlds, controlplane, objects, stages)))
+_PROGRAM: Final = (Path(__file__), *(Path(str(m.__file__)) for m in (stage, worlds, objects, stages)))
 
 
 def cases_of(module: ModuleType) -> dict[str, Case]:
@@ -63,9 +63,8 @@ def _play(cases: dict[str, Case], report: Report) -> Answers:
     """Play the cases, one after the other, on one control plane with kube-scheduler."""
     answers = {}
     with ControlPlane(feature_gates=GATES, api_flags=API_FLAGS) as cluster:
-        _check_version(cluster.binaries["kube-scheduler"])
         make_classes(cluster)
-        cluster.start_kube_scheduler()
+        _check_version(cluster.start_kube_scheduler().command[0])
         for number, (name, case) in enumerate(cases.items(), 1):
             began = time.monotonic()
             answers[name] = _answer(cluster, case)
@@ -84,7 +83,7 @@ def _answer(cluster: ControlPlane, case: Case) -> str:
     return COMES_TRUE
 
 
-def _check_version(program: Path) -> None:
+def _check_version(program: str) -> None:
     said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     if said != f"Kubernetes {KUBERNETES_VERSION}":
         raise ControlPlaneError(

@@ -14,7 +14,7 @@ def s_room_for_more_than_the_minimum(stage: NativeStage) -> None:
     stage.pods("a", 4, group="a")
     stage.expect(a=3)
     stage.expect_condition("a", "True", "Scheduled")
-    assert len(stage.waiting()) == 1
+    stage.expect_number_waiting(1)
 
 
 def s_one_that_fits_nowhere(stage: NativeStage) -> None:

@@ -274,6 +274,10 @@ class NativeStage:
         """Wait until pods say that they cannot be placed."""
         self._until(lambda: set(names) <= self.waiting(), f"waiting: {sorted(names)}")
 
+    def expect_number_waiting(self, number: int) -> None:
+        """Wait until so many pods say that they cannot be placed, whichever these are."""
+        self._until(lambda: len(self.waiting()) == number, f"{number} waiting")
+
     def expect_held_back(self, *stems: str) -> None:
         """Look whether pods have neither a node nor anything to say."""
         self._settle(reports=True)
