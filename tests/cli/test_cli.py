@@ -78,6 +78,25 @@ def test_verbs_that_read_manifests_import_no_cluster_client(tmp_path: Path) -> N
 
 
 @pytest.mark.process
+@pytest.mark.parametrize(
+    ("verb", "unneeded"),
+    [
+        ("run", {"cel_expr_python", "cryptography", "jinja2", "kopf"}),
+        ("controllers", {"cel_expr_python", "cryptography", "jinja2", "numpy", "plugins", "actions"}),
+    ],
+)
+def test_a_process_imports_only_what_its_flags_need(verb: str, unneeded: set[str], tmp_path: Path) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "volsched", verb, "--kubeconfig", str(tmp_path / "none")]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time")}
+    assert done.returncode == 2, done.stderr[-2000:]
+    assert "kubernetes_asyncio" in imported  # the program was there, and looked for its cluster
+    assert imported & unneeded == set()
+
+
+@pytest.mark.process
 def test_a_bug_is_said_to_be_one(tmp_path: Path) -> None:
     code = (
         "import sys, volsched.cli as cli, volsched.cli.version as v\n"
@@ -103,7 +122,9 @@ def test_the_installed_command_answers_json_alone(tmp_path: Path) -> None:
     done = subprocess.run([command, "simulate", "-f", world, "-o", "json"], capture_output=True, text=True, check=True)
 
     assert json.loads(done.stdout)["binds"][0]["pod"] == "default/p"
-    progress = re.compile(r"cycle \d+: \d+ placed, \d+ evicted, \d+ waiting")  # said when a run takes long
+    progress = re.compile(
+        r"cycle \d+: \d+ placed, \d+ evicted, \d+ waiting \(\d+\.\d s\)"
+    )  # said when a run takes long
     assert all(progress.fullmatch(line) for line in done.stderr.splitlines()), done.stderr
 
 

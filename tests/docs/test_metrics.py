@@ -17,7 +17,7 @@ from volsched.operator.engine import ControllerEngine
 from volsched.operator.gauges import add_gauges as add_gauges_of_controllers
 from volsched.operator.options import ControllerOptions
 from volsched.operator.webhooks.admission import Admission, Neighbourhood
-from volsched.operator.webhooks.webhook_server import Listening
+from volsched.operator.webhooks.listening import Listening
 from volsched.operator.writer import Writer
 from volsched.ports import CycleReport
 from volsched.registry import PLUGINS

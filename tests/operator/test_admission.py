@@ -14,7 +14,7 @@ from volsched.model import api
 from volsched.model.changes import Gone, Put
 from volsched.operator.webhooks import admission
 from volsched.operator.webhooks.admission import Admission, Neighbourhood
-from volsched.operator.webhooks.webhook_server import Listening
+from volsched.operator.webhooks.listening import Listening
 from volsched.validation.admission import CREATE, DELETE, AdmissionContext, AdmissionRequest, Judgement, judge
 
 

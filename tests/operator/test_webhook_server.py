@@ -20,12 +20,11 @@ from hypothesis import strategies as st
 
 from volsched.kube.serve.certificates import Pair
 from volsched.operator.webhooks import webhook_server
+from volsched.operator.webhooks.listening import LARGEST_REVIEW_BYTES, Listening
 from volsched.operator.webhooks.reviewers import WAITING_FOR_EACH
 from volsched.operator.webhooks.webhook_server import (
-    LARGEST_REVIEW_BYTES,
     PATH,
     UNDER_REVIEW,
-    Listening,
     WebhookServer,
     read_review,
 )

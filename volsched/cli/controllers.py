@@ -15,6 +15,7 @@ from volsched.cli.inputs.volcano_flags import (
     report_what_has_no_effect,
     volcano_flags,
 )
+from volsched.garbage import little_garbage
 
 
 @click.command(cls=VolcanoCommand, context_settings=SETTINGS_OF_VOLCANO)
@@ -149,17 +150,19 @@ def controllers(context: click.Context, /, **flags: Any) -> None:
     listeners = listening(context, flags)
     options = options_from(flags)
     report_what_has_no_effect(context, _absent(flags["words"]))
-    from volsched.operator.program import run  # noqa: PLC0415 - 0.5 s of imports
+    with little_garbage():
+        from volsched.operator.program import run  # noqa: PLC0415 - 0.5 s of imports
 
     context.exit(run(options, listeners))
 
 
 def options_from(flags: dict[str, Any]) -> Any:
     """Return the flags as `volsched.operator.options.ControllerOptions`; raises click.UsageError for contradictions."""
-    from volsched.kube.client.credentials import Source, namespace_of_service_account  # noqa: PLC0415
-    from volsched.operator.options import ControllerOptions  # noqa: PLC0415
-    from volsched.operator.volcano import Signs  # noqa: PLC0415
-    from volsched.operator.webhooks.webhook_server import Listening  # noqa: PLC0415
+    with little_garbage():
+        from volsched.kube.client.credentials import Source, namespace_of_service_account  # noqa: PLC0415
+        from volsched.operator.options import ControllerOptions  # noqa: PLC0415
+        from volsched.operator.volcano import Signs  # noqa: PLC0415
+        from volsched.operator.webhooks.listening import Listening  # noqa: PLC0415
 
     if flags["volcano_grace"] <= 0:
         raise click.UsageError("--volcano-grace must be positive")

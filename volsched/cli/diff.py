@@ -14,9 +14,10 @@ from volsched.asking.known import KnownCluster
 from volsched.asking.records import Difference, document
 from volsched.asking.restarting import without_nodes
 from volsched.cli.inputs.flags import output_flag
-from volsched.cli.inputs.known import Progress, configured, known, known_flags, little_garbage
+from volsched.cli.inputs.known import Progress, configured, known, known_flags
 from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, width
+from volsched.garbage import little_garbage
 from volsched.simulation.manifests import identity_of
 from volsched.simulation.table import Row, section
 

@@ -13,11 +13,12 @@ from volsched.asking.known import KnownCluster
 from volsched.asking.records import KINDS, Explanation, Subject, document
 from volsched.cli.inputs.asked import EXIT_NOT_FOUND, asked_of
 from volsched.cli.inputs.flags import output_flag
-from volsched.cli.inputs.known import Progress, known, known_flags, little_garbage
+from volsched.cli.inputs.known import Progress, known, known_flags
 from volsched.cli.inputs.sources import RefusedError
 from volsched.cli.names import asked_about, namespaces
 from volsched.cli.output import print_result, report, width
 from volsched.cli.views.explanation import page
+from volsched.garbage import little_garbage
 
 EXIT_WAITS: Final = 3
 

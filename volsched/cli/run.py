@@ -26,6 +26,7 @@ from volsched.cli.inputs.volcano_flags import (
     report_what_has_no_effect,
     volcano_flags,
 )
+from volsched.garbage import little_garbage
 from volsched.model.pods.limits import DEFAULT as DEFAULT_POD_LIMITS
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -170,15 +171,16 @@ def run(context: click.Context, /, **flags: Any) -> None:
     listeners = listening(context, flags)
     options = options_from(flags)
     report_what_has_no_effect(context)
-    from volsched.run.runner import run as run_scheduler  # noqa: PLC0415 - 0.5 s of imports
+    from volsched.run.runner import run as run_scheduler  # noqa: PLC0415 - with the options
 
     context.exit(run_scheduler(options, listeners))
 
 
 def options_from(flags: dict[str, Any]) -> Any:
     """Return the flags as `volsched.run.runner.SchedulerOptions`; raises click.UsageError for contradictions."""
-    from volsched.kube.client.credentials import Source  # noqa: PLC0415
-    from volsched.run.runner import SchedulerOptions  # noqa: PLC0415
+    with little_garbage():
+        from volsched.kube.client.credentials import Source  # noqa: PLC0415
+        from volsched.run.runner import SchedulerOptions  # noqa: PLC0415 - 0.5 s of imports
 
     if flags["scheduler_conf"] and flags["scheduler_configmap"]:
         raise click.UsageError("--scheduler-conf and --scheduler-configmap exclude each other")

@@ -11,8 +11,9 @@ import click
 from volsched.asking import snapshot as snapshots
 from volsched.asking.anonymous import anonymised
 from volsched.cli import EXIT_INVALID
-from volsched.cli.inputs.known import Progress, known, known_flags, little_garbage
+from volsched.cli.inputs.known import Progress, known, known_flags
 from volsched.cli.output import report
+from volsched.garbage import little_garbage
 
 
 @click.command()

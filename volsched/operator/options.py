@@ -13,7 +13,7 @@ from volsched.kube.lead.elector import LeaseSettings
 from volsched.kube.watch.informer import SILENCE_SECONDS
 from volsched.operator.reading import MOST_BYTES
 from volsched.operator.volcano import Signs
-from volsched.operator.webhooks.webhook_server import Listening
+from volsched.operator.webhooks.listening import Listening
 
 EVERY: Final = "*"
 

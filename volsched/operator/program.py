@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 
@@ -40,10 +40,13 @@ from volsched.operator.hearing import Hearing
 from volsched.operator.kopf_watch import KopfWatch
 from volsched.operator.options import ControllerOptions
 from volsched.operator.volcano import VolcanoWatch
-from volsched.operator.webhooks.admission import Admission, Neighbourhood
+from volsched.operator.webhooks.listening import Listening
 from volsched.operator.writer import Writer
 from volsched.run.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
 from volsched.run.process import FAILED, Process, run_process
+
+if TYPE_CHECKING:
+    from volsched.operator.webhooks.admission import Admission, Neighbourhood
 
 LOOK_SECONDS: Final = 1.0
 """How often it is asked whether Volcano's controllers still run."""
@@ -88,7 +91,7 @@ class ControllerProgram(Process):
         self._engine: ControllerEngine
         self._events: Events
         self._kopf: KopfWatch
-        self._neighbours: Neighbourhood
+        self._neighbours: Neighbourhood | None = None
         self._admission: Admission | None = None
 
     # -- start ----------------------------------------------------------------------------------------------------
@@ -102,16 +105,8 @@ class ControllerProgram(Process):
         self._events = Events(self._api, self._fence, lambda: 0)
         self._engine = ControllerEngine(options, Writer(self._api, self._fence), self._events.tell)
         self._kopf = KopfWatch(options.source, self._see, self._kopf_died)
-        self._neighbours = Neighbourhood(self._engine.store.queues)
         if options.webhooks is not None:
-            self._admission = Admission(
-                options.source,
-                options.webhooks,
-                self._neighbours,
-                self._engine.groups_in,
-                self._kopf_died,
-                strict=options.webhook_strict,
-            )
+            self._make_admission(options.webhooks)
         following = tables_of(self._informers, lambda: self._apis(self._api))
         for tables in (self._engine.tables(), self._events.tables(), following):
             self._tables.add(tables)
@@ -129,6 +124,20 @@ class ControllerProgram(Process):
             self._lead(options.source, options.lease, self._begin_leading)
         else:
             self._leading = True
+
+    def _make_admission(self, listening: Listening) -> None:
+        # numpy and the rules of every plugin: a fifth of the CPU time and of the memory of a start without webhooks
+        from volsched.operator.webhooks.admission import Admission, Neighbourhood  # noqa: PLC0415
+
+        self._neighbours = Neighbourhood(self._engine.store.queues)
+        self._admission = Admission(
+            self._options.source,
+            listening,
+            self._neighbours,
+            self._engine.groups_in,
+            self._kopf_died,
+            strict=self._options.webhook_strict,
+        )
 
     async def _serve(self) -> None:
         add_loop(self._metrics, self._pulse, self._tables)
@@ -160,7 +169,7 @@ class ControllerProgram(Process):
 
     def _start_admission(self) -> None:
         """Answer reviews from now on, whoever leads; cards are known from the Nodes."""
-        if self._admission is not None:
+        if self._admission is not None and self._neighbours is not None:
             self._follow(Resource("Node", "v1", "nodes", api.Node), self._neighbours.observe)
             self._cleanup.push_async_callback(self._admission.stop)
             self._admission.start()
@@ -176,12 +185,13 @@ class ControllerProgram(Process):
         self._engine.intake.see(kind, is_there, raw)
         if not is_there and kind is not COMMAND:  # a Command is deleted first, then why it is not carried out is told
             self._events.forget(str(raw["metadata"].get("uid")))
-        if kind is QUEUE:
+        if kind is QUEUE and self._neighbours is not None:
             self._neighbours.queue_changed(str(raw["metadata"]["name"]))
 
     def _observe_namespaces(self, changes: Sequence[Change]) -> None:
         self._engine.intake.observe(changes)
-        self._neighbours.observe(changes)
+        if self._neighbours is not None:
+            self._neighbours.observe(changes)
 
     def _observe_volcano(self, changes: Sequence[Change]) -> None:
         self._volcano.observe(changes)

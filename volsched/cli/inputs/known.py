@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -30,9 +28,6 @@ from volsched.simulation.runner import SCHEDULER_NAMES
 
 _LONG: Final = 2.0
 """Seconds after which progress is shown even when nobody may be looking."""
-
-_RARELY: Final = 100_000
-"""Objects between two collections of garbage."""
 
 known_flags: Final = together(
     source_flags,
@@ -119,17 +114,6 @@ def _of_cluster(flags: Mapping[str, Any]) -> list[api.ApiObject]:
     if lost:
         report(f"the CustomResourceDefinition of Queues does not keep {', '.join(lost)}", "warning")
     return [change.object for change in changes if isinstance(change, Put)]
-
-
-@contextmanager
-def little_garbage() -> Iterator[None]:
-    """Collect garbage rarely while a cluster is read and run: nearly all that is made stays."""
-    before = gc.get_threshold()
-    gc.set_threshold(_RARELY, *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 def configured(found: KnownCluster, path: str) -> KnownCluster:

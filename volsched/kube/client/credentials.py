@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from volsched.garbage import little_garbage
 from volsched.kube.client.home import have_a_home
 from volsched.kube.errors import CredentialsError
 
@@ -165,11 +166,12 @@ class Credentials:
 
     async def _load(self) -> None:
         have_a_home()
-        # 0.4 s and 40 MB, so only those who go to a cluster pay for it
-        from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
-        from kubernetes_asyncio.config import load_incluster_config, load_kube_config  # noqa: PLC0415
+        with little_garbage():
+            # 0.4 s and 40 MB, so only those who go to a cluster pay for it
+            from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+            from kubernetes_asyncio.config import load_incluster_config, load_kube_config  # noqa: PLC0415
 
-        from volsched.kube.client import exec_plugin  # noqa: PLC0415
+            from volsched.kube.client import exec_plugin  # noqa: PLC0415
 
         exec_plugin.use()
         found = Configuration()

@@ -21,7 +21,6 @@ from volsched.kube.errors import ApiError
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.metrics import CONTENT_TYPE
 from volsched.kube.serve.reader_access import AccessRefusal, ReaderAccess
-from volsched.kube.serve.serving_tls import self_signed_context
 
 Check: TypeAlias = Callable[[], str]
 """Returns what is wrong, empty when nothing is."""
@@ -76,7 +75,7 @@ class Server:
         Raises KubeSetupError when an address cannot be had.
         """
         if pages_at:
-            tls = self_signed_context() if self._access is not None else None
+            tls = _tls() if self._access is not None else None
             await self._listen(pages_at, [*self._probes(), *self._others()], tls)
         if probes_at and probes_at != pages_at:
             await self._listen(probes_at, self._probes(), None)
@@ -159,6 +158,13 @@ class Server:
         except ApiError as error:
             return web.Response(text=f"the cluster cannot be read: {error.message}\n", status=503)
         return web.Response(body=body, content_type="application/gzip")
+
+
+def _tls() -> ssl.SSLContext:
+    # cryptography is 0.1 CPU seconds and 10 MB; pages that everybody may read need none of it
+    from volsched.kube.serve.serving_tls import self_signed_context  # noqa: PLC0415
+
+    return self_signed_context()
 
 
 def _refused(refusal: AccessRefusal) -> web.Response:

@@ -23,7 +23,8 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.native import api as native
 from volsched.operator.kopf_thread import KopfThread
-from volsched.operator.webhooks.webhook_server import UNDER_REVIEW, Listening, WebhookServer
+from volsched.operator.webhooks.listening import Listening
+from volsched.operator.webhooks.webhook_server import UNDER_REVIEW, WebhookServer
 from volsched.validation.admission import DELETE, AdmissionContext, AdmissionRequest, Judgement, judge
 
 KINDS: Final = (

@@ -16,7 +16,6 @@ import hashlib
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -26,19 +25,14 @@ import msgspec
 import structlog
 from aiohttp import web
 
-from volsched.kube.errors import KubeSetupError
 from volsched.kube.serve.certificates import ends_of
 from volsched.kube.serve.listeners import parse_address
 from volsched.model.values import json_text
+from volsched.operator.webhooks.listening import Listening
 from volsched.operator.webhooks.reviewers import BusyError, Reviewers
 from volsched.validation.admission import AdmissionRequest
 
 PATH: Final = "/validate"
-LARGEST_REVIEW_BYTES: Final = 1 << 20
-"""A review has the object before and after. What is judged is within a fraction of that; a larger one is let in unseen
-(`failurePolicy: Ignore`), and looked at by the scheduler like everything."""
-
-REVIEWS_AT_ONCE: Final = 4
 
 BODY_SECONDS: Final = 3.0
 """A review that has not come by then is not waited for: the API server would not wait for its answer either."""
@@ -59,28 +53,6 @@ _WAITING: Final = "waiting for it; a Secret that was made after this pod comes i
 _log = structlog.get_logger(__name__)
 
 Json = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Listening:
-    """Where to serve, `host:port` or `:port`, and with which certificate: PEM files that may be replaced any time.
-
-    `reviews` are read and judged at once; one of more than `largest` bytes is not read.
-    """
-
-    address: str
-    certificate: str
-    key: str
-    reviews: int = REVIEWS_AT_ONCE
-    largest: int = LARGEST_REVIEW_BYTES
-
-    def problem(self) -> str:
-        """Return what is wrong with the address, empty when nothing is."""
-        try:
-            parse_address(self.address)
-        except KubeSetupError as error:
-            return str(error)
-        return ""
 
 
 class WebhookServer:
