@@ -20,8 +20,8 @@ from tests.manifests.dockerfile import Stage, read
 ROOT: Final = Path(__file__).resolve().parents[2]
 
 
-def command_of_checkout(words: Sequence[str], log: Path) -> list[str]:
-    """The command of such a process; the folder of its log is the only one that it can write to.
+def command_of_checkout(words: Sequence[str], writable: Path) -> list[str]:
+    """The command of such a process; `writable` is the only folder that the process can write to.
 
     Where there can be no containers (pytest says so at its start) it has the variables of the image, and no more.
     """
@@ -29,11 +29,11 @@ def command_of_checkout(words: Sequence[str], log: Path) -> list[str]:
     variables = {**stage.environment, "PYTHONPATH": str(ROOT)}  # also where another checkout is installed
     if why_not():
         return ["env", "-i", *(f"{name}={value}" for name, value in variables.items()), *words]
-    log.parent.chmod(0o777)
+    writable.chmod(0o777)
     trees = [Path(tempfile.gettempdir()), ROOT, Path(sys.prefix).resolve()]
-    mounts = [*map(Mount, trees), Mount(log.parent, writable=True)]
+    mounts = [*map(Mount, trees), Mount(writable, writable=True)]
     container = Container(words, variables, stage.user, mounts, keeping=("dac_read_search",))
-    return container.command(Path(tempfile.mkdtemp(prefix="root-", dir=log.parent)))
+    return container.command(Path(tempfile.mkdtemp(prefix="root-", dir=writable)))
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import GROUPS, SYSTEM, Installed, Json, VolschedProcess, eventually
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import FaultProxy
@@ -25,27 +26,29 @@ AT_WORK = "at work"
 class ControllersProcess(VolschedProcess):
     """One `volsched controllers`, by itself on its port, quick to notice that another one is gone."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str, forks: ForkServer | None = None) -> None:
         super().__init__(
             *(log, "controllers", "--kubeconfig", str(kubeconfig)),
             *("--listen-address", "127.0.0.1:0", "--healthz-address", ""),
             *("--leader-elect-resource-namespace", SYSTEM, "--log-format", "json", "--log-level", "debug"),
             *flags,
+            forks=forks,
         )
 
 
 class Controlled(Installed):
     """A control plane with our CRDs and rights, a scheduler and controllers of this test's own scheduler name."""
 
-    def __init__(self, control_plane: ControlPlane, folder: Path) -> None:
-        super().__init__(control_plane, folder)
+    def __init__(self, control_plane: ControlPlane, folder: Path, forks: ForkServer | None = None) -> None:
+        super().__init__(control_plane, folder, forks)
         self.controllers: list[ControllersProcess] = []
 
     def control(self, *flags: str, proxy: FaultProxy | None = None) -> ControllersProcess:
         """Start a controllers process with the rights that it ships with."""
         kubeconfig = (proxy or self.control_plane).kubeconfig_for(ACCOUNT, SYSTEM)
         log = self.folder / f"controllers-{len(self.controllers)}.log"
-        process = ControllersProcess(kubeconfig, log, "--scheduler-name", self.name, *flags)
+        forks = None if self.controllers else self.forks
+        process = ControllersProcess(kubeconfig, log, "--scheduler-name", self.name, *flags, forks=forks)
         self.controllers.append(process)
         return process
 

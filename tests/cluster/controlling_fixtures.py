@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.controlling import LEASE, VOLCANO, Controlled, volcano_leases
+from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import LEASE as SCHEDULER_LEASE
 from volsched.testing.controlplane import ControlPlane
 
 
 @pytest.fixture
-def controlled(manifests_applied: ControlPlane, tmp_path: Path) -> Iterator[Controlled]:
+def controlled(manifests_applied: ControlPlane, tmp_path: Path, forks: ForkServer | None) -> Iterator[Controlled]:
     """Our manifests and no lease of an earlier test; processes are killed in the end."""
     api = manifests_applied.api
     if api.find(f"/api/v1/namespaces/{VOLCANO}") is None:
@@ -21,7 +22,7 @@ def controlled(manifests_applied: ControlPlane, tmp_path: Path) -> Iterator[Cont
     for path in (LEASE, SCHEDULER_LEASE, f"{volcano_leases()}/vc-controller-manager"):
         api.delete(path)
     api.delete(f"/api/v1/namespaces/{VOLCANO}/pods/volcano-controllers-0", grace_seconds=0)
-    there = Controlled(manifests_applied, tmp_path)
+    there = Controlled(manifests_applied, tmp_path, forks)
     yield there
     for process in (*there.processes, *there.controllers):
         process.close()

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from tests.cluster.checkout import command_of_checkout
+from tests.cluster.forks import Fork, ForkServer
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import FaultProxy
 from volsched.testing.patience import PATIENCE
@@ -65,7 +66,7 @@ class LoggedProcess(ABC):
         self.process = self._start(self._file)
 
     @abstractmethod
-    def _start(self, log: BinaryIO) -> subprocess.Popen[bytes]:
+    def _start(self, log: BinaryIO) -> subprocess.Popen[bytes] | Fork:
         """Start it, with everything that it says going to the log."""
 
     def lines(self) -> list[Json]:
@@ -136,28 +137,35 @@ class LoggedProcess(ABC):
 class VolschedProcess(LoggedProcess):
     """A verb with flags of a test's own, run from the checkout by the user of the image, with its variables alone.
 
-    Nothing but its log's folder can be written. `prelude` is what the process does before it begins, in Python.
+    Nothing but its log's folder can be written. `prelude` is what the process does before it begins, in Python. With
+    `forks` and without a prelude the process is a fork; its user, variables and file system are the same.
     """
 
     prelude = ""
 
-    def __init__(self, log: Path, verb: str, *flags: str) -> None:
-        program = f"{self.prelude}\nfrom volsched.cli import main; main()"
-        self._words = [sys.executable, "-c", program, verb, *flags]
+    def __init__(self, log: Path, verb: str, *flags: str, forks: ForkServer | None = None) -> None:
+        self._words = [verb, *flags]
+        self._forks = forks
         super().__init__(log)
 
-    def _start(self, log: BinaryIO) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(command_of_checkout(self._words, self.log), stdout=log, stderr=subprocess.STDOUT)
+    def _start(self, log: BinaryIO) -> subprocess.Popen[bytes] | Fork:
+        if self._forks is not None and not self.prelude:
+            self.log.parent.chmod(0o777)
+            return self._forks.start(self._words, log, log)
+        program = f"{self.prelude}\nfrom volsched.cli import main; main()"
+        command = command_of_checkout([sys.executable, "-c", program, *self._words], self.log.parent)
+        return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
 
 class SchedulerProcess(VolschedProcess):
     """One `volsched run`, by itself on its port."""
 
-    def __init__(self, kubeconfig: Path, log: Path, *flags: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *flags: str, forks: ForkServer | None = None) -> None:
         super().__init__(
             *(log, "run", "--kubeconfig", str(kubeconfig), "--listen-address", "127.0.0.1:0", "--healthz-address", ""),
             *("--leader-elect-resource-namespace", SYSTEM, "--log-format", "json", "--log-level", "debug"),
             *flags,
+            forks=forks,
         )
 
     def wait_leading(self) -> SchedulerProcess:
@@ -167,9 +175,14 @@ class SchedulerProcess(VolschedProcess):
 
 
 class Installed:
-    """A control plane with our CRDs and rights, and how to start schedulers and make things there."""
+    """A control plane with our CRDs and rights, and how to start schedulers and make things there.
 
-    def __init__(self, control_plane: ControlPlane, folder: Path) -> None:
+    With `forks` the first scheduler of a test is a fork. Others are started by the real command: of two replicas each
+    has a hash seed of its own.
+    """
+
+    def __init__(self, control_plane: ControlPlane, folder: Path, forks: ForkServer | None = None) -> None:
+        self.forks = forks
         self.control_plane = control_plane
         self.api = control_plane.api
         self.folder = folder
@@ -184,7 +197,8 @@ class Installed:
             path = self.folder / "default.conf"
             path.write_text(CONFIGURATION)
             flags = ("--scheduler-conf", str(path), *flags)
-        process = SchedulerProcess(kubeconfig, log, "--scheduler-name", name or self.name, *flags)
+        forks = None if self.processes else self.forks
+        process = SchedulerProcess(kubeconfig, log, "--scheduler-name", name or self.name, *flags, forks=forks)
         self.processes.append(process)
         return process
 

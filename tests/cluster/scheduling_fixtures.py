@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster.checkout import command_of_checkout
 from tests.cluster.controlling import JOBS
+from tests.cluster.forks import HAVE_FORKS, ForkServer
 from tests.cluster.scheduling import CONFIG, GROUPS, LEASE, MANIFESTS, SYSTEM, Installed, eventually
 from volsched.testing.controlplane import ApiServerError, ControlPlane
 
@@ -36,11 +38,29 @@ def manifests_applied(control_plane: ControlPlane) -> ControlPlane:
     return apply_manifests(control_plane)
 
 
+@pytest.fixture(scope="session")
+def fork_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer | None]:
+    """The process of which the processes of a cluster are forked; they can write to the folders of their logs."""
+    if not HAVE_FORKS:
+        yield None
+        return
+    folder = tmp_path_factory.getbasetemp()
+    server = ForkServer(folder / "fork-server.log", lambda words: command_of_checkout(words, folder))
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def installed(manifests_applied: ControlPlane, tmp_path: Path) -> Iterator[Installed]:
+def forks(fork_server: ForkServer | None) -> ForkServer | None:
+    """What tests start processes with; a module about starts or signals replaces this fixture with None."""
+    return fork_server
+
+
+@pytest.fixture
+def installed(manifests_applied: ControlPlane, tmp_path: Path, forks: ForkServer | None) -> Iterator[Installed]:
     """Our manifests without Lease and ConfigMap; schedulers are killed in the end, and these two deleted."""
     forget_configuration(manifests_applied)
-    there = Installed(manifests_applied, tmp_path)
+    there = Installed(manifests_applied, tmp_path, forks)
     yield there
     for process in there.processes:
         process.close()

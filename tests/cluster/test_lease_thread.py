@@ -41,6 +41,11 @@ pulse.STUCK_SECONDS = 1.0
 """
 
 
+@pytest.fixture
+def forks() -> None:
+    """Stopped processes are what these tests are about: they are started as users start them."""
+
+
 def holder(installed: Installed, lease: str) -> tuple[str, int]:
     spec = installed.api.get(lease)["spec"]
     return spec["holderIdentity"], spec["leaseTransitions"]

@@ -196,6 +196,7 @@ def test_a_configuration_file_replaced_by_rename_is_followed(installed: Installe
 def test_a_wrong_configuration_at_the_start_ends_with_status_two(installed: Installed, tmp_path: Path) -> None:
     path = tmp_path / "scheduler.conf"
     path.write_text(CONFIGURATION.replace("gang", "gnag"))
+    installed.forks = None  # this test is about a start
 
     scheduler = installed.start("--scheduler-conf", str(path))
 
@@ -207,6 +208,7 @@ def test_sigterm_gives_the_lease_back_and_sigusr2_dumps_the_mirror(
     installed: Installed, namespace: str, make_nodes: MakeNodes, tmp_path: Path
 ) -> None:
     [node] = make_nodes(1)
+    installed.forks = None  # this test is about signals
     scheduler = installed.start("--plain-pods", "direct", "--cache-dump-dir", str(tmp_path)).wait_leading()
     installed.make_pods(namespace, [installed.pod("one", cpu="1")])
     installed.wait_bound(namespace, 1)

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.control_plane import MakeNodes
+from tests.cluster.forks import run_volsched
 from tests.cluster.scheduling import CONFIGMAP, GROUPS, Installed, Json, eventually, wait_allowed
 from tests.cluster.scheduling_fixtures import forget_configuration
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
@@ -26,7 +27,6 @@ from volsched.kube.watch.resources import Resource
 from volsched.model import api
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import FaultProxy, gone, server_error, too_many_requests
-from volsched.testing.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -72,8 +72,7 @@ def stranger(manifests_applied: ControlPlane, namespace: str) -> Path:
 
 
 def volsched(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "volsched", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    return run_volsched(*map(str, args))
 
 
 def shown(*args: str | Path) -> Json:
