@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import os
 import ssl
 import time
 import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -166,12 +168,11 @@ class Credentials:
 
     async def _load(self) -> None:
         have_a_home()
-        with little_garbage():
-            # 0.4 s and 40 MB, so only those who go to a cluster pay for it
-            from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
-            from kubernetes_asyncio.config import load_incluster_config, load_kube_config  # noqa: PLC0415
+        _import_library()
+        from kubernetes_asyncio.client import Configuration  # noqa: PLC0415
+        from kubernetes_asyncio.config import load_incluster_config, load_kube_config  # noqa: PLC0415
 
-            from volsched.kube.client import exec_plugin  # noqa: PLC0415
+        from volsched.kube.client import exec_plugin  # noqa: PLC0415
 
         exec_plugin.use()
         found = Configuration()
@@ -210,6 +211,16 @@ class Credentials:
         self.server_name = found.tls_server_name
         self.proxy = found.proxy or _environment_proxy(self.host)
         self.authorization = " ".join(found.api_key.get("BearerToken", "").split())  # files end with a newline
+
+
+@cache
+def _import_library() -> None:
+    """Import kubernetes-asyncio: 0.4 s and 40 MB, so only those who go to a cluster pay for that.
+
+    Only the first time, at the start of a process: later, thresholds of the garbage collector are others' to set.
+    """
+    with little_garbage():
+        importlib.import_module("kubernetes_asyncio.config")
 
 
 def namespace_of_service_account() -> str:
