@@ -82,6 +82,7 @@ def kind_of(descriptor: Path) -> str:
 
 def test_a_fork_is_what_the_command_is(silent: Path, fork_server: ForkServer) -> None:
     """Its only thread fewer is an idle one of numpy, which ends when a process forks."""
+    earlier = started(SchedulerProcess, silent, "earlier", fork_server)
     fork = started(SchedulerProcess, silent, "fork", fork_server)
     command = started(SchedulerProcess, silent, "command", None)
 
@@ -89,8 +90,8 @@ def test_a_fork_is_what_the_command_is(silent: Path, fork_server: ForkServer) ->
         eventually(lambda: facts(fork) == facts(command), timeout=10)
 
     found, expected = facts(fork), facts(command)
-    fork.close()
-    command.close()
+    for process in (earlier, fork, command):
+        process.close()
     assert isinstance(fork.process, Fork)
     assert isinstance(command.process, subprocess.Popen)
     assert found == expected

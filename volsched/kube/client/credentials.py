@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import importlib
 import os
 import ssl
 import time
@@ -220,7 +219,7 @@ def _import_library() -> None:
     Only the first time, at the start of a process: later, thresholds of the garbage collector are others' to set.
     """
     with little_garbage():
-        importlib.import_module("kubernetes_asyncio.config")
+        import kubernetes_asyncio.config  # noqa: F401, PLC0415
 
 
 def namespace_of_service_account() -> str:
