@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import os
 import subprocess
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import yaml
 
 from tests.cluster.controlling import Controlled, ControllersProcess
+from tests.cluster.forks import run_volsched
 from tests.cluster.scheduling import SYSTEM, Json, eventually
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.patience import PATIENCE
@@ -31,8 +31,7 @@ def a_queue(name: str, quota: str = "", **spec: Any) -> Json:
 
 
 def run_certificates(*flags: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", "from volsched.cli import main; main()", "certificates", "--namespace", SYSTEM]
-    return subprocess.run([*command, *flags], capture_output=True, text=True, check=False, env=os.environ)
+    return run_volsched("certificates", "--namespace", SYSTEM, *flags)
 
 
 @dataclass

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.cluster.forks import run_volsched
 from tests.manifests.rendering import MANIFESTS, Json
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.documents import yaml_documents
@@ -53,11 +52,10 @@ def workloads(paths: Sequence[Path]) -> list[str]:
 
 def simulated(paths: Sequence[Path], *others: Path, config: Path | None = None) -> Outcome:
     """What `volsched simulate` says of files, with other files for what is there already."""
-    command = [sys.executable, "-m", "volsched", "simulate", "--output", "json"]
-    command += ["--config", str(config)] if config else []
+    flags = ["--config", str(config)] if config else []
     for path in (*others, *paths):
-        command += ["-f", str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+        flags += ["-f", str(path)]
+    done = run_volsched("simulate", "--output", "json", *flags)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     names = workloads(paths)
