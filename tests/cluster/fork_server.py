@@ -66,7 +66,7 @@ def serve(asked: socket.socket) -> list[str]:
             message, descriptors, _, _ = socket.recv_fds(asked, LONGEST_MESSAGE, 3)
             if not message:
                 _kill(commands)
-                sys.exit()
+                os._exit(0)  # nothing is left to be done, and an orderly end takes 0.3 CPU seconds
             *streams, told = descriptors
             pid = os.fork()
             if pid == 0:
