@@ -19,50 +19,69 @@ from volsched.model.plan import StepRecorder
 from volsched.run.loop import GC_THRESHOLDS, LoopSettings, SchedulingThread
 from volsched.testing.patience import PATIENCE
 
-PROGRAM = """
-import asyncio, resource
+ROUNDS = """
+import asyncio
 from volsched.run import memory
+
+async def rounds(count):
+    '''Return once so many rounds of giving back are over: the next pause begins.'''
+    over, pauses, sleep = asyncio.Event(), [], asyncio.sleep
+
+    async def pause(seconds):
+        pauses.append(seconds)
+        if len(pauses) > count:
+            over.set()
+            await sleep(3600)
+
+    asyncio.sleep = pause
+    giving = asyncio.create_task(memory.give_back())
+    await over.wait()
+    asyncio.sleep = sleep
+"""
+
+PROGRAM = (
+    ROUNDS
+    + """
+import resource
 
 def resident():
     with open("/proc/self/statm") as figures:
         return int(figures.read().split()[1]) * resource.getpagesize() / 2**20
 
 async def story():
-    memory.TRIM_SECONDS = 0.1
     burst = [bytes(2000) for _ in range(100_000)]
     peak = resident()
     kept = burst[::500]  # what lasts lies between
     del burst
     if {asked}:
-        giving = asyncio.create_task(memory.give_back())
-    await asyncio.sleep(1)
+        await rounds(1)
     print(peak - resident())
 
 asyncio.run(story())
 """
+)
 
-
-CIRCLES = """
-import asyncio, gc, weakref
-from volsched.run import memory
+CIRCLES = (
+    ROUNDS
+    + """
+import gc, weakref
 
 class Knot:
     pass
 
 async def story():
-    memory.TRIM_SECONDS = 0.1
     gc.set_threshold(1_000_000)
     if {listed}:
         gc.freeze()
-    giving = asyncio.create_task(memory.give_back())
     knot = Knot()
     knot.itself, seen = knot, weakref.ref(knot)
     del knot
-    await asyncio.sleep(1)
+    await rounds(2)
     print(seen() is None)
 
 asyncio.run(story())
 """
+)
 
 
 @pytest.fixture
@@ -71,6 +90,15 @@ def collector() -> Iterator[None]:
     yield
     gc.unfreeze()
     gc.set_threshold(*before)
+
+
+def wait_for_turns(thread: SchedulingThread, count: int) -> None:
+    """Wait until the thread has begun so many turns, and ended those before the last."""
+    deadline = time.monotonic() + PATIENCE
+    for _ in range(count + 1):
+        seen = thread.heartbeat
+        while thread.heartbeat == seen and time.monotonic() < deadline:
+            time.sleep(0.001)
 
 
 @pytest.mark.usefixtures("collector")
@@ -90,7 +118,7 @@ def test_a_follower_hides_from_the_collector_what_was_listed_and_no_earlier() ->
     gc.unfreeze()
     thread.start(StepRecorder())
 
-    time.sleep(0.2)
+    wait_for_turns(thread, 2)  # the first may have begun before
     hidden_before = gc.get_freeze_count()
     listed.set()
     deadline = time.monotonic() + PATIENCE
