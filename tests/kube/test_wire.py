@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.kube.client.wire import Answer, Body, Wire, WireError, read_head
+from volsched.kube.client.wire import UNREAD_LIMIT, Answer, Body, Wire, WireError, read_head
 from volsched.testing.patience import PATIENCE
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -242,10 +242,12 @@ async def test_a_stream_gives_what_comes_pauses_a_fast_server_and_ends() -> None
     async with serving(flood) as wire:
         head, stream = await wire.stream("/watch", "", PATIENCE)
         assert head.status == 200
-        await asyncio.sleep(0.3)
+        async with asyncio.timeout(PATIENCE):
+            while not stream._paused:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.001)
         total = 0
         while part := await stream.read(PATIENCE):
-            assert len(part) < 16 << 20
+            assert len(part) < 2 * UNREAD_LIMIT, "less than all that the server sends"
             total += len(part)
         assert total == 200 * 0x10000
 
