@@ -347,7 +347,7 @@ async def test_a_lease_deleted_under_its_holder_is_not_taken_by_another_before_i
     await asyncio.to_thread(control_plane.api.delete, path)
     clock.now = first.fence.lease_ends
     for _ in range(3):
-        await asyncio.sleep(3 * RETRY)  # it looks, and does not make it
+        await second.looked()  # and does not make it
     assert not waiting.done()
 
     clock.now += 0.001

@@ -75,6 +75,10 @@ class Harness:
             assert time.monotonic() < deadline, self.changes
             await asyncio.sleep(0.02)
 
+    def has_no_status_to_write(self) -> bool:
+        """Whether no write of a status waits or is under way."""
+        return not self.executor.statuses.tables()["statuses.waiting"]()
+
     def make(self, name: str, **keywords: Any) -> Json:
         return self.control_plane.api.create(self.path, a_pod(name, scheduler="nobody", **keywords))
 
@@ -261,7 +265,7 @@ async def test_a_server_that_has_too_much_to_do_is_given_a_pause_that_ends(
 
     harness.changes.clear()
     harness.executor.execute(steps[1:])
-    await asyncio.sleep(1.0)
+    await asyncio.sleep(1.0)  # no signal: this is the pause itself
     assert harness.changes == []
 
     await harness.until(lambda: len(harness.changes) == 5)
@@ -311,7 +315,7 @@ async def test_a_node_that_goes_while_a_binding_waits_is_not_bound_to(
     await asyncio.to_thread(slow.wait, 1)
 
     harness.executor.execute([harness.bind(pod, node)])
-    await asyncio.sleep(0.2)
+    await harness.until(lambda: harness.executor.backlog == 1 and not harness.executor.binder.waiting)
     harness.views.observe([Gone("Node", "", node, harness.views.nodes[node])])
     await harness.until(lambda: harness.changes)
 
@@ -319,7 +323,10 @@ async def test_a_node_that_goes_while_a_binding_waits_is_not_bound_to(
     assert fault_proxy.counts.count("create", BINDING, forwarded=None) == 0
 
 
-async def test_nothing_is_written_behind_a_closed_fence(harness: Harness, node: str, fault_proxy: FaultProxy) -> None:
+async def test_nothing_is_written_behind_a_closed_fence(
+    harness: Harness, node: str, fault_proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events_module, "SETTLE_SECONDS", 0.0)
     fault_proxy.inject(Latency(0.3), method="POST", path="/binding$")
     pods = [harness.make(f"p{i}") for i in range(80)]
     harness.executor.execute([harness.bind(pod, node) for pod in pods])
@@ -328,7 +335,7 @@ async def test_nothing_is_written_behind_a_closed_fence(harness: Harness, node: 
     harness.fence.close()
     written = len(harness.changes)
     harness.executor.execute([RecordEvent("Pod", "v1", harness.namespace, "p0", "u", "Warning", "Test", "text")])
-    await asyncio.sleep(1.0)
+    await harness.until(lambda: harness.executor.events.depth == 1)  # it is due: what is sent waits no longer
     await harness.until(lambda: harness.executor.binder.backlog == 0)  # what was in doubt is given up, too
 
     bound = fault_proxy.counts.count("create", BINDING, status=201)
@@ -355,7 +362,7 @@ async def test_a_victim_is_marked_then_deleted_and_only_itself(harness: Harness)
     harness.control_plane.api.delete(f"{harness.path}/victim", grace_seconds=0)
     namesake = harness.make("namesake")
     harness.executor.execute([Evict("other-uid", harness.namespace, "namesake", "preempt", "p", "")])
-    await asyncio.sleep(0.5)
+    await harness.until(lambda: harness.executor.backlog == 0)
     there = harness.get("namesake")
     assert there is not None
     assert there["metadata"]["uid"] == namesake["metadata"]["uid"]
@@ -446,7 +453,7 @@ async def test_a_pod_condition_is_written_once_for_each_change_and_keeps_its_tim
     assert first["lastTransitionTime"]
     harness.executor.execute([step("first")])
     harness.executor.execute([step("first")])
-    await asyncio.sleep(1.5)
+    await harness.until(lambda: harness.executor.statuses.suppressed and harness.has_no_status_to_write())
     assert fault_proxy.counts.count("patch", shape) == 1
 
     harness.executor.execute([step("second", nominated="n1")])
@@ -472,7 +479,7 @@ async def test_why_many_pods_wait_is_written_at_a_bounded_rate_and_nominations_a
 
     began = time.monotonic()
     harness.executor.execute([step(pod) for pod in pods[:11]])
-    await asyncio.sleep(statuses.SETTLE_SECONDS)
+    await harness.until(lambda: harness.executor.statuses.written)
     harness.executor.execute([step(pods[11], "n1")])
     await harness.until(lambda: condition_of(harness.get("waits-11")).get("message") == "full")
     assert harness.executor.statuses.depth > 0, "others still wait for their turn"
@@ -496,10 +503,12 @@ async def test_a_pod_that_is_bound_at_once_is_never_called_unschedulable(
     why = RecordEvent("Pod", "v1", harness.namespace, "quick", uid, "Warning", "FailedScheduling", "for a moment")
 
     harness.executor.execute([WritePodCondition(uid, harness.namespace, "quick", "Unschedulable", "x"), why])
-    await asyncio.sleep(0.2)
+    events = harness.executor.events
+    await harness.until(lambda: harness.executor.statuses.depth == events.depth == 1)
     await harness.do(harness.bind(pod, node))
     clock.now += 10.0
-    await asyncio.sleep(1.5)  # longer than what is told and written waits before it looks again
+    await harness.until(lambda: harness.has_no_status_to_write() and events.depth == 0)
+    await events.drain(PATIENCE)
 
     assert fault_proxy.counts.count("patch", "/pods/*/status") == 0
     assert condition_of(harness.get("quick"))["status"] == "True"
@@ -579,8 +588,7 @@ async def test_when_there_is_too_much_to_tell_where_pods_went_is_left_out_and_re
     for index in range(500):
         lane.tell(tell(index, "Scheduled"))
         lane.tell(tell(index, "FailedScheduling"))
-    await harness.until(lambda: lane.depth == 0)
-    await asyncio.sleep(0.5)
+    await harness.until(lambda: lane.sent + lane.dropped == 1000)
 
     reasons = [e["reason"] for e in harness.control_plane.api.items(f"/api/v1/namespaces/{harness.namespace}/events")]
     assert reasons.count("FailedScheduling") == 500

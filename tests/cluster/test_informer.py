@@ -236,7 +236,7 @@ async def test_a_kind_that_the_server_lacks_is_done_without_or_waited_for(
     optional = follow(Resource("Thing", f"{group}/v1", "things", api.ApiObject, optional=True))
     required = follow(Resource("Thing", f"{group}/v1", "things", api.ApiObject))
     await optional.listed()
-    await asyncio.sleep(0.5)
+    await required.until(lambda: required.informer.absent)
     assert optional.informer.absent
     await asyncio.wait_for(optional.informer.catch_up(), PATIENCE)  # there is nothing to catch up with
     assert not required.informer.listed
@@ -298,9 +298,10 @@ async def test_catching_up_brings_what_a_stalled_watch_keeps_back(
 ) -> None:
     followed = await follow(config_maps(namespace), silence=3600.0).listed()
     rule = fault_proxy.inject(StallWatch(), path="configmaps$", times=1)
-    maps.make("hidden")
     await asyncio.to_thread(rule.wait)
-    await asyncio.sleep(0.3)
+    other = await follow(config_maps(namespace)).listed()
+    maps.make("hidden")
+    await other.until(lambda: "hidden" in other.state)  # it is sent to every watch that is not stalled
     assert "hidden" not in followed.state
     rule.remove()
 
