@@ -416,12 +416,6 @@ def _furnish(there: World, settings: Settings) -> None:
     there.queue(MARKS, weight=1)
     there.nodes(settings.nodes, cpu="32")
     there.control_plane.create_namespace(NAMESPACE)
-    for replica in (*there.schedulers, *there.managers):
-        deadline = time.monotonic() + PATIENCE
-        while not replica.is_ready:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"{replica.process.log} does not get ready")
-            time.sleep(0.2)
 
 
 def _judge(report: Report, settings: Settings, found: Found, load: Load) -> None:

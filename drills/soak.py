@@ -280,9 +280,6 @@ def run(report: Report, settings: Settings) -> None:
     """Have the pods go through, and judge what was seen."""
     with world(CONFIGURATION) as there:
         there.populate(flags=FLAGS)
-        for replica in (*there.schedulers, *there.managers):
-            if not wait_until(lambda: replica.is_ready, PATIENCE):  # noqa: B023 - asked at once
-                raise AssertionError(f"{replica.process.log} does not get ready")
         soak = Soak(there, report, settings)
         soak.furnish()
         with _sampled(soak, settings.sample_seconds):

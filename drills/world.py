@@ -108,7 +108,10 @@ class World(Controlled):
         self._stack = stack
 
     def populate(self, *, schedulers: int = 2, controllers: int = 2, flags: tuple[str, ...] = QUICK_LEASE) -> None:
-        """Start replicas, and wait until one of each is at work."""
+        """Start replicas, and wait until one of each leads and every replica is ready.
+
+        A drill would else disturb a follower that lists for the first time.
+        """
         for _ in range(schedulers):
             proxy = self._stack.enter_context(FaultProxy(self.control_plane))
             given = (*flags, "--scheduler-configmap", f"{SYSTEM}/volsched-config")
@@ -118,6 +121,9 @@ class World(Controlled):
             self.managers.append(Replica(self.control(*flags, proxy=proxy), proxy, flags))
         for replicas in filter(None, (self.schedulers, self.managers)):
             wait_until(lambda: any(replica.process.said("leading") for replica in replicas), PATIENCE)  # noqa: B023 - asked at once
+        for replica in (*self.schedulers, *self.managers):
+            if not wait_until(lambda: replica.is_ready, PATIENCE):  # noqa: B023 - asked at once
+                raise AssertionError(f"{replica.process.log} does not get ready")
 
     def restart(self, replica: Replica) -> None:
         """Start a replica again that the drill has ended, with the flags and through the proxy that it had."""
