@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cluster.control_plane import MakeNodes
-from tests.cluster.scheduling import GROUPS, Installed, Json, still
+from tests.cluster.scheduling import GROUPS, Installed, Json
+from tests.cluster.signals import after_session
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -53,7 +54,8 @@ def test_the_gate_goes_once_the_queue_takes_the_pod_on_and_not_before(
     installed.wait_bound(namespace, 1)
     assert gates(installed, namespace, "first") == []
     make_gated(installed, namespace, queue, "second", cpu="1")
-    still(lambda: gates(installed, namespace, "second") == [GATE], 3.0)
+    after_session(installed)
+    assert gates(installed, namespace, "second") == [GATE]
     assert installed.condition(namespace, "second")["reason"] == "SchedulingGated"
 
     installed.api.delete(f"/api/v1/namespaces/{namespace}/pods/first", grace_seconds=0)
@@ -82,11 +84,13 @@ def test_of_pods_that_find_no_node_as_many_are_let_in_as_the_queue_has_room_for(
     conditions = installed.api.get(path)["status"]["conditions"]
     assert [c["reason"] for c in conditions if c["type"] == "volsched.io/Ungated"] == ["QueueAllocated"]
     make_gated(installed, namespace, queue, "next", cpu="1")
-    still(lambda: gates(installed, namespace, "next") == [GATE], 2.0)
+    after_session(installed)
+    assert gates(installed, namespace, "next") == [GATE]
 
     first.terminate()
     installed.start("--scheduler-conf", str(config)).wait_leading()
-    still(lambda: gates(installed, namespace, "next") == [GATE], 2.0)
+    after_session(installed)
+    assert gates(installed, namespace, "next") == [GATE]
 
     installed.api.delete(path, grace_seconds=0)
     installed.wait_bound(namespace, 1)
@@ -104,7 +108,8 @@ def test_a_pod_that_others_hold_back_too_keeps_both_gates_until_they_let_it_go(
 
     installed.wait_bound(namespace, 1)
     assert gates(installed, namespace, "best-effort") == []
-    still(lambda: gates(installed, namespace, "held") == [GATE, OTHER], 2.0)
+    after_session(installed)
+    assert gates(installed, namespace, "held") == [GATE, OTHER]
     installed.api.patch(f"/api/v1/namespaces/{namespace}/pods/held", {"spec": {"schedulingGates": [GATE]}})
 
     installed.wait_bound(namespace, 2)

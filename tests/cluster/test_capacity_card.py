@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.scheduling import GROUPS, Installed, Json, SchedulerProcess, eventually, still
+from tests.cluster.scheduling import GROUPS, Installed, Json, SchedulerProcess, eventually
+from tests.cluster.signals import after_session
 from tests.plugins.capacity_card.clusters import GPU, MPS, A, H, some
 from volsched.testing.controlplane import ControlPlane, a_node
 
@@ -141,7 +142,8 @@ def test_a_service_scales_within_its_quota_and_gives_it_back(cluster: Cluster) -
         f"Queue <default> has insufficient <{LIST}> quota: requested <1000>, total would be "
     )
     assert f"{H}: requested 1, held 2, quota 2" in told["message"]
-    still(lambda: sum(cluster.placed().values()) == 3, 2.0)
+    after_session(cluster.installed)
+    assert sum(cluster.placed().values()) == 3
 
     cluster.deployment("other", H, 1)
     cluster.scale("chat", 0)
@@ -163,7 +165,8 @@ def test_whole_cards_shares_and_slices_have_quotas_of_their_own(cluster: Cluster
 
     cluster.wait_placed({("whole", "m1"): 1, ("shares", "m1"): 3, ("slices", "s1"): 2})
     eventually(lambda: len(cluster.refused("InsufficientScalarQuota")) == 10, what="ten are refused")
-    still(lambda: sum(cluster.placed().values()) == 6, 1.0)
+    after_session(cluster.installed)
+    assert sum(cluster.placed().values()) == 6
 
 
 def test_a_gang_is_admitted_once_its_queue_has_the_quota(cluster: Cluster) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.scheduling import GROUPS, Installed, SchedulerProcess, eventually, still
+from tests.cluster.scheduling import GROUPS, Installed, SchedulerProcess, eventually
+from tests.cluster.signals import after_session
 from tests.cluster.test_capacity_card import CONFIGURATION, Cluster, kind
 from tests.plugins.capacity_card.clusters import GPU, A, some
 from volsched.testing.controlplane import ControlPlane
@@ -92,7 +93,9 @@ def test_a_queue_below_what_it_deserves_gets_its_cards_back_from_one_above(teams
     said = f'(queue "{owns}", priority 0) needs the room of this pod'
     assert all(said in message for message in teams.told("Preempted"))
     eventually(lambda: any(said in message for message in teams.told("Evict")), what="their PodGroup is told")
-    still(lambda: teams.running() == {"work": 2, "ours": 2} and len(teams.told("Preempted")) == 2, 2.0)
+    after_session(teams.installed)
+    assert teams.running() == {"work": 2, "ours": 2}
+    assert (len(teams.told("Preempted")), scheduler.metric("volsched_evictions_sent_total")) == (2, 2)
     deserved = f'volcano_queue_card_deserved{{card="{A}",queue_name="{owns}"}}'
     beyond = f'volsched_queue_card_reclaimable{{card="{A}",queue_name="{teams.queues[0]}"}}'
     eventually(lambda: scheduler.metric(beyond) == 1, what=scheduler.page("/metrics")[1])
@@ -111,12 +114,13 @@ def test_a_gang_goes_as_a_whole_on_all_its_nodes(teams: Teams) -> None:
 
 
 def test_nobody_is_evicted_for_a_queue_that_does_not_say_what_it_deserves(teams: Teams) -> None:
-    start_with_all_taken(teams, 1, deserved=1)
+    scheduler = start_with_all_taken(teams, 1, deserved=1)
 
     teams.submit("others", teams.team("silent", 4), 2)
 
     eventually(
         lambda: any("Insufficient nvidia.com/gpu" in said for said in teams.told("FailedScheduling")), what="told"
     )
-    still(lambda: teams.running() == {"work": 4}, 2.0)
-    assert teams.told("Preempted") == []
+    after_session(teams.installed)
+    assert teams.running() == {"work": 4}
+    assert (teams.told("Preempted"), scheduler.metric("volsched_evictions_sent_total")) == ([], 0)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.control_plane import MakeNodes
-from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, Json, eventually
+from tests.cluster.signals import after_session
 from volsched.testing.controlplane.stages import STOP_AFTER
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -164,7 +165,8 @@ def test_a_gang_of_high_priority_takes_the_place_of_the_fewest_low_ones(town: To
     town.wait_running("high", 3)
     assert len(town.running("low")) == 5
     assert sorted(p["spec"]["nodeName"] for n, p in town.pods().items() if n in nominated) == sorted(nominated.values())
-    still(lambda: len(town.running("low")) == 5, 2.0)
+    after_session(town.installed)
+    assert len(town.running("low")) == 5
     labels = f'{{action="preempt",queue="a-{town.suffix}"}}'
     eventually(lambda: scheduler.metric(f"volsched_preemption_victims_total{labels}") == 3)
     assert scheduler.metric(f"volsched_preemption_attempts_total{labels}") >= 1
@@ -213,7 +215,8 @@ def test_a_queue_below_its_share_gets_it_back(town: Town, make_nodes: MakeNodes)
 
     town.wait_running("poor", 4)
     assert len(town.running("greedy")) == 4
-    still(lambda: (len(town.running("poor")), len(town.running("greedy"))) == (4, 4), 2.0)
+    after_session(town.installed)
+    assert (len(town.running("poor")), len(town.running("greedy"))) == (4, 4)
     [event] = [e for e in town.installed.events(town.namespace) if e["reason"] == "Preempted"][:1]
     assert event["message"].startswith("reclaim: pod")
 
@@ -261,7 +264,8 @@ def test_disruption_budgets_are_respected_when_asked_and_else_come_last(
     town.gang("two", 1, "high", cpu="1")
     if keeping:
         eventually(lambda: "disruption budgets" in town.installed.condition(town.namespace, "two-0").get("message", ""))
-        still(lambda: len(town.running("web")) == 2, 2.0)
+        after_session(town.installed)
+        assert len(town.running("web")) == 2
     else:
         town.wait_running("two", 1)
         events = town.installed.events

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,8 +18,8 @@ from tests.cluster.scheduling import (
     Installed,
     eventually,
     moment,
-    still,
 )
+from tests.cluster.signals import BINDS, STATUSES, after_session
 from volsched.asking import snapshot
 from volsched.run.process import END_SECONDS
 from volsched.testing.controlplane import a_node
@@ -95,7 +94,8 @@ def test_a_gang_of_four_with_room_for_three_waits_until_a_node_comes(
     installed.make_gang(namespace, "train", 4, cpu="1")
 
     event = installed.wait_event(namespace, "train", "Unschedulable")
-    still(lambda: not any("nodeName" in pod["spec"] for pod in installed.pods(namespace).values()), 2.0)
+    after_session(installed)
+    assert not any("nodeName" in pod["spec"] for pod in installed.pods(namespace).values())
     assert event["involvedObject"]["kind"] == "PodGroup"
     conditions = installed.group(namespace, "train")["status"]["conditions"]
     assert [c["status"] for c in conditions if c["type"] == "Unschedulable"] == ["True"]
@@ -126,7 +126,7 @@ def test_a_gated_pod_keeps_its_reason_and_goes_once_the_gate_does(
         namespace, [installed.pod("gated", cpu="1", spec={"schedulingGates": [{"name": "example.com/wait"}]})]
     )
 
-    time.sleep(1.0)
+    after_session(installed, lanes=(*BINDS, *STATUSES))
     assert installed.condition(namespace, "gated")["reason"] == "SchedulingGated"
     installed.api.patch(f"/api/v1/namespaces/{namespace}/pods/gated", {"spec": {"schedulingGates": []}})
 
