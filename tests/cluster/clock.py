@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+
+from volsched.testing.patience import PATIENCE
 
 
 class Clock:
@@ -10,6 +13,15 @@ class Clock:
 
     def __init__(self) -> None:
         self.now = time.monotonic()
+        self._reads = 0
 
     def monotonic(self) -> float:
+        self._reads += 1
         return self.now
+
+    async def read(self, count: int) -> None:
+        """Wait until the clock was read so many times more: what is due by the clock was found to be."""
+        wanted = self._reads + count
+        async with asyncio.timeout(PATIENCE):
+            while self._reads < wanted:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(0.01)

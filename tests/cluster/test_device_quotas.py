@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.controlling import AT_WORK, Controlled
-from tests.cluster.scheduling import GROUPS, Json, SchedulerProcess, eventually, still
+from tests.cluster.scheduling import GROUPS, Json, SchedulerProcess, eventually
+from tests.cluster.signals import BINDS, STATUSES, after_round, after_session
 from tests.cluster.test_resource_claims import Fleet, devices_of, fleet, from_template, reserved_for
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
@@ -182,14 +183,17 @@ def test_gangs_that_ask_for_devices_alone_start_whole_or_not_at_all(shop: Shop) 
 
     shop.submit_gang("three", queue, 3)
     eventually(lambda: shop.conditions("three") == ["Unschedulable"], what="the gang is told")
-    still(lambda: shop.conditions("three") == ["Unschedulable"] and len(shop._pods("three", placed=True)) == 0, 1.5)
+    after_session(shop.controlled, lanes=(*BINDS, *STATUSES), devices=True)
+    assert shop.conditions("three") == ["Unschedulable"]
+    assert len(shop._pods("three", placed=True)) == 0
     shop.limit(queue, 3)
     shop.wait_placed(three=3)
     eventually(lambda: shop.conditions("three") == ["Scheduled"], what="the gang is ready")
 
     shop.submit_gang("two", wide, 2)
     eventually(lambda: shop.conditions("two") == ["Unschedulable"], what="the other gang is told")
-    still(lambda: len(shop._pods("two", placed=True)) == 0, 1.5)
+    after_session(shop.controlled, devices=True)
+    assert len(shop._pods("two", placed=True)) == 0
     shop.wait_given(3)
 
 
@@ -247,7 +251,9 @@ def test_a_job_whose_claims_are_above_the_quota_has_no_pods_until_they_are_not(s
     name = group["metadata"]["name"]
     refusal = controlled.wait_event(namespace, name, "InsufficientDRAQuota")
     assert "requested 3, used 0, total would be 3, but capability is 2" in refusal["message"]
-    still(lambda: controlled.pods(namespace) == {}, 1.5)
+    after_session(controlled, lanes=(*BINDS, *STATUSES), devices=True)
+    after_round(controlled)
+    assert controlled.pods(namespace) == {}
 
     shop.limit(queue, 3)
 

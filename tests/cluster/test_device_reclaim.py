@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.controlling import AT_WORK, Controlled
-from tests.cluster.scheduling import eventually, still
+from tests.cluster.scheduling import eventually
+from tests.cluster.signals import after_session
 from tests.cluster.test_device_quotas import CONFIGURATION, Shop
 from tests.cluster.test_resource_claims import Fleet, fleet
 
@@ -25,7 +26,7 @@ def test_a_queue_below_what_it_deserves_gets_its_devices_back(shop: Shop) -> Non
     """The claims are cleaned up some time after the pods are gone; until then nobody else is evicted."""
     path = shop.controlled.folder / "scheduler.conf"
     path.write_text(CONFIGURATION.format(hierarchy="false").replace("enqueue, allocate", "enqueue, allocate, reclaim"))
-    shop.controlled.start("--scheduler-conf", str(path)).wait_leading()
+    scheduler = shop.controlled.start("--scheduler-conf", str(path)).wait_leading()
     shop.controlled.control().wait_for(AT_WORK)
     borrows = shop.queue("borrows", 4)
     shop.deploy("work", borrows, 4)
@@ -39,7 +40,8 @@ def test_a_queue_below_what_it_deserves_gets_its_devices_back(shop: Shop) -> Non
     shop.wait_given(4)
     eventually(lambda: len(preempted(shop)) == 2, what="both victims are told")
     assert all(owns in said for said in preempted(shop))
-    still(lambda: len(preempted(shop)) == 2, 2.0, lambda: preempted(shop))
+    after_session(shop.controlled, devices=True)
+    assert (len(preempted(shop)), scheduler.metric("volsched_evictions_sent_total")) == (2, 2), preempted(shop)
 
 
 def preempted(shop: Shop) -> list[Any]:

@@ -13,7 +13,8 @@ import pytest
 from tests.cluster.clock import Clock
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, volcano_at_work
-from tests.cluster.scheduling import GROUPS, QUICK_LEASE, SYSTEM, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, QUICK_LEASE, SYSTEM, Json, eventually
+from tests.cluster.signals import STATUSES, after_seen_queues, after_session, after_sessions, ready, touch
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
 from tests.plugins.capacity_card.nodes import GPU, MPS, card_labels
 from volsched.kube.client.client import Api
@@ -81,6 +82,12 @@ class Lane:
     def say(self, uid: str = "", **allocated: str) -> None:
         self.executor.execute([WriteQueueStatus(uid or self.uid, self.name, allocated)])
 
+    async def after_writes(self, count: int) -> None:
+        """Return once so many writes were made or found not to be needed, and none waits or is under way."""
+        writes = self.executor.statuses
+        waiting = writes.tables()["statuses.waiting"]
+        await self.until(lambda: not waiting() and writes.written + writes.suppressed >= count)
+
     @property
     def allocated(self) -> Json | None:
         found: Json | None = self.api.get(self.path).get("status", {}).get("allocated")
@@ -111,7 +118,7 @@ async def test_one_field_is_written_and_only_when_it_says_something_else(lane: L
     assert (said["state"], said["running"]) == ("Open", 3)
     lane.say(cpu="2000m", memory="1024Mi")
     lane.say(cpu="2", memory="1Gi")
-    await asyncio.sleep(1.5)
+    await lane.after_writes(2)
     assert fault_proxy.counts.count("patch", STATUS) == 1
 
 
@@ -138,7 +145,8 @@ async def test_what_somebody_else_wrote_is_put_right_and_not_fought_over(
         lane.api.patch(f"{lane.path}/status", {"status": {"allocated": {"cpu": "9", "other": str(number)}}})
         await lane.until(lambda: lane.views.queues[lane.name].status.allocated.get("other") == str(number))  # noqa: B023
         clock.now += 0.19
-    await asyncio.sleep(2.5)  # longer than it waits before it looks again
+    await clock.read(1)
+    assert lane.executor.statuses.depth == 1, "the next look leaves it waiting"
     assert fault_proxy.counts.count("patch", STATUS) == 1
 
     clock.now += 0.2
@@ -178,8 +186,10 @@ async def test_a_queue_that_is_gone_is_forgotten_and_another_of_its_name_left_al
     lane.api.create(f"{GROUPS}/queues", kind)
     await lane.until(lambda: lane.name in lane.views.queues)
 
+    await lane.after_writes(0)
+    before = lane.executor.statuses.written + lane.executor.statuses.suppressed
     lane.say(cpu="2")
-    await asyncio.sleep(2.0)
+    await lane.after_writes(before + 1)
 
     assert lane.allocated is None
     assert lane.executor.statuses.depth == 0
@@ -216,15 +226,10 @@ def allocated(controlled: Controlled, queue: str) -> Json | None:
     return found
 
 
-def wait_settled(proxy: FaultProxy) -> None:
-    """Begin to count anew once nothing about queues was written for longer than the pause between two such writes."""
-
-    def is_quiet() -> bool:
-        proxy.counts.clear()
-        time.sleep(1.5 * statuses.QUEUE_INTERVAL_SECONDS)
-        return proxy.counts.count("patch", STATUS) == 0
-
-    eventually(is_quiet)
+def wait_settled(controlled: Controlled, node: str, proxy: FaultProxy) -> None:
+    """Begin to count anew once all is written that sessions have to say about queues."""
+    after_sessions(controlled.processes[-1], 1, lambda: touch(controlled, node), lanes=STATUSES)
+    proxy.counts.clear()
 
 
 @pytest.fixture
@@ -254,8 +259,8 @@ def _is_refused(control_plane: ControlPlane) -> bool:
 def test_without_any_controllers_queues_say_what_their_pods_hold(
     controlled: Controlled, namespace: str, queue: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
-    make_nodes(1, cpu="8", **{"nvidia.com/gpu": 8})
-    controlled.start(proxy=fault_proxy).wait_leading()
+    [node] = make_nodes(1, cpu="8", **{"nvidia.com/gpu": 8})
+    scheduler = controlled.start(proxy=fault_proxy).wait_leading()
     controlled.wait_queue(queue, allocated=NOTHING)
 
     make_jobs(controlled, namespace, queue, "a", "b", cpu="500m", memory="1Gi", **{"nvidia.com/gpu": 2})
@@ -267,8 +272,9 @@ def test_without_any_controllers_queues_say_what_their_pods_hold(
     controlled.wait_queue(queue, allocated={"cpu": "500m", "memory": "1Gi", "nvidia.com/gpu": "2", "pods": "1"})
     controlled.api.delete(f"/api/v1/namespaces/{namespace}/pods/b", grace_seconds=0)
     controlled.wait_queue(queue, allocated=NOTHING)
-    wait_settled(fault_proxy)
-    still(lambda: fault_proxy.counts.count("patch", STATUS) == 0, 3.0)
+    wait_settled(controlled, node, fault_proxy)
+    after_sessions(scheduler, 2, lambda: touch(controlled, node), lanes=STATUSES)
+    assert fault_proxy.counts.count("patch", STATUS) == 0
 
 
 def test_devices_are_said_by_class_whatever_plugins_there_are(
@@ -327,10 +333,10 @@ def test_cards_are_said_by_name_and_as_resources_and_the_api_server_keeps_both(
 def test_a_follower_writes_nothing_and_says_what_is_right_when_it_leads(
     controlled: Controlled, namespace: str, queue: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
-    make_nodes(1, cpu="8")
+    [node] = make_nodes(1, cpu="8")
     first = controlled.start(*QUICK_LEASE).wait_leading()
     second = controlled.start(*QUICK_LEASE, proxy=fault_proxy)
-    second.wait_for("everything is listed")
+    ready(second)
     make_jobs(controlled, namespace, queue, "a", "b", "c", cpu="1")
     controlled.wait_queue(queue, allocated={"cpu": "3", "memory": "0", "pods": "3"})
     assert fault_proxy.counts.count("patch", STATUS) == 0
@@ -340,7 +346,7 @@ def test_a_follower_writes_nothing_and_says_what_is_right_when_it_leads(
     second.wait_for("leading")
 
     controlled.wait_queue(queue, allocated={"cpu": "2", "memory": "0", "pods": "2"})
-    time.sleep(1.5)  # whatever else it would write it would have written by then
+    after_sessions(second, 1, lambda: touch(controlled, node), lanes=STATUSES)
     of_mine = fault_proxy.counts.count("patch", STATUS)
     assert 1 <= of_mine <= 3, fault_proxy.counts.table()
 
@@ -348,10 +354,10 @@ def test_a_follower_writes_nothing_and_says_what_is_right_when_it_leads(
 def test_a_crowd_of_pods_costs_a_write_a_second_and_queue(
     controlled: Controlled, namespace: str, queue: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
-    make_nodes(4, cpu="64")
+    node, *_ = make_nodes(4, cpu="64")
     controlled.start("--plain-pods", "direct", proxy=fault_proxy).wait_leading()
     controlled.wait_queue(queue, allocated=NOTHING)
-    wait_settled(fault_proxy)
+    wait_settled(controlled, node, fault_proxy)
     began = time.monotonic()
     controlled.api.create(
         f"{GROUPS}/namespaces/{namespace}/podgroups",
@@ -392,7 +398,9 @@ def test_beside_volcanos_controllers_the_scheduler_says_what_queues_hold(
         held = {"cpu": "1", "memory": "0", "pods": "1"}
         controlled.wait_queue(queue, allocated=held)
         controlled.api.patch(f"{GROUPS}/queues/{queue}/status", theirs)
-        still(lambda: allocated(controlled, queue) == held, 1.5)
+        after_session(controlled, lanes=STATUSES)
+        after_seen_queues(controlled)
+        assert allocated(controlled, queue) == held
         assert controlled.api.get(f"{GROUPS}/queues/{queue}")["status"]["running"] == 1
         assert process.metric("volsched_controllers_active") == 0
 
