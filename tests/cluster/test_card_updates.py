@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.controlling import AT_WORK, Controlled
-from tests.cluster.scheduling import GROUPS, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, Json, eventually
+from tests.cluster.signals import after_session
 from tests.cluster.test_capacity_card import CONFIGURATION, labels
 from tests.plugins.capacity_card.clusters import GPU, A, some
 from volsched.testing.controlplane import ControlPlane, a_node
@@ -87,7 +88,15 @@ class Service:
 
     def wait_running(self, count: int) -> None:
         eventually(lambda: self.running() == count, what=f"{count} run")
-        still(lambda: self.running() == count, 1.5)
+        self.settle()
+        assert self.running() == count
+
+    def settle(self) -> None:
+        """Wait until all pods that Deployments want are there with their PodGroup, and the scheduler has decided."""
+        deployments = self.path("").removesuffix("/")
+        eventually(lambda: all(map(has_its_pods, self.api.items(deployments))), what="Deployments have their pods")
+        eventually(lambda: len(grouped(self)) == len(self.controlled.pods(self.namespace)), what="all have a PodGroup")
+        after_session(self.controlled)
 
     def wait_updated(self, name: str, replicas: int) -> None:
         eventually(lambda: self.is_updated(name, replicas), what=f"{name} is updated")
@@ -121,6 +130,13 @@ def test_a_deployment_of_five_on_a_quota_of_four_gets_four(service: Service, sch
     eventually(lambda: any(event["involvedObject"]["kind"] == "Pod" for event in service.refusals()), what="the fifth")
     [group] = service.controlled.groups(service.namespace)
     service.controlled.wait_group(service.namespace, group, "Running")
+
+
+def has_its_pods(deployment: Json) -> bool:
+    """Whether Kubernetes' own controllers have seen what a Deployment wants, and made as many pods."""
+    said = deployment.get("status", {})
+    is_seen = said.get("observedGeneration") == deployment["metadata"]["generation"]
+    return bool(is_seen and said.get("replicas", 0) == deployment["spec"]["replicas"])
 
 
 def grouped(service: Service) -> list[Any]:
@@ -189,7 +205,8 @@ def test_an_update_that_needs_a_card_more_waits_for_it_and_says_so(service: Serv
 
     service.update("chat")
     eventually(lambda: bool(service.refusals()), what="the new pod is refused")
-    still(lambda: service.status("chat") == {"replicas": 5, "readyReplicas": 4, "updatedReplicas": 1}, 1.5)
+    after_session(service.controlled)
+    assert service.status("chat") == {"replicas": 5, "readyReplicas": 4, "updatedReplicas": 1}
     service.allow(QUOTA + 1)
 
     eventually(lambda: set(service.status("chat").values()) == {QUOTA}, what="chat is updated")

@@ -10,7 +10,8 @@ import pytest
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, JOBS, Controlled
-from tests.cluster.scheduling import GROUPS, Installed, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, Installed, Json, SchedulerProcess, eventually
+from tests.cluster.signals import STATUSES, after_looks, after_sessions, touch
 from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.faults import FaultProxy
@@ -81,8 +82,8 @@ def quota(controlled: Controlled, namespace: str) -> Iterator[Controlled]:
     controlled.api.delete(f"{GROUPS}/queues/cr-queue1")
 
 
-def start(quota: Controlled, *flags: str, proxy: FaultProxy | None = None) -> None:
-    quota.start("--scheduler-conf", str(quota.folder / "cards.conf"), *flags, proxy=proxy).wait_leading()
+def start(quota: Controlled, *flags: str, proxy: FaultProxy | None = None) -> SchedulerProcess:
+    return quota.start("--scheduler-conf", str(quota.folder / "cards.conf"), *flags, proxy=proxy).wait_leading()
 
 
 def make_gang_of_cards(quota: Controlled, namespace: str, size: int, minimum: int) -> None:
@@ -100,9 +101,10 @@ def make_gang_of_cards(quota: Controlled, namespace: str, size: int, minimum: in
     quota.make_pods(namespace, pods)
 
 
-def make_card_node(make_nodes: MakeNodes) -> None:
+def make_card_node(make_nodes: MakeNodes) -> str:
     labels = {f"{GPU}.product": CARD, f"{GPU}.count": "8", f"{GPU}.memory": "143771"}
-    make_nodes(1, labels=labels, cpu="64", **{GPU: 8})
+    [node] = make_nodes(1, labels=labels, cpu="64", **{GPU: 8})
+    return node
 
 
 def test_pods_that_are_refused_at_admission_say_why_themselves_and_call_for_no_nodes(
@@ -136,9 +138,9 @@ def test_the_old_reason_is_brought_back_by_a_flag(quota: Controlled, namespace: 
 def test_of_a_large_gang_all_pods_have_the_condition_few_have_events_and_then_nothing_is_written(
     quota: Controlled, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
-    make_card_node(make_nodes)
+    node = make_card_node(make_nodes)
     make_gang_of_cards(quota, namespace, 300, 300)
-    start(quota, proxy=fault_proxy)
+    scheduler = start(quota, proxy=fault_proxy)
 
     eventually(lambda: conditions(quota, namespace) == {"NotAdmitted": 300})
     quota.wait_event(namespace, "train-0", "InsufficientScalarQuota")
@@ -147,11 +149,8 @@ def test_of_a_large_gang_all_pods_have_the_condition_few_have_events_and_then_no
     counts = fault_proxy.counts
     before = counts.count("patch", "/pods/*/status"), counts.count("create", "/events")
     assert before[0] == 300, counts.table()
-    still(
-        lambda: (counts.count("patch", "/pods/*/status"), counts.count("create", "/events")) == before,
-        3.0,
-        counts.table,
-    )
+    after_sessions(scheduler, 2, lambda: touch(quota, node), lanes=(*STATUSES, "events"))
+    assert (counts.count("patch", "/pods/*/status"), counts.count("create", "/events")) == before, counts.table()
 
 
 def test_a_gang_that_lacks_room_calls_for_nodes_one_that_lacks_quota_does_not(
@@ -194,13 +193,16 @@ def test_a_deployment_in_a_queue_that_is_closed_then_missing_tells_it_on_each_po
     controlled.wait_bound(namespace, 3)
 
 
-def test_a_podgroup_whose_queue_is_gone_has_one_event(installed: Installed, namespace: str) -> None:
-    installed.start().wait_leading()
+def test_a_podgroup_whose_queue_is_gone_has_one_event(
+    installed: Installed, namespace: str, make_nodes: MakeNodes
+) -> None:
+    [node] = make_nodes(1)
+    scheduler = installed.start().wait_leading()
     installed.make_gang(namespace, "lost", 3, queue="nowhere", cpu="1")
 
     installed.wait_event(namespace, "lost-2", "Unschedulable")
     installed.wait_event(namespace, "lost", "Unschedulable")
-    still(lambda: len(installed.events(namespace, "lost")) == 1, 2.0)
+    after_sessions(scheduler, 2, lambda: touch(installed, node), lanes=("events",))
     [event] = installed.events(namespace, "lost")
     assert (event["message"], event["count"]) == (f'queue "nowhere" of PodGroup "{namespace}/lost" does not exist', 1)
 
@@ -242,9 +244,9 @@ def as_in_volcano(manifests_applied: ControlPlane) -> Iterator[None]:
     server.patch(CRD, [{"op": "replace", "path": STATUS, "value": declared}], JSON_PATCH)
 
 
-def shows_why_it_waits_and_no_longer_once_it_does_not(quota: Controlled, namespace: str) -> None:
-    start(quota)
-    quota.control().wait_for(AT_WORK)
+def shows_why_it_waits_and_no_longer_once_it_does_not(quota: Controlled, namespace: str, node: str) -> None:
+    scheduler, controllers = start(quota), quota.control()
+    controllers.wait_for(AT_WORK)
     made = make_job_of_cards(quota, namespace)
 
     event = quota.wait_event(namespace, "train", "PodGroupPending")
@@ -259,10 +261,11 @@ def shows_why_it_waits_and_no_longer_once_it_does_not(quota: Controlled, namespa
     [waits] = group["status"]["conditions"]
     assert (waits["type"], waits["reason"]) == ("Unschedulable", "NotAdmitted")
     version = quota.api.get(f"{JOBS}/namespaces/{namespace}/jobs/train")["metadata"]["resourceVersion"]
-    still(
-        lambda: quota.api.get(f"{JOBS}/namespaces/{namespace}/jobs/train")["metadata"]["resourceVersion"] == version,
-        3.0,
-    )
+    after_sessions(scheduler, 2, lambda: touch(quota, node), lanes=STATUSES)
+    note = {"metadata": {"annotations": {"example.com/touched": "yes"}}}
+    path = f"{GROUPS}/namespaces/{namespace}/podgroups/train-{made['metadata']['uid']}"
+    after_looks(controllers, "Job", lambda: quota.api.patch(path, note))
+    assert quota.api.get(f"{JOBS}/namespaces/{namespace}/jobs/train")["metadata"]["resourceVersion"] == version
     assert [e["count"] for e in quota.events(namespace, "train") if e["reason"] == "PodGroupPending"] == [1]
 
     enough = {"metadata": {"annotations": {"volcano.sh/card.quota": json.dumps({CARD: 8})}}}
@@ -276,12 +279,10 @@ def shows_why_it_waits_and_no_longer_once_it_does_not(quota: Controlled, namespa
 def test_a_volcano_job_says_itself_why_its_podgroup_waits(
     quota: Controlled, namespace: str, make_nodes: MakeNodes
 ) -> None:
-    make_card_node(make_nodes)
-    shows_why_it_waits_and_no_longer_once_it_does_not(quota, namespace)
+    shows_why_it_waits_and_no_longer_once_it_does_not(quota, namespace, make_card_node(make_nodes))
 
 
 def test_it_is_the_same_with_the_fields_that_volcanos_schema_keeps(
     quota: Controlled, namespace: str, make_nodes: MakeNodes, as_in_volcano: None
 ) -> None:
-    make_card_node(make_nodes)
-    shows_why_it_waits_and_no_longer_once_it_does_not(quota, namespace)
+    shows_why_it_waits_and_no_longer_once_it_does_not(quota, namespace, make_card_node(make_nodes))

@@ -18,6 +18,7 @@ from tests.cluster.controlling import (
     volcano_at_work,
 )
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, SYSTEM, Json, eventually, still
+from tests.cluster.signals import after_round, after_seen_pods, after_session, ready
 from volsched.testing.controlplane import a_pod
 from volsched.testing.controlplane.faults import FaultProxy, Respond, conflict
 from volsched.testing.controlplane.request_counts import path_shape
@@ -104,7 +105,10 @@ def test_a_gang_of_a_deployment_with_room_for_less_waits_as_a_whole(
     [group] = controlled.wait_groups(namespace, 1)
     eventually(lambda: len(controlled.pods(namespace)) == 3)
 
-    still(lambda: not any("nodeName" in pod["spec"] for pod in controlled.pods(namespace).values()), 2.0)
+    named = lambda pod: GROUP_NAME in pod["metadata"].get("annotations", {})  # noqa: E731
+    eventually(lambda: all(map(named, controlled.pods(namespace).values())), what="every pod names its PodGroup")
+    after_session(controlled)
+    assert not any("nodeName" in pod["spec"] for pod in controlled.pods(namespace).values())
     make_nodes(1, cpu="1")
     assert len(controlled.wait_bound(namespace, 3)) == 3
     name = group["metadata"]["name"]
@@ -266,7 +270,7 @@ def test_nothing_is_written_while_nothing_happens(
         return counts.writes() == 0
 
     eventually(has_settled)  # what earlier tests left behind in the queues goes when it goes
-    still(lambda: counts.writes() == 0, 3.0, counts.table)
+    still(lambda: counts.writes() == 0, 3.0, counts.table)  # no signal: what is written again and again has no cause
 
 
 # --- queues ---------------------------------------------------------------------------------------------------------
@@ -337,7 +341,8 @@ def test_a_queue_closes_once_it_is_empty_takes_nothing_meanwhile_and_opens_again
     controlled.wait_queue(queue, state="Closed", running=0)
     controlled.make_pods(namespace, [pod("second")])
     controlled.wait_queue(queue, state="Closed", pending=1)
-    still(lambda: "nodeName" not in controlled.pods(namespace)["second"]["spec"], 1.0)
+    after_session(controlled)
+    assert "nodeName" not in controlled.pods(namespace)["second"]["spec"]
 
     controlled.api.patch(f"{GROUPS}/queues/{queue}", {"spec": {"state": "Open"}})
     controlled.wait_queue(queue, state="Open", running=1)
@@ -367,7 +372,8 @@ def test_closing_a_queue_closes_those_below_and_opening_it_opens_just_those(
     eventually(
         lambda: "annotations" not in controlled.api.get(f"{GROUPS}/queues/{open_one}")["metadata"], what=str(opened)
     )
-    still(lambda: controlled.api.get(f"{GROUPS}/queues/{closed_one}")["status"]["state"] == "Closed", 1.0)
+    after_round(controlled)
+    assert controlled.api.get(f"{GROUPS}/queues/{closed_one}")["status"]["state"] == "Closed"
     for name in (open_one, closed_one, above):
         controlled.api.delete(f"{GROUPS}/queues/{name}")
 
@@ -383,7 +389,7 @@ def test_when_the_leader_is_killed_another_takes_over(
     first = controlled.control(*QUICK_LEASE)
     first.wait_for(AT_WORK)
     second = controlled.control(*QUICK_LEASE)
-    second.wait_for("waiting for leadership")
+    ready(second)
     controlled.make_pods(namespace, [controlled.pod("before", cpu="1")])
     controlled.wait_bound(namespace, 1)
     assert (first.metric("volsched_leader"), second.metric("volsched_leader")) == (1, 0)
@@ -470,7 +476,8 @@ def test_it_stands_aside_while_volcano_holds_its_lease_and_takes_over_when_that_
         told = controlled.wait_event(SYSTEM, "volsched-controllers", "StandingAside")
         assert "vc-controller-manager" in told["message"]
         controlled.make_pods(namespace, [controlled.pod("waits", cpu="1")])
-        still(lambda: not controlled.groups(namespace), 2.0)
+        after_seen_pods(process, 1)
+        assert not controlled.groups(namespace)
 
     process.wait_for("taking over")
     controlled.wait_bound(namespace, 1)
@@ -520,7 +527,8 @@ def test_it_stands_aside_for_ever_when_it_is_told_to(controlled: Controlled, nam
 
     assert process.wait_for("standing aside")["event"] == "--stand-aside=always: standing aside"
     controlled.make_pods(namespace, [controlled.pod("waits", cpu="1")])
-    still(lambda: not controlled.groups(namespace), 2.0)
+    after_seen_pods(process, 1)
+    assert not controlled.groups(namespace)
     assert process.metric("volsched_controllers_active") == 0
 
 

@@ -90,7 +90,7 @@ def test_a_watch_that_cannot_be_had_has_the_process_started_anew(
 ) -> None:
     process = start(controlled, IMPATIENT, fault_proxy)
     process.wait_for(AT_WORK)
-    still(lambda: process.page("/livez") == (200, "ok\n"), 15.0)
+    still(lambda: process.page("/livez") == (200, "ok\n"), 15.0)  # no signal: this is longer than its patience lasts
 
     forbidden = Respond(403, json.dumps(status(403, "Forbidden", "queues is forbidden")))
     fault_proxy.inject(forbidden, method="GET", path="/queues$", times=1000)

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.cluster.control_plane import MakeNodes
-from tests.cluster.scheduling import CONFIGURATION, QUICK_LEASE, Installed, eventually, still
+from tests.cluster.scheduling import CONFIGURATION, QUICK_LEASE, Installed, eventually
+from tests.cluster.signals import after_writes
 from tests.cluster.test_resource_claims import (
     DEVICES,
     DIRECT,
@@ -82,6 +83,19 @@ def is_unbound(installed: Installed, namespace: str, name: str = "p") -> bool:
     return "nodeName" not in installed.pods(namespace)[name]["spec"]
 
 
+def after_claims(installed: Installed, namespace: str, fabric: Fabric) -> None:
+    """Return once the scheduler has heard of all that was said about claims, and has written.
+
+    It binds a pod of the other device, of whose claim was heard last.
+    """
+    fabric.make_claim("later")
+    installed.make_pods(namespace, [installed.pod("later", cpu="1", spec=using("later"))])
+    fabric.wait_reserved("later", "later")
+    fabric.say("later", Attached="True")
+    eventually(lambda: not is_unbound(installed, namespace, "later"), what="the later pod is bound")
+    after_writes(installed.processes[-1], ("bind",))
+
+
 def test_the_pod_is_bound_once_its_device_is_ready(installed: Installed, namespace: str, fabric: Fabric) -> None:
     fabric.make_claim("c")
     scheduler = installed.start(*DIRECT).wait_leading()
@@ -94,11 +108,12 @@ def test_the_pod_is_bound_once_its_device_is_ready(installed: Installed, namespa
     assert said["message"] == f"waiting for binding conditions for device on node {result['pool']}"
 
     fabric.say("c", Attached="False")
-    still(lambda: is_unbound(installed, namespace), 1.5)
+    after_claims(installed, namespace, fabric)
+    assert is_unbound(installed, namespace)
     assert scheduler.metric(PREPARING) == 1
     fabric.say("c", Attached="True")
 
-    assert installed.wait_bound(namespace, 1) == {"p": result["pool"]}
+    assert installed.wait_bound(namespace, 2)["p"] == result["pool"]
 
 
 def test_a_claim_for_extended_resources_is_waited_for_like_any_other(
@@ -183,9 +198,10 @@ def test_a_scheduler_killed_while_a_pod_waits_is_followed_by_one_that_waits_too(
     first.kill()
 
     installed.start(*DIRECT, *QUICK_LEASE).wait_leading()
-    still(lambda: is_unbound(installed, namespace), 2.0)
+    after_claims(installed, namespace, fabric)
+    assert is_unbound(installed, namespace)
     fabric.say("c", Attached="True")
-    bound = installed.wait_bound(namespace, 1)
+    bound = installed.wait_bound(namespace, 2)
 
     assert devices_of(before) == [f"{bound['p']}/d0"]
     assert fabric.get("c")["status"]["allocation"] == before["status"]["allocation"]

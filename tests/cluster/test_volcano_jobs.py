@@ -6,7 +6,8 @@ import time
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, GROUP_NAME, JOBS, Controlled, phase_of
-from tests.cluster.scheduling import GROUPS, SYSTEM, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, SYSTEM, Json, eventually
+from tests.cluster.signals import after_round, after_session
 from volsched.operator.engine import JOB_LOOKS
 from volsched.testing.controlplane.faults import FaultProxy
 from volsched.testing.controlplane.stages import FAIL_AFTER, RUN_FOR, START_AFTER
@@ -41,7 +42,9 @@ def test_a_job_waits_as_a_gang_runs_and_completes(
     assert group["spec"]["minMember"] == 3
     assert group["spec"]["minTaskMember"] == {"ps": 1, "worker": 2}
     assert group["spec"]["minResources"] == {"cpu": "3"}
-    still(lambda: not any("nodeName" in pod["spec"] for pod in controlled.pods(namespace).values()), 1.5)
+    eventually(lambda: len(controlled.pods(namespace)) == 3)
+    after_session(controlled)
+    assert not any("nodeName" in pod["spec"] for pod in controlled.pods(namespace).values())
     assert controlled.wait_job(namespace, "train", "Pending")["status"]["minAvailable"] == 3
 
     make_nodes(1, cpu="2")
@@ -170,7 +173,8 @@ def test_tasks_come_in_their_order_and_scale(controlled: Controlled, namespace: 
     controlled.job(namespace, "train", [ps, worker], minAvailable=1)
 
     controlled.wait_bound(namespace, 1)
-    still(lambda: set(controlled.pods(namespace)) == {"train-ps-0"}, 1.5)
+    after_round(controlled)
+    assert set(controlled.pods(namespace)) == {"train-ps-0"}
     ready = {"type": "Ready", "status": "True"}
     controlled.api.patch(
         f"/api/v1/namespaces/{namespace}/pods/train-ps-0/status",
@@ -284,7 +288,8 @@ def test_commands_work_where_their_kind_exists(controlled: Controlled, namespace
     assert "there is no Job 'train'" in controlled.wait_event(other, "reach", "CommandRefused")["message"]
     command("stale", "AbortJob", "Job", "train", "another")
     assert "of uid another" in controlled.wait_event(namespace, "stale", "CommandRefused")["message"]
-    still(lambda: controlled.api.get(f"{GROUPS}/queues/{queue}")["status"]["state"] == "Open", 1.0)
+    after_round(controlled)
+    assert controlled.api.get(f"{GROUPS}/queues/{queue}")["status"]["state"] == "Open"
     assert phase_of(controlled.api.get(job_path(namespace))) == "Running"
     assert controlled.api.items(f"/apis/bus.volcano.sh/v1alpha1/namespaces/{namespace}/commands") == []
     controlled.api.delete(f"{GROUPS}/queues/{queue}")

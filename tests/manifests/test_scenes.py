@@ -81,7 +81,7 @@ def apply_alone(cluster: ControlPlane, item: Json) -> None:
     before = len(cluster.api.items(GROUPS))
     cluster.kubectl("apply", "-f", "-", stdin=a_list([item]))
     eventually(lambda: len(cluster.api.items(GROUPS)) > before, what=f"a PodGroup of {item['metadata']['name']}")
-    time.sleep(1.0)
+    time.sleep(1.0 - time.time() % 1.0)
 
 
 def a_list(items: list[Json]) -> str:

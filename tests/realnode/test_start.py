@@ -105,5 +105,5 @@ def test_a_configuration_is_told_once_and_not_at_every_start(installed: Cluster)
             == 2
         )
     )
-    time.sleep(5.0)
+    time.sleep(5.0)  # no signal: an Event waits a moment before it is written, and may never be
     assert told() == before
