@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.control_plane import MakeNodes
-from tests.cluster.scheduling import CONFIGURATION, PATIENCE, Installed, still
+from tests.cluster.scheduling import CONFIGURATION, PATIENCE, Installed
+from tests.cluster.signals import after_session
 from tests.cluster.test_showing import volsched
 from volsched.testing.controlplane import ControlPlane
 
@@ -67,7 +68,8 @@ def test_a_snapshot_replays_what_the_next_session_does(
     installed.start().wait_leading()
     assert installed.wait_bound(namespace, len(expected), PATIENCE) == expected
     assert replayed["pending"]
-    still(lambda: installed.wait_bound(namespace, len(expected)) == expected, 1.0)
+    after_session(installed)
+    assert installed.wait_bound(namespace, len(expected)) == expected
 
 
 def make_world(installed: Installed, namespace: str, make_nodes: MakeNodes, number: int) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.scheduling import SchedulerProcess, VolschedProcess, eventually
+from tests.cluster.signals import ready
 from volsched.testing.controlplane.faults import BlackHole, FaultProxy, StallWatch
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
@@ -30,11 +31,10 @@ def follower(controlled: Controlled, kind: str, proxy: FaultProxy, *flags: str) 
     if kind == "scheduler":
         controlled.start().wait_leading()
         process: VolschedProcess = controlled.start(*flags, proxy=proxy)
-        process.wait_for("everything is listed")
     else:
         controlled.control().wait_for(AT_WORK)
         process = controlled.control(*flags, proxy=proxy)
-    eventually(lambda: process.page("/readyz")[0] == 200)
+    ready(process)
     return process
 
 

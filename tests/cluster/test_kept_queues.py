@@ -8,7 +8,8 @@ import pytest
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.native.ours import QUOTAS
-from tests.cluster.scheduling import GROUPS, Installed, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, Installed, Json, eventually
+from tests.cluster.signals import after_session
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -58,7 +59,8 @@ def test_a_queue_is_not_emptied_by_moving_what_runs_out_of_it_not_even_over_a_re
     assert scheduler.terminate() == 0
 
     installed.start("--scheduler-conf", str(quotas)).wait_leading()
-    still(lambda: bound(installed, namespace) == ["runs-0"], 3.0)
+    after_session(installed)
+    assert bound(installed, namespace) == ["runs-0"]
     assert kept(installed, namespace, "runs")
 
     installed.api.delete(f"/api/v1/namespaces/{namespace}/pods/runs-0?gracePeriodSeconds=0")

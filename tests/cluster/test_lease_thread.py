@@ -12,6 +12,7 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.controlling import LEASE as CONTROLLERS_LEASE
 from tests.cluster.scheduling import LEASE, QUICK_LEASE, Installed, SchedulerProcess, VolschedProcess, eventually
+from tests.cluster.signals import ready
 from volsched.testing.controlplane.faults import FaultProxy, Latency
 from volsched.testing.controlplane.request_counts import WRITES
 
@@ -28,14 +29,25 @@ LATE_LEASE = (
 
 BUSY_WHEN_TOLD = f"""
 import signal, time
+REST_SECONDS = 0.0
 def busy(*_):
     end = time.monotonic() + {BLOCKED_SECONDS}
     while time.monotonic() < end:
-        pass
+        rest = time.monotonic() + 0.02
+        while time.monotonic() < rest:
+            pass
+        if REST_SECONDS:
+            time.sleep(REST_SECONDS)
 signal.signal(signal.SIGALRM, busy)
 """
+"""The loop is blocked all the time, and other threads have to wait for the interpreter."""
 
-SOON_STUCK = f"""{BUSY_WHEN_TOLD}
+MOSTLY_HALTED_WHEN_TOLD = f"""{BUSY_WHEN_TOLD}
+REST_SECONDS = 0.08
+"""
+"""The same for a fifth of the processor time."""
+
+SOON_STUCK = f"""{MOSTLY_HALTED_WHEN_TOLD}
 from volsched.kube.serve import pulse
 pulse.STUCK_SECONDS = 1.0
 """
@@ -71,6 +83,7 @@ def test_a_scheduler_whose_loop_is_busy_for_longer_than_the_lease_lasts_keeps_it
     leader = installed.start("--plain-pods", "direct", *QUICK_LEASE).wait_leading()
     follower = installed.start("--plain-pods", "direct", *QUICK_LEASE)
     follower.wait_for("waiting for leadership")
+    ready(follower)
     before = holder(installed, LEASE)
 
     block_the_loop(leader)
@@ -87,11 +100,12 @@ def test_a_scheduler_whose_loop_is_busy_for_longer_than_the_lease_lasts_keeps_it
 def test_controllers_whose_loop_is_busy_for_longer_than_the_lease_lasts_keep_it(
     controlled: Controlled, namespace: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ControllersProcess, "prelude", BUSY_WHEN_TOLD)
+    monkeypatch.setattr(ControllersProcess, "prelude", MOSTLY_HALTED_WHEN_TOLD)
     leader = controlled.control(*QUICK_LEASE)
     leader.wait_for(AT_WORK)
     follower = controlled.control(*QUICK_LEASE)
     follower.wait_for("waiting for leadership")
+    ready(follower)
     before = holder(controlled, CONTROLLERS_LEASE)
 
     block_the_loop(leader)
@@ -125,7 +139,7 @@ def test_a_leader_that_was_stopped_for_long_writes_nothing_when_it_goes_on(
     slowly = ("--kube-api-qps", "10", "--kube-api-burst", "1")
     first = installed.start("--plain-pods", "direct", *QUICK_LEASE, *slowly, proxy=fault_proxy).wait_leading()
     second = installed.start("--plain-pods", "direct", *QUICK_LEASE)
-    second.wait_for("waiting for leadership")
+    ready(second)
     rule = fault_proxy.inject(Latency(0.3), method="POST", path="/binding$")
     installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(100)])
     eventually(lambda: fault_proxy.counts.count("create", "/pods/*/binding", status=201) > 5)
@@ -134,13 +148,13 @@ def test_a_leader_that_was_stopped_for_long_writes_nothing_when_it_goes_on(
     second.wait_for("leading")
     installed.wait_bound(namespace, 100)
     rule.remove()
-    time.sleep(1.0)  # what the proxy held back is through
+    eventually(lambda: fault_proxy.counts.count("create", "/pods/*/binding") == rule.hits, what="all is through")
     written = writes_of(fault_proxy)
     first.process.send_signal(signal.SIGCONT)
 
     assert first.wait() == 1
     assert first.said("lost the lease")
-    time.sleep(1.0)  # what it may have sent is counted
+    time.sleep(1.0)  # no signal: the proxy may still read what was sent before the process ended
     assert writes_of(fault_proxy) == written
 
 
@@ -148,7 +162,7 @@ def renew_late(process: VolschedProcess, proxy: FaultProxy) -> None:
     """Stop a leader until it may write no more, and let its next renewal, which succeeds, take a second."""
     process.process.send_signal(signal.SIGSTOP)
     rule = proxy.inject(Latency(1.0), method="PUT", path="/leases/")
-    time.sleep(4.5)
+    time.sleep(4.5)  # no signal: the renew deadline passes
     process.process.send_signal(signal.SIGCONT)
     assert process.wait() == 1
     assert process.said("lost the lease: a write was refused, as it was not renewed within 4s")

@@ -36,6 +36,7 @@ from tests.cluster.scheduling import (
     VolschedProcess,
     eventually,
 )
+from tests.cluster.signals import ready
 from tests.cluster.test_eviction import CONFIGURATION, QUEUES, Town
 from tests.docs.metrics import PAGE as METRICS_PAGE
 from tests.docs.metrics import documented, series_of
@@ -202,7 +203,7 @@ def run(
     flags = ("--scheduler-configmap", CONFIGMAP)
     leader = installed.start(*flags, proxy=fault_proxy).wait_leading()
     follower = installed.start(*flags)
-    follower.wait_for("everything is listed")
+    ready(follower)
     rights = str(MANIFESTS / "rbac/webhooks")
     installed.control_plane.kubectl("apply", "-k", rights)
     authority = trustme.CA()

@@ -6,7 +6,8 @@ import pytest
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, JOBS, Controlled
-from tests.cluster.scheduling import GROUPS, Json, eventually, still
+from tests.cluster.scheduling import GROUPS, Json, eventually
+from tests.cluster.signals import after_looks, after_round
 from volsched.testing.controlplane.stages import FAIL_AFTER
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
@@ -51,7 +52,8 @@ def test_a_failed_pod_that_names_a_job_of_another_namespace_restarts_nothing_and
         uid = controlled.pods(namespace)["train-worker-0"]["metadata"]["uid"]
         return (found.get("version", 0), found.get("retryCount", 0), uid) == (0, 0, before)
 
-    still(is_as_before, 3.0)
+    after_round(controlled)
+    assert is_as_before()
     assert process.said("RestartJob") == []
     for name, (where, _) in references.items():
         controlled.api.patch(f"/api/v1/namespaces/{where}/pods/{name}", {"metadata": {"finalizers": None}})
@@ -80,7 +82,8 @@ PLAIN: dict[str, Json] = {
 def test_what_a_user_made_under_a_name_of_the_jobs_is_neither_changed_nor_adopted(
     controlled: Controlled, namespace: str, path: str
 ) -> None:
-    controlled.control().wait_for(AT_WORK)
+    process = controlled.control()
+    process.wait_for(AT_WORK)
     where = path.format(namespace)
     before = controlled.api.create(where, PLAIN[path])
     name = before["metadata"]["name"]
@@ -96,7 +99,8 @@ def test_what_a_user_made_under_a_name_of_the_jobs_is_neither_changed_nor_adopte
 
     message = controlled.wait_event(namespace, "train", "FailedCreate")["message"]
     assert f'"{name}" is there already, made by somebody else; delete it, or give the Job another name' in message
-    still(lambda: not controlled.pods(namespace), 1.0)
+    after_looks(process, "Job", lambda: None, failed=True)
+    assert not controlled.pods(namespace)
     after = controlled.api.get(f"{where}/{name}")
     assert (after["metadata"].get("ownerReferences"), after.get("data")) == (None, before.get("data"))
     assert after["metadata"]["uid"] == before["metadata"]["uid"]

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.control_plane import MakeNodes
-from tests.cluster.scheduling import GROUPS, Installed, Json, SchedulerProcess, eventually, still
+from tests.cluster.scheduling import GROUPS, Installed, Json, SchedulerProcess, eventually
+from tests.cluster.signals import after_session
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
@@ -140,7 +141,8 @@ def test_a_rule_that_cannot_be_read_lets_in_nobody_and_the_queue_says_so(
         "metadata.annotations[volsched.io/allowed-namespaces]: is no JSON of a label selector: Object contains unknown "
         "field `matchLabel`; nobody new may use the queue"
     )
-    still(lambda: bound(installed, namespace) == set(), 1.0)
+    after_session(installed)
+    assert bound(installed, namespace) == set()
     assert process.process.poll() is None
 
     let_in(installed, queue, None)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, eventually
+from tests.cluster.signals import ready
 from volsched.model.reservation import EXPECTED_DURATION, RESERVED, Promise, promise_in
 from volsched.testing.controlplane.stages import RUN_FOR
 
@@ -92,7 +93,7 @@ def test_a_gang_starts_under_a_stream_of_small_jobs_as_promised_though_the_leade
     leader = installed.start(*flags).wait_leading()
     for name in ("first", "second"):
         other = installed.start(*flags)
-        other.wait_for("everything is listed")
+        ready(other)
         stream.keep_up()
         eventually(lambda: _busy(installed, namespace) == 2 * PER_NODE)
         installed.make_gang(namespace, name, 2, **{CARD: PER_NODE})

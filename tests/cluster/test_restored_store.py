@@ -12,6 +12,7 @@ from tests.cluster.control_plane import running_control_plane
 from tests.cluster.controlling import AT_WORK, Controlled
 from tests.cluster.scheduling import eventually
 from tests.cluster.scheduling_fixtures import apply_manifests
+from tests.cluster.signals import ready
 from volsched.testing.controlplane import a_node
 
 LEASE: Final = ("--leader-elect-lease-duration", "40s", "--leader-elect-renew-deadline", "35s")
@@ -38,6 +39,7 @@ def test_after_a_restore_everything_is_listed_anew_and_scheduled(own: Controlled
     controllers = own.control(*LEASE)
     controllers.wait_for(AT_WORK)
     own.wait_bound(namespace, 2)
+    ready(leader, follower, controllers)
     control_plane.save_store(tmp_path / "backup")
     own.make_gang(namespace, "lost", 6, cpu="1")  # fills both nodes
     own.wait_bound(namespace, 8)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, LEASE, PATIENT_LEASE, QUICK_LEASE, Installed, eventually, moment, still
+from tests.cluster.signals import after_session, ready
 from volsched.kube.write.statuses import MENDING_INTERVAL_SECONDS
 from volsched.testing.controlplane import a_node
 from volsched.testing.controlplane.faults import (
@@ -51,8 +52,7 @@ def test_a_leader_killed_while_it_binds_is_followed_by_another_and_each_pod_is_b
     make_nodes(10, cpu="32")
     first = installed.start(*DIRECT, *QUICK_LEASE, "--binds-in-flight", "4", proxy=fault_proxy).wait_leading()
     second = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy)
-    second.wait_for("everything is listed")
-    assert second.page("/readyz")[0] == 200
+    ready(second)
     with fault_proxy.inject(Latency(0.5), method="POST", path="/binding$"):  # all of them would take half a minute
         installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(300)])
         eventually(lambda: fault_proxy.counts.count("create", BINDING, status=201) > 20)
@@ -81,7 +81,7 @@ def test_a_leader_whose_lease_cannot_be_renewed_stops_before_another_may_begin(
     lease = (*QUICK_LEASE, "--leader-elect-lease-duration", "20s", "--leader-elect-renew-deadline", "4s")
     first = installed.start(*DIRECT, *lease, proxy=fault_proxy).wait_leading()
     second = installed.start(*DIRECT, *lease)
-    second.wait_for("everything is listed")
+    ready(second)
 
     fault_proxy.inject(BlackHole(), path="/leases/")
     number = 0
@@ -111,7 +111,7 @@ def test_a_leader_cut_off_from_everything_exits_and_the_other_takes_over(
     make_nodes(1)
     first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
     second = installed.start(*DIRECT, *QUICK_LEASE)
-    second.wait_for("everything is listed")
+    ready(second)
 
     fault_proxy.partition(True)
     installed.make_pods(namespace, [installed.pod("one", cpu="1")])
@@ -162,7 +162,7 @@ def test_whatever_happens_on_the_way_the_same_pods_are_bound_in_the_end(
     installed.make_gang(namespace, "second", 16, cpu="1")
     for rule in rules:
         rule.wait(1)
-    time.sleep(3)
+    time.sleep(3)  # no signal: this is how long the faults last
     for rule in rules:
         rule.remove()
 
@@ -216,10 +216,10 @@ def test_what_was_deleted_while_a_watch_stalled_gives_its_room_back(
     installed.make_pods(namespace, [installed.pod(f"old-{i}", cpu="1") for i in range(2)])
     installed.wait_bound(namespace, 2)
 
-    with fault_proxy.inject(StallWatch(), path="/pods$"):
+    with fault_proxy.inject(StallWatch(), path="/pods$") as rule:
+        rule.wait(1)  # the watch stays stalled: what is sent by it does not come any more
         for index in range(2):
             installed.api.delete(f"/api/v1/namespaces/{namespace}/pods/old-{index}", grace_seconds=0)
-        time.sleep(0.5)
     fault_proxy.inject(gone(), path="/pods$", watch=True, times=1)
     installed.make_pods(namespace, [installed.pod(f"new-{i}", cpu="1") for i in range(2)])
 
@@ -329,7 +329,7 @@ def test_five_thousand_pods_cost_hardly_more_than_their_bindings_and_an_idle_clu
     assert sum(writes.values()) <= 5500, writes
     fault_proxy.counts.keep_journal()
     written: list[str] = []
-    still(lambda: not written_in(namespace, fault_proxy, written), 5.0, lambda: written)
+    still(lambda: not written_in(namespace, fault_proxy, written), 5.0, lambda: written)  # no signal: it has no cause
 
 
 def test_no_session_is_held_before_everything_is_listed(
@@ -401,7 +401,8 @@ def test_a_node_that_comes_back_under_its_name_is_another_node(
     installed.control_plane.delete_nodes([node])
     installed.make_pods(namespace, [installed.pod("one", cpu="4")])
     installed.wait_event(namespace, "one", "FailedScheduling")
-    still(lambda: "nodeName" not in installed.pods(namespace)["one"]["spec"], 0.5)
+    after_session(installed)
+    assert "nodeName" not in installed.pods(namespace)["one"]["spec"]
 
     installed.control_plane.create_nodes([a_node(node, cpu="8")])
 

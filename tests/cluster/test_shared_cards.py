@@ -10,6 +10,7 @@ import pytest
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import QUICK_LEASE, Installed, Json, SchedulerProcess, eventually
+from tests.cluster.signals import ready
 from volsched.testing.controlplane import a_pod
 from volsched.testing.controlplane.faults import BlackHole, FaultProxy, Reset
 from volsched.testing.controlplane.objects import a_binding
@@ -202,7 +203,7 @@ def test_no_card_is_given_away_twice_while_answers_get_lost_and_the_leader_is_ki
     cards(make_nodes, nodes=4)
     first = rack.start(fault_proxy).wait_leading()
     second = rack.start(fault_proxy)
-    second.wait_for("everything is listed")
+    ready(second)
 
     with fault_proxy.inject(Reset(after=True), method="POST", path="/binding$", times=10):
         rack.make(*(rack.share(f"p{i}", core=33, memory=5000) for i in range(24)))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, GROUP_NAME, Controlled
-from tests.cluster.scheduling import Installed, eventually, still
+from tests.cluster.scheduling import Installed, eventually
+from tests.cluster.signals import after_looks, after_work
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 
@@ -32,12 +33,13 @@ def test_only_nodes_with_one_of_the_labels_take_pods(
 def test_a_controller_that_is_switched_off_leaves_its_objects_alone(controlled: Controlled, namespace: str) -> None:
     process = controlled.control("--controllers=*,-job-controller")
     process.wait_for(AT_WORK)
-    controlled.job(namespace, "train", [controlled.task("worker", 1)])
+    after_looks(process, "Job", lambda: controlled.job(namespace, "train", [controlled.task("worker", 1)]))
     controlled.make_pods(namespace, [controlled.pod("plain", cpu="1")])
 
     eventually(lambda: GROUP_NAME in controlled.pods(namespace)["plain"]["metadata"].get("annotations", {}))
 
-    still(lambda: len(controlled.groups(namespace)) == 1, 2.0, lambda: controlled.groups(namespace))
+    after_work(process)
+    assert len(controlled.groups(namespace)) == 1, controlled.groups(namespace)
     assert process.terminate() == 0
     controlled.control().wait_for(AT_WORK)
     assert len(controlled.wait_groups(namespace, 2)) == 2
