@@ -9,8 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plugins.capacity_card.clusters import A, cards, configuration
@@ -20,7 +18,7 @@ from volsched.model.job import INQUEUE
 from volsched.model.plan import RecordEvent
 from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig
-from volsched.testing.contract import ENGINES, MakeEngine, engine_contract
+from volsched.testing.contract import ENGINES
 from volsched.testing.recount import faults
 
 ASKS = "example.com/gpu"
@@ -213,42 +211,3 @@ def test_a_queue_that_has_its_due_says_so_to_its_other_pods() -> None:
 
     assert decision.bindings == {"p0": "n1"}
     assert 'queue "q" holds all that it deserves' in decision.waiting["p1"]
-
-
-@st.composite
-def gangs(draw: st.DrawFn) -> tuple[ClusterBuilder, int, int]:
-    """Some nodes with devices, and a gang of pods with a claim, with nothing at all, or with both and cpu."""
-    nodes = draw(st.lists(st.integers(0, 3), min_size=1, max_size=3))
-    members = draw(st.lists(st.sampled_from(["claim", "claim", "claim", "nothing", "cpu"]), min_size=1, max_size=6))
-    minimum = draw(st.integers(1, len(members)))
-    cluster = a_cluster().add(device_class()).queue("q", **quota(draw(st.integers(0, 6))))
-    for number, count in enumerate(nodes):
-        cluster.node(f"n{number}", cpu=draw(st.integers(0, 2)))
-        if count:
-            cluster.add(devices(count, f"n{number}"))
-    cluster.group("gang", "q", minimum, draw(st.sampled_from(["Pending", INQUEUE])))
-    for number, asks in enumerate(members):
-        spec = {} if asks == "nothing" else using(f"c{number}")
-        cluster.add(claim(f"c{number}", exactly()))
-        cluster.pod(f"p{number}", "gang", spec=spec, **({"cpu": 1} if asks == "cpu" else {}))
-    return cluster, minimum, members.count("nothing")
-
-
-@pytest.mark.slow(reason="a hundred random clusters and their sessions")
-@given(
-    gangs(), st.sampled_from([BY_CLASS, conf("capacity-dra", "proportion"), conf("capacity-dra", actions="allocate")])
-)
-def test_whole_or_not_at_all(found: tuple[ClusterBuilder, int, int], configuration: str) -> None:
-    """Whatever there is and may be had: nobody is bound who wants something, unless the minimum has room."""
-    cluster, minimum, wanting_nothing = found
-
-    def play(engine: MakeEngine) -> Any:
-        rig = a_rig(cluster, configuration, engine)
-        bound = rig.cycle().bindings
-        asking = [name for name in bound if not rig.cluster.tasks[f"pod-default-{name}"].best_effort]
-        assert not asking or len(asking) + wanting_nothing >= minimum
-        assert (condition_of(rig) == [("Scheduled", "True")]) == (len(asking) + wanting_nothing >= minimum)
-        assert faults(rig.cluster) == []
-        return bound, condition_of(rig)
-
-    engine_contract(play)

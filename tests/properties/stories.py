@@ -1,8 +1,7 @@
 """Random clusters, configurations and what happens between cycles: stories that many schedulers can live through.
 
-A story is decided by draws alone, so it can be told again: to another engine, in another order of input, with
-accounts made anew. The world does what an API server and its controllers would: bound pods run, evicted pods leave,
-statuses that were written come back.
+A story is decided by draws alone. The world does what an API server and its controllers would: bound pods run, evicted
+pods leave, statuses that were written come back.
 """
 
 from __future__ import annotations
@@ -11,38 +10,20 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import zip_longest
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
-from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror
-from volsched.mirror.settings import MirrorSettings
+from tests.properties.lives import Reader, Scenario
 from volsched.model import api
 from volsched.model.changes import BindFailed, Change, Gone, Put
-from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
-from volsched.model.plan import (
-    Bind,
-    Evict,
-    LiftGate,
-    PlanStep,
-    ReleaseClaim,
-    StepRecorder,
-    WriteGroupStatus,
-    WritePodCondition,
-)
+from volsched.model.plan import Bind, Evict, LiftGate, ReleaseClaim, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
-from volsched.registry import load_profile
-from volsched.scheduler import Profile, Scheduler
 from volsched.simulation import claims
-from volsched.testing.builders import SteadyClock, put
-from volsched.testing.contract import MakeEngine
-from volsched.testing.recount import faults, leftovers
+from volsched.testing.builders import put
 
 Manifest = dict[str, Any]
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -86,12 +67,6 @@ def configurations(draw: st.DrawFn, evicting: bool = False) -> str:
         if name == "gang" and draw(st.integers(0, 5)) == 0:
             lines.append("    enablePreemptable: false")
     return "\n".join(lines)
-
-
-@cache
-def profile_of(text: str) -> Profile:
-    """Plugins keep nothing but their arguments, so one profile does for all."""
-    return load_profile(text)[0]
 
 
 # -- worlds -----------------------------------------------------------------------------------------------------------
@@ -273,7 +248,7 @@ class Draws:
         return {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
 
     def placed(self, nodes: list[str]) -> Manifest:
-        """A pod that runs already: of a group, or somebody else's."""
+        """A pod that runs already: of a group, or one of another scheduler."""
         draw, name = self.draw, f"r{self.next('running')}"
         pod = self.pod(name, "old")
         pod["spec"].pop("schedulingGates", None)
@@ -304,7 +279,7 @@ class Story:
 
 
 @st.composite
-def stories(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> Story:
+def worlds(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> World:
     """A small world and a few cycles in it."""
     drawn = Draws(draw, draw(st.one_of(st.sampled_from(THEMES), st.frozensets(st.sampled_from(FEATURES), max_size=5))))
     nodes = [drawn.node() for _ in range(draw(st.integers(1, 5)))]
@@ -323,7 +298,7 @@ def stories(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> Story:
     told = [[happening(drawn) for _ in range(draw(st.integers(0, 3)))] for _ in range(cycles - 1)]
     chapters = [[happens for _, happens in chapter] for chapter in told]
     words = [[word for word, _ in chapter] for chapter in told]
-    return Story(draw(configurations(evicting)), objects, chapters, words)
+    return World(Story(draw(configurations(evicting)), objects, chapters, words))
 
 
 Happening = Callable[["World"], None]
@@ -374,20 +349,30 @@ def happening(drawn: Draws) -> tuple[str, Happening]:
     return f"{word} {number}", HAPPENINGS[word](drawn, number)
 
 
-class World:
+class World(Scenario):
     """The objects of a story as the API server has them, and the changes that tell of them."""
 
+    plain_pods = True
+
     def __init__(self, story: Story) -> None:
+        self.story, self.configuration = story, story.configuration
+        self.sessions = 1 + len(story.chapters)
         self.objects: dict[tuple[str, str], Manifest] = {}
         self.claims: dict[str, dra.ResourceClaim] = {}
-        self.changes: list[Change] = [put(device_class())]
+        self.coming: list[Change] = [put(device_class())]
+        self.chapters = iter([[], *story.chapters])
         self.failing = 0
         self.version = 0
         for item in story.objects:
             self.put(item)
 
-    def take(self) -> list[Change]:
-        taken, self.changes = self.changes, []
+    def __repr__(self) -> str:
+        return repr(self.story)
+
+    def changes(self) -> list[Change]:
+        for happens in next(self.chapters, []):
+            happens(self)
+        taken, self.coming = self.coming, []
         return taken
 
     def of(self, kind: str) -> list[Manifest]:
@@ -401,26 +386,26 @@ class World:
         self.objects[item["kind"], name] = item
         if devices := item.pop("devices", 0):
             offered = part(f"of-{name}", [device(f"d{number}") for number in range(devices)], node=name, pool=name)
-            self.changes.append(put(offered))
+            self.coming.append(put(offered))
         if item["kind"] == "Pod" and "resourceClaims" in item["spec"] and name not in self.claims:
             self.put_claim(api.decode_as(dra.ResourceClaim, claim(name, exactly())))
-        self.changes.append(put(item))
+        self.coming.append(put(item))
 
     def put_claim(self, found: dra.ResourceClaim) -> None:
         """Keep a pod's claim as it is now."""
         self.version += 1
         meta = msgspec.structs.replace(found.metadata, resource_version=str(self.version))
         found = self.claims[meta.name] = msgspec.structs.replace(found, metadata=meta)
-        self.changes.append(Put(found))
+        self.coming.append(Put(found))
 
     def remove(self, item: Manifest) -> None:
         meta = item["metadata"]
         del self.objects[item["kind"], meta["name"]]
         if item["kind"] == "Node":
-            self.changes.append(Gone("ResourceSlice", "", f"of-{meta['name']}", ""))
+            self.coming.append(Gone("ResourceSlice", "", f"of-{meta['name']}", ""))
         if item["kind"] == "Pod" and self.claims.pop(meta["name"], None) is not None:
-            self.changes.append(Gone("ResourceClaim", "default", meta["name"], f"uid-{meta['name']}"))
-        self.changes.append(Gone(item["kind"], meta.get("namespace", ""), meta["name"], meta["uid"]))
+            self.coming.append(Gone("ResourceClaim", "default", meta["name"], f"uid-{meta['name']}"))
+        self.coming.append(Gone(item["kind"], meta.get("namespace", ""), meta["name"], meta["uid"]))
 
     def drop(self, kind: str, number: int) -> None:
         found = self.of(kind)
@@ -482,12 +467,11 @@ class World:
         for write in step.claims:
             self.put_claim(claims.reserved(self.claims[step.name], write, api.decode_as(api.Pod, item)))
 
-    def do(self, steps: list[PlanStep], now: float) -> None:
-        """Let everything happen that a cycle wanted."""
+    def carry_out(self, reader: Reader) -> None:
         leaving = [pod for pod in self.of("Pod") if "deletionTimestamp" in pod["metadata"]]
         for pod in leaving:
             self.remove(pod)
-        for step in steps:
+        for step in reader.steps[-1]:
             key = ("PodGroup" if isinstance(step, WriteGroupStatus) else "Pod", getattr(step, "name", ""))
             item = copy.deepcopy(self.objects.get(key))
             if item is None:
@@ -495,7 +479,9 @@ class World:
             match step:
                 case Bind() if self.failing:
                     self.failing -= 1
-                    self.changes.append(BindFailed(step.uid, step.node, "refused", now + 1.5 if self.failing else None))
+                    self.coming.append(
+                        BindFailed(step.uid, step.node, "refused", reader.clock.now() + 1.5 if self.failing else None)
+                    )
                     continue
                 case Bind():
                     self.reserve_claims(step, item)
@@ -524,80 +510,3 @@ class World:
                 case _:
                     continue
             self.put(item)
-
-
-class Reader:
-    """A scheduler that lives through a story.
-
-    ``forgets`` is what it makes anew for every cycle: nothing, its accounts and engine (``accounts``), or also what
-    it knows of jobs that are not worth another try (``everything``).
-    """
-
-    def __init__(
-        self,
-        configuration: str,
-        engine: Callable[[Cluster], Engine] = FastEngine,
-        forgets: Literal["", "accounts", "everything"] = "",
-    ) -> None:
-        self.mirror = Mirror(MirrorSettings(plain_pods=True))
-        self.recorder, self.clock = StepRecorder(), SteadyClock()
-        self.profile, self.engine, self.forgets = profile_of(configuration), engine, forgets
-        self.scheduler = self._scheduler()
-        self.steps: list[list[PlanStep]] = []
-
-    def _scheduler(self) -> Scheduler:
-        return Scheduler(self.mirror, self.profile, self.recorder, self.clock, self.engine)
-
-    @property
-    def cluster(self) -> Cluster:
-        return self.mirror.cluster
-
-    def cycle(self, changes: list[Change]) -> list[PlanStep]:
-        """Apply changes and run a cycle; accounts are right before and after, and nothing of the session is left."""
-        self.mirror.apply(changes)
-        assert faults(self.cluster) == []
-        if self.forgets == "everything":
-            self.scheduler.reconfigure(self.profile)
-        if self.forgets == "accounts":
-            self.scheduler._accounts.drop()
-            self.scheduler = self._scheduler()
-        self.recorder.steps.clear()
-        self.scheduler.cycle()
-        self.clock.time += 1.0
-        assert (faults(self.cluster), leftovers(self.cluster)) == ([], [])
-        self.steps.append(list(self.recorder.steps))
-        return self.steps[-1]
-
-    @property
-    def placements(self) -> list[list[PlanStep]]:
-        """Bindings and evictions of every cycle."""
-        return [[step for step in steps if isinstance(step, Bind | Evict)] for steps in self.steps]
-
-
-def live(story: Story, *readers: Reader, quiet: int = 0) -> World:
-    """Let readers live through a story as the first one's decisions shape it, and some quiet cycles after it."""
-    world = World(story)
-    for chapter in [*story.chapters, *([[]] * (1 + quiet))]:
-        changes = world.take()
-        for reader in readers:
-            reader.cycle(changes)
-        world.do(readers[0].steps[-1], readers[0].clock.now())
-        for happens in chapter:
-            happens(world)
-    return world
-
-
-def difference(one: list[list[PlanStep]], other: list[list[PlanStep]]) -> str:
-    """The first step in which two readers differ; empty when they agree."""
-    for number, (mine, theirs) in enumerate(zip(one, other, strict=True)):
-        for place, (left, right) in enumerate(zip_longest(mine, theirs)):
-            if left != right:
-                return f"cycle {number}, step {place}:\n  {left}\n  {right}"
-    return ""
-
-
-def steps_with(story: Story, engine: MakeEngine) -> list[list[PlanStep]]:
-    """All steps of a reader with this engine, cycle by cycle: what the contract of engines compares."""
-    reader = Reader(story.configuration, engine)
-    live(story, reader)
-    return reader.steps

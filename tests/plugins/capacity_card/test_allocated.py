@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_card.allocated import PREFIX, as_resource
-from plugins.capacity_card.cards.amounts import MILLI
 from tests.plugins.capacity_card.clusters import GPU, MPS, A, H, cards, configuration, rig
-from tests.plugins.capacity_card.test_properties import ledger_of
-from tests.plugins.capacity_card.worlds import card_stories
-from tests.properties.stories import Reader, Story, World
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.model.changes import Gone
 from volsched.model.plan import WriteQueueStatus
-from volsched.model.queues.queue import levels
-from volsched.model.status import IS_ALLOCATED
 from volsched.registry import load_profile
 from volsched.testing.builders import CycleDecision, Rig, put
 
@@ -159,33 +152,3 @@ def test_any_name_makes_the_name_of_a_resource(card: str) -> None:
 
 def test_names_that_are_too_long_stay_apart() -> None:
     assert len({as_resource("A" * 60 + end) for end in ("", "AAAAA/mig-1g.10gb-mixed", "AAAAA/mig-2g.20gb-mixed")}) == 3
-
-
-@pytest.mark.slow(reason="a hundred random clusters and their sessions")
-@given(card_stories(evicting=True))
-def test_queues_say_what_their_placed_pods_are_charged_for(story: Story) -> None:
-    reader, world = Reader(story.configuration), World(story)
-    told: dict[str, dict[str, str]] = {}
-    for chapter in [*story.chapters, []]:
-        reader.cycle(world.take())
-        told |= {s.name: dict(s.allocated) for s in reader.steps[-1] if isinstance(s, WriteQueueStatus)}
-        held = charged(reader)
-        for name in [queue.name for queue in reader.cluster.queues.values() if queue.uid]:
-            as_resources = {key: text for key, text in told[name].items() if key.startswith(PREFIX)}
-            expected = {card: count for (queue, card), count in held.items() if queue == name}
-            assert as_resources == {as_resource(card): str(count) for card, count in expected.items()}
-            assert all(told[name][card] == str(count) for card, count in expected.items())
-        world.do(reader.steps[-1], reader.clock.now())
-        for happens in chapter:
-            happens(world)
-
-
-def charged(reader: Reader) -> Counter[tuple[str, str]]:
-    """Whole cards that placed pods are charged for by queue, those of queues below it too, pod by pod."""
-    ledger, held = ledger_of(reader), Counter[tuple[str, str]]()
-    for task in reader.cluster.tasks.values():
-        seat = ledger.charged(task) if IS_ALLOCATED[task.status] else None
-        if seat is not None and task.queue in reader.cluster.queues:
-            amount = seat.amount // MILLI
-            held.update({(level, seat.card): amount for level in levels(reader.cluster.queues, task.queue)})
-    return held

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bench import cards as world
 from bench import worlds
 from plugins.capacity_card.rules import CardRules
-from tests.actions.rigs import finished
 from tests.plugins.capacity_card.clusters import A, H, cards, rig
 from volsched.framework.engine.engine import FastEngine
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Gone
 from volsched.model.plan import Bind
 from volsched.registry import load_profile
-from volsched.testing.builders import Rig, put, puts
+from volsched.testing.builders import puts
 
 
 def cost(nodes: int, configuration: str) -> tuple[float, float]:
@@ -94,36 +91,3 @@ def test_a_thousand_gangs_that_wait_for_quota_are_not_asked_about_when_it_is_no_
     more = cards().quota("dry", {A: sum(quota.values()) + size, H: 0}).objects
     bindings = scheduling.cycle(*puts(*more)).bindings
     assert len(bindings) == (sum(quota.values()) + size) // size * size
-
-
-happenings = st.one_of(
-    st.tuples(st.just("finish"), st.integers(0, 9), st.just(0)),
-    st.tuples(st.just("quota"), st.integers(0, 4), st.integers(0, 4)),
-    st.tuples(st.just("node"), st.integers(0, 9), st.just(0)),
-)
-
-
-@pytest.mark.slow(reason="a hundred random clusters and their sessions")
-@given(st.lists(st.integers(1, 3), min_size=2, max_size=7), st.sampled_from([A, f"{A}|{H}"]), st.lists(happenings))
-def test_gangs_that_wait_for_the_same_quota_start_as_if_each_was_asked(
-    sizes: list[int], card: str, story: list[tuple[str, int, int]]
-) -> None:
-    cluster = cards().cards("a1", A, 4).cards("h1", H, 4).quota("q", {A: 2, H: 1})
-    for index, size in enumerate(sizes):
-        cluster.gang(f"g{index}", size, card=card, minimum=size, created=index)
-    patient, eager = rig(cluster), rig(cluster)
-
-    for event in [("node", 0, 0), *story]:
-        eager.scheduler.reconfigure(eager.scheduler.profile)  # which forgets who was unschedulable
-        bindings = [on.cycle(*changes_of(event, on)).bindings for on in (patient, eager)]
-        assert bindings[0] == bindings[1]
-
-
-def changes_of(event: tuple[str, int, int], on: Rig) -> list[Change]:
-    """What the API server would say."""
-    what, one, two = event
-    if what == "finish":
-        placed = sorted(task.name for task in on.cluster.tasks.values() if task.node is not None)
-        return [finished(on, placed[one % len(placed)])] if placed else []
-    more = cards().quota("q", {A: one, H: two}) if what == "quota" else cards().cards(f"a{one}", A, 1 + one % 3)
-    return [put(item) for item in more.objects if item["metadata"]["name"] != "default"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from tests.properties.stories import ACTIONS, EVICTING, THEMES, Draws, Manifest, Story, happening
+from tests.properties.stories import ACTIONS, EVICTING, THEMES, Draws, Manifest, Story, World, happening
 
 GPU, MPS, MIG = "nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb"
 A, H, T = "A100", "H100", "T4"
@@ -107,7 +107,7 @@ def configurations(draw: st.DrawFn, evicting: bool = False) -> str:
 
 
 @st.composite
-def card_stories(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> Story:
+def card_worlds(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> World:
     """A small world of cards and a few cycles in it."""
     drawn = CardDraws(draw, draw(st.sampled_from(THEMES)) if draw(st.booleans()) else frozenset())
     drawn.elastic = evicting
@@ -122,4 +122,4 @@ def card_stories(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> St
     told = [[happening(drawn) for _ in range(draw(st.integers(0, 3)))] for _ in range(cycles - 1)]
     chapters = [[happens for _, happens in chapter] for chapter in told]
     words = [[word for word, _ in chapter] for chapter in told]
-    return Story(draw(configurations(evicting)), objects, chapters, words)
+    return World(Story(draw(configurations(evicting)), objects, chapters, words))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, Final
 
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
-from tests.plugins.fragmentation.worlds import CORE, GPU, MEMORY
+from tests.plugins.fragmentation.worlds import CORE, GPU, MEMORY, Wave
+from volsched.model.changes import Change, Gone
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 NVIDIA: Final = "gpu.nvidia.com"
@@ -154,3 +155,17 @@ def _request(random: Random, name: str = "r0") -> dict[str, Any]:
             exactly(name, cls="nic"),
         )
     )
+
+
+class DeviceWave(Wave):
+    """Two sessions, between which some pods leave with their claims."""
+
+    def world(self, seed: int) -> ClusterBuilder:
+        return a_random_world(seed)
+
+    def leaving(self, names: Iterable[str]) -> list[Change]:
+        gone = super().leaving(names)
+        return [*gone, *(Gone("ResourceClaim", "default", f"c-{name}", f"uid-c-{name}") for name in names)]
+
+    def late(self) -> list[Change]:
+        return []

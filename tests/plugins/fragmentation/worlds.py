@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 from typing import Any, Final
 
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.plugin import NAME
 from plugins.mgpu.devices import CORE, MEMORY
+from tests.properties.lives import Reader, Scenario
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.mirror.settings import MirrorSettings
+from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
+from volsched.model.plan import Bind
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig, put
 
 GPU: Final = "nvidia.com/gpu"
 MPS: Final = "nvidia.com/gpu.shared"
@@ -102,3 +105,40 @@ def _wanted(random: Random) -> dict[str, Any]:
         {},
     )
     return random.choice(sorts)
+
+
+class Wave(Scenario):
+    """Two sessions, between which every third pod that was bound leaves and others come."""
+
+    configuration = CONFIGURATION
+    sessions = 2
+    plain_pods = True
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.coming: list[Change] = self.world(seed).changes()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.seed})"
+
+    def world(self, seed: int) -> ClusterBuilder:
+        return a_random_world(seed)
+
+    def changes(self) -> list[Change]:
+        return self.coming
+
+    def carry_out(self, reader: Reader) -> None:
+        bound = sorted(step.name for step in reader.steps[-1] if isinstance(step, Bind))
+        self.coming = [*self.leaving(bound[::3]), *self.late()]
+
+    def leaving(self, names: Iterable[str]) -> list[Change]:
+        """Pods that go; those of gangs stay."""
+        return [Gone("Pod", "default", name, f"pod-default-{name}") for name in names if name.startswith("p")]
+
+    def late(self) -> list[Change]:
+        """Pods of another world that come after the first session."""
+        pods = [m for m in self.world(self.seed + 1_000).objects if m["kind"] == "Pod"]
+        return [
+            put({**m, "metadata": {**m["metadata"], "name": f"late-{m['metadata']['name']}", "uid": f"late-{number}"}})
+            for number, m in enumerate(pods)
+        ]

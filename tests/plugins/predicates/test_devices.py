@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part
 from volsched.framework.dra.search import MOST_STEPS, _AllocationSearch
@@ -17,7 +14,6 @@ from volsched.model.plan import Bind, ReleaseClaim
 from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
 from volsched.testing.contract import ENGINES
-from volsched.testing.naive import NaiveEngine
 from volsched.testing.recount import faults
 
 CONFIGURATION = """
@@ -352,45 +348,6 @@ def test_pods_that_differ_in_what_their_claims_say_alone_are_placed_each_for_its
 
     assert decision.bindings == {"given-0": "n2", "three-0": "n3", "one-0": "n2"}
     assert set(decision.waiting) == {"two-0", "missing-0"}
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    devices=st.lists(st.integers(0, 3), min_size=2, max_size=4),
-    jobs=st.lists(st.tuples(st.integers(1, 3), st.integers(1, 2), st.booleans()), min_size=1, max_size=5),
-    failing=st.sets(st.integers(0, 4)),
-)
-def test_devices_are_given_once_and_both_engines_agree(
-    devices: list[int], jobs: list[tuple[int, int, bool]], failing: set[int]
-) -> None:
-    """Gangs of some size, each pod with a claim of some devices or all with one; then some bindings fail."""
-
-    def world() -> ClusterBuilder:
-        names = tuple(f"n{number}" for number in range(len(devices)))
-        slices = [cards(name, *(f"d{i}" for i in range(count))) for name, count in zip(names, devices, strict=True)]
-        cluster = a_world(*slices, nodes=names)
-        for number, (tasks, count, is_shared) in enumerate(jobs):
-            cluster.group(f"j{number}", minimum=tasks)
-            for index in range(tasks):
-                name = f"c{number}" if is_shared else f"c{number}-{index}"
-                if index == 0 or not is_shared:
-                    cluster.add(claim(name, exactly(count=count)))
-                cluster.pod(f"j{number}-{index}", f"j{number}", cpu="1", spec=using(name))
-        return cluster
-
-    fast, naive = a_rig(world(), CONFIGURATION), a_rig(world(), CONFIGURATION, NaiveEngine)
-    one, other = fast.cycle(), naive.cycle()
-    assert chosen(one) == chosen(other)
-    failures = [BindFailed(f"pod-default-j{n}-0", "x", "no", fast.clock.now() + 9) for n in sorted(failing)]
-    assert chosen(fast.cycle(*failures)) == chosen(naive.cycle(*failures))
-    for rig in (fast, naive):
-        ledger = rig.cluster.devices.ledger
-        assert set(ledger.taken.values()) <= {1}
-        given_out = Counter((r.pool, r.device) for results in ledger.held.values() for r in results)
-        assert given_out == {(d.pool, d.device): count for d, count in ledger.taken.items()}
-        placed = {w.uid for t in rig.cluster.tasks.values() if t.node is not None for w in t.bind_claims}
-        assert set(rig.cluster.devices.in_flight) == placed
-        assert faults(rig.cluster) == []
 
 
 @pytest.mark.slow(reason="a search of half a million combinations")

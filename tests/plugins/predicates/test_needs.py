@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from plugins.predicates.devices.needs import KnownNeeds
 from plugins.predicates.devices.resource_claims import ClaimNeeds, needs_of
 from tests.actions.rigs import Tries, cycle, rig
-from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
-from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards, chosen, using
-from volsched.model.changes import Bound, Change, Gone, Put
-from volsched.model.job import TO_BE_TRIED
-from volsched.model.plan import Bind
+from tests.framework.dra.worlds import claim, device_class, exactly, held
+from tests.plugins.predicates.test_devices import CONFIGURATION, a_world, cards, using
+from volsched.model.changes import Change, Gone, Put
 from volsched.model.values.bounded import entries_of
-from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
-from volsched.testing.naive import NaiveEngine
+from volsched.testing.builders import Rig, a_cluster, a_rig, put
 
 NODES = ("n1", "n2", "n3")
 
@@ -191,67 +185,3 @@ def test_a_shared_claim_goes_where_those_have_room_that_came_later_too(is_late: 
     slices = [put(cards(node, "d1")) for node in ("n1", "n2")]
 
     assert set(on.cycle(*late, *slices).bindings.values()) == {"n2" if is_late else "n1"}
-
-
-# -- anything that may happen -----------------------------------------------------------------------------------------
-
-
-def world(jobs: list[list[int]]) -> ClusterBuilder:
-    """Three nodes with two devices each; jobs of pods that name these claims (by number)."""
-    cluster = a_world(*(cards(node, "d1", "d2") for node in NODES), nodes=NODES)
-    for number in range(6):
-        cluster.add(claim(f"c{number}", exactly(count=1 + number % 2)))
-    for number, members in enumerate(jobs):
-        cluster.group(f"j{number}", minimum=1 + number % 2)
-        for index, one in enumerate(members):
-            cluster.pod(f"j{number}-{index}", f"j{number}", cpu="1", spec=using(f"c{one}"))
-    return cluster
-
-
-HAPPENINGS: list[Callable[[int, int], Change]] = [
-    lambda number, version: shown(f"c{number}", version, 1 + number % 2),
-    lambda number, version: shown(f"c{number}", version, 2),
-    lambda number, version: taken(f"c{number}", version, NODES[number % 3], "d1"),
-    lambda number, version: taken(f"foreign-{number}", version, NODES[number % 3], "d2"),
-    lambda number, version: Gone("ResourceClaim", "default", f"foreign-{number}", ""),
-    lambda number, version: Gone("ResourceClaim", "default", f"c{number}", ""),
-    lambda number, version: put(part(f"s-{NODES[number % 3]}", [device("d1")], node=NODES[number % 3],
-                                            pool=NODES[number % 3])),
-]  # fmt: skip
-
-
-def echoes(decision: CycleDecision, version: int) -> Iterable[Change]:
-    """The bindings of a cycle come true, one claim of each pod is seen as it was written."""
-    for step in decision.steps:
-        if isinstance(step, Bind):
-            yield Bound(step.uid, step.node)
-            for write in step.claims[:1]:
-                name = write.claim.partition("/")[2]
-                if write.allocation is not None:
-                    results = [result.device for result in write.allocation.devices.results]
-                    yield taken(name, version, step.node, *results)
-
-
-@pytest.mark.slow(reason="a hundred random clusters and their sessions")
-@settings(max_examples=60, deadline=None)
-@given(
-    jobs=st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=3), min_size=1, max_size=6),
-    chapters=st.lists(
-        st.lists(st.tuples(st.sampled_from(range(len(HAPPENINGS))), st.integers(0, 5)), max_size=3), max_size=4
-    ),
-)
-def test_what_is_kept_decides_as_what_is_found_out_each_time(
-    jobs: list[list[int]], chapters: list[list[tuple[int, int]]]
-) -> None:
-    """A scheduler that keeps what it knows, and one that forgets all of it and tries every job in every cycle."""
-    keeps, forgets = a_rig(world(jobs), CONFIGURATION), a_rig(world(jobs), CONFIGURATION, NaiveEngine)
-    version, changes = 100, list[Change]()
-    for chapter in [*chapters, [], []]:
-        for job in forgets.cluster.jobs.values():
-            job.unschedulable_at = TO_BE_TRIED
-        forgets.scheduler.reconfigure(forgets.scheduler.profile)
-        one, other = keeps.cycle(*changes), forgets.cycle(*changes)
-        assert (one.bindings, chosen(one)) == (other.bindings, chosen(other))
-        version += 100
-        changes = [*echoes(one, version)]
-        changes += [HAPPENINGS[what](number, version + 10 + place) for place, (what, number) in enumerate(chapter)]

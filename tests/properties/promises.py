@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.actions.evictions import LEVELS, PREEMPT, World, nominations_in
 from tests.plugins.mgpu import clusters
 from tests.plugins.mgpu.clusters import configuration
-from tests.properties.test_eviction import Play
-from volsched.framework.engine.engine import FastEngine
-from volsched.model.changes import Change
-from volsched.model.plan import Bind, Evict
-from volsched.testing.builders import a_group, puts
-from volsched.testing.naive import NaiveEngine
-
-pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
+from tests.properties.eviction import Play
+from tests.properties.lives import Property, Reader
+from volsched.model.plan import Bind, Evict, PlanStep
+from volsched.testing.builders import a_group
 
 PORTS = (0, 0, 80, 81)
 
@@ -58,13 +52,6 @@ def build(raw: dict[str, Any]) -> World:
     return world
 
 
-def arriving(play: Play, world: World) -> list[Change]:
-    """What a world has besides priority classes, as changes; the play remembers it."""
-    objects = [item for item in world.objects if item["kind"] != "PriorityClass"]
-    play.objects.update({(item["kind"], item["metadata"]["name"]): item for item in objects})
-    return puts(*objects)
-
-
 def weak_ones(number: int, found: list[tuple[int, int]]) -> World:
     world = World()
     for place, pod in enumerate(found):
@@ -72,32 +59,34 @@ def weak_ones(number: int, found: list[tuple[int, int]]) -> World:
     return world
 
 
-def none_is_lost(plays: list[Any], arrivals: list[World], goes: float) -> None:
-    """Play sessions into which weaker pods arrive; none of the strong ``x`` loses a promise or evicts twice."""
-    promised: dict[str, str] = {}
-    made_room: set[str] = set()
-    for number, world in enumerate(arrivals):
-        for play in plays:
-            steps = play.session(*arriving(play, world), goes=goes, seed=number)
-        evicting = {
-            step.preemptor for step in steps if isinstance(step, Evict) and step.preemptor.startswith("default/x")
-        }
-        assert not evicting & made_room
-        made_room |= evicting
-        now = nominations_in(plays[0].cluster)
-        bound = {pod for past in plays[0].history for pod in past["bound"]}
-        assert {pod: node for pod, node in promised.items() if pod not in bound}.items() <= now.items()
-        promised = {pod: node for pod, node in now.items() if pod not in bound and pod.startswith("x")}
-    assert plays[0].history == plays[1].history
+def plays() -> st.SearchStrategy[Play]:
+    """Worlds into which weaker pods arrive. No stronger pod arrives, no node changes, and every victim leaves."""
+
+    def told(raw: Any, goes: float) -> Play:
+        arrivals = [weak_ones(number, found) for number, found in enumerate(raw["weak"])]
+        return Play(build(raw), PREEMPT, 1 + len(arrivals), goes=goes, arrivals=arrivals, told=raw)
+
+    return st.builds(told, worlds, st.floats(0.2, 0.8))
 
 
-@settings(max_examples=150)
-@given(worlds, st.floats(0.2, 0.8))
-def test_a_promise_is_kept_until_it_is_taken_up(raw: Any, goes: float) -> None:
-    """Nobody who is stronger arrives, no node changes and every victim leaves some day: so none is ever lost."""
-    plays = [Play(build(raw), PREEMPT, engine) for engine in (FastEngine, NaiveEngine)]
+class KeepsPromises(Property):
+    """None of the strong pods ``x`` loses a promise that was not taken up, or evicts twice."""
 
-    none_is_lost(plays, [World(), *(weak_ones(number, found) for number, found in enumerate(raw["weak"]))], goes)
+    def __init__(self, scenario: Any, reader: Reader) -> None:
+        super().__init__(scenario, reader)
+        self.promised: dict[str, str] = {}
+        self.made_room: set[str] = set()
+        self.bound: set[str] = set()
+
+    def after(self, steps: list[PlanStep]) -> None:
+        evicting = {step.preemptor for step in steps if isinstance(step, Evict)}
+        strong = {key for key in evicting if key.startswith("default/x")}
+        assert not strong & self.made_room
+        self.made_room |= strong
+        now = nominations_in(self.cluster)
+        self.bound |= {step.name for step in steps if isinstance(step, Bind)}
+        assert {pod: node for pod, node in self.promised.items() if pod not in self.bound}.items() <= now.items()
+        self.promised = {pod: node for pod, node in now.items() if pod not in self.bound and pod.startswith("x")}
 
 
 # -- parts of cards ---------------------------------------------------------------------------------------------------
@@ -110,16 +99,6 @@ card_worlds = st.fixed_dictionaries(
         "weak": st.lists(st.lists(CORES, max_size=2), min_size=3, max_size=6),
     }
 )
-
-
-class CardPlay(Play):
-    """A play in which bound pods have the annotations that their Bindings carried."""
-
-    def _runs(self, step: Bind) -> Change:
-        pod = self.objects["Pod", step.name]
-        meta = {**pod["metadata"], "annotations": {**pod["metadata"]["annotations"], **step.annotations}}
-        self.objects["Pod", step.name] = {**pod, "metadata": meta}
-        return super()._runs(step)
 
 
 def add_part(world: World, name: str, core: int, level: str, **more: Any) -> None:
@@ -153,10 +132,12 @@ def weak_parts(number: int, found: list[int]) -> World:
     return world
 
 
-@settings(max_examples=80)
-@given(card_worlds, st.floats(0.2, 0.8))
-def test_a_promise_of_cards_is_kept_until_it_is_taken_up(raw: Any, goes: float) -> None:
+def card_plays() -> st.SearchStrategy[Play]:
+    """The same with parts of cards."""
     text = configuration("enqueue, allocate, preempt, backfill")
-    plays = [CardPlay(build_cards(raw), text, engine) for engine in (FastEngine, NaiveEngine)]
 
-    none_is_lost(plays, [World(), *(weak_parts(number, found) for number, found in enumerate(raw["weak"]))], goes)
+    def told(raw: Any, goes: float) -> Play:
+        arrivals = [weak_parts(number, found) for number, found in enumerate(raw["weak"])]
+        return Play(build_cards(raw), text, 1 + len(arrivals), goes=goes, arrivals=arrivals, told=raw)
+
+    return st.builds(told, card_worlds, st.floats(0.2, 0.8))

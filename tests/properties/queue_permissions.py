@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.actions.test_queue_permissions import a_queue_for, work
+from tests.properties.lives import Property, Reader, Scenario
 from tests.properties.stories import configurations
 from volsched.framework.accounts.queue_demand import QueueDemands
-from volsched.framework.engine.engine import Engine
 from volsched.model.changes import Change
-from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.status import TaskStatus
-from volsched.testing.builders import Rig, a_cluster, a_namespace, a_rig, puts
-from volsched.testing.contract import ENGINES, MakeEngine, engine_contract
-from volsched.testing.recount import faults, leftovers
-
-pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
+from volsched.testing.builders import a_cluster, a_namespace, puts
 
 SPACES = ("a", "b", "c")
 TEAMS = ("red", "blue")
@@ -50,7 +43,7 @@ def lets_in(rule: str | None, space: str, team: str | None) -> bool:
 
 @dataclass
 class Realm:
-    """What is in force: the rules of queues, and the teams of namespaces; None of one that nobody knows."""
+    """What is in force: the rules of queues, and the teams of namespaces; None of an unknown one."""
 
     rules: dict[str, str | None] = field(default_factory=dict)
     teams: dict[str, str | None] = field(default_factory=lambda: dict.fromkeys(SPACES))
@@ -113,10 +106,13 @@ class Witness(Observer):
         return self._realm.allows(task.queue, task.namespace)
 
 
-class Reign:
-    """A scheduler that lives through edicts, and what was wrong with what it did."""
+class Reign(Scenario):
+    """A small cluster, and what is decreed of its queues and namespaces before each session."""
 
-    def __init__(self, configuration: str, given_work: list[Work], engine: Callable[[Cluster], Engine]) -> None:
+    def __init__(self, configuration: str, given_work: list[Work], chapters: list[list[Edict]]) -> None:
+        self.configuration, self.told = configuration, (given_work, chapters)
+        self.sessions = 1 + len(chapters)
+        self.chapters = iter(chapters)
         self.realm = Realm()
         cluster = a_cluster().node("n0", cpu="2").node("n1", cpu="3")
         high = {"metadata": {"name": "high", "uid": "high"}, "value": 1000}
@@ -125,12 +121,16 @@ class Reign:
             cluster.add(a_queue_for(name, parent=parent))
         for number, one in enumerate(given_work):
             work(cluster, f"w{number}", **one)
-        self.rig: Rig = a_rig(cluster, configuration, engine)
-        self.witness = Witness(self.realm)
-        self.rig.cluster.observe(self.witness)
-        self.placements: list[list[tuple[str, str]]] = []
+        self.coming = cluster.changes()
 
-    def decree(self, edict: Edict) -> list[Change]:
+    def __repr__(self) -> str:
+        return f"{self.configuration}\n{self.told}"
+
+    def changes(self) -> list[Change]:
+        came, self.coming = self.coming, []
+        return [*came, *(change for edict in next(self.chapters, []) for change in self._decree(edict))]
+
+    def _decree(self, edict: Edict) -> list[Change]:
         what, name, said = edict
         if what == "queue":
             self.realm.rules[name] = said
@@ -138,21 +138,40 @@ class Reign:
         self.realm.teams[name] = said
         return puts(a_namespace(name, **({"team": said} if said else {})))
 
-    def cycle(self, edicts: list[Edict]) -> None:
-        before = {uid for uid, task in self.rig.cluster.tasks.items() if task.node is not None}
-        changes = [change for edict in edicts for change in self.decree(edict)]
-        steps = self.rig.cycle(*changes).steps
-        self.placements.append([(step.name, step.node) for step in steps if isinstance(step, Bind)])
+
+def reigns() -> st.SearchStrategy[Reign]:
+    chapters = st.lists(st.lists(edicts(), max_size=3), max_size=5)
+    return st.builds(Reign, configurations(evicting=True), st.lists(works(), max_size=6), chapters)
+
+
+class NothingForTheBarred(Property):
+    """Nothing is done for a job whose namespace its queue does not let in, and what runs goes on."""
+
+    of_every_reader = True
+    scenario: Reign
+
+    def __init__(self, scenario: Any, reader: Reader) -> None:
+        super().__init__(scenario, reader)
+        self.witness = Witness(scenario.realm)
+        self.cluster.observe(self.witness)
+        self.placed: set[str] = set()
+
+    def before(self) -> None:
+        self._goes_on(set())
+
+    def after(self, steps: list[PlanStep]) -> None:
         assert [*self._wrongs(steps), *self.witness.wrongs] == []
-        assert [*faults(self.rig.cluster), *leftovers(self.rig.cluster)] == []
-        evicted = {step.uid for step in steps if isinstance(step, Evict)}
-        there = {uid for uid, task in self.rig.cluster.tasks.items() if task.node is not None}
-        assert before <= there | evicted, "what runs goes on"
+        self._goes_on({step.uid for step in steps if isinstance(step, Evict)})
+
+    def _goes_on(self, evicted: set[str]) -> None:
+        placed = {uid for uid, task in self.cluster.tasks.items() if task.node is not None}
+        assert self.placed <= placed | evicted, "what runs goes on"
+        self.placed = placed
 
     def _wrongs(self, steps: list[PlanStep]) -> Iterator[str]:
-        cluster = self.rig.cluster
+        cluster = self.cluster
         for job in cluster.jobs.values():
-            if bool(job.barred) == self.realm.allows(job.queue, job.namespace):
+            if bool(job.barred) == self.scenario.realm.allows(job.queue, job.namespace):
                 yield f"{job} is judged wrongly: {job.barred!r}"
             if job.barred and job.phase == INQUEUE:
                 yield f"{job} is admitted"
@@ -160,50 +179,20 @@ class Reign:
                 yield f"{job} is promised room"
         for step in steps:
             if isinstance(step, Bind | LiftGate) and cluster.tasks[step.uid].job.barred:
-                yield f"{step} for nobody"
+                yield f"{step} for a barred job"
             if isinstance(step, Evict):
                 takes = next((task.job for task in cluster.tasks.values() if task.key == step.preemptor), None)
                 if takes is not None and takes.barred:
-                    yield f"{step} for nobody"
+                    yield f"{step} for a barred job"
         yield from self._demands()
 
     def _demands(self) -> Iterator[str]:
         wanted: dict[str, int] = {}
-        for job in self.rig.cluster.jobs.values():
+        for job in self.cluster.jobs.values():
             if not job.barred:
                 wanted[job.queue] = wanted.get(job.queue, 0) + len(job.waiting)
-        for name, demand in QueueDemands(self.rig.cluster).queues().items():
+        for name, demand in QueueDemands(self.cluster).queues().items():
             if demand.waiting != wanted.get(name, 0):
                 yield f"queue {name} counts {demand.waiting} that wait, not {wanted.get(name, 0)}"
             if not wanted.get(name) and any(demand.pending.values()):
-                yield f"queue {name} counts what nobody may want there"
-
-
-REIGNS = st.tuples(
-    configurations(evicting=True), st.lists(works(), max_size=6), st.lists(st.lists(edicts(), max_size=3), max_size=5)
-)
-
-
-@settings(max_examples=150)
-@given(REIGNS, st.sampled_from(ENGINES))
-def test_nothing_is_done_for_whom_a_queue_does_not_let_in(
-    reign: tuple[str, list[Work], list[list[Edict]]], engine: Callable[[Cluster], Engine]
-) -> None:
-    configuration, given_work, chapters = reign
-    scheduler = Reign(configuration, given_work, engine)
-
-    for chapter in [*chapters, []]:
-        scheduler.cycle(chapter)
-
-
-@given(REIGNS)
-def test_all_engines_place_the_same(reign: tuple[str, list[Work], list[list[Edict]]]) -> None:
-    configuration, given_work, chapters = reign
-
-    def placements(engine: MakeEngine) -> object:
-        scheduler = Reign(configuration, given_work, engine)
-        for chapter in [*chapters, []]:
-            scheduler.cycle(chapter)
-        return scheduler.placements
-
-    engine_contract(placements)
+                yield f"queue {name} counts what no job may want there"

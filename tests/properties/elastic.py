@@ -8,25 +8,19 @@ from collections import Counter
 from typing import Any, Literal
 
 import msgspec
-import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plugins.capacity_card.elastic import Elastic, elastic, world
 from tests.plugins.predicates.test_devices import using
-from volsched.framework.engine.engine import FastEngine
+from tests.properties.lives import Property, Reader, Scenario
 from volsched.model.changes import Bound, Change, Gone
 from volsched.model.cluster import Cluster
-from volsched.model.plan import Bind, Evict
+from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED, TaskStatus
-from volsched.testing.builders import Rig, a_rig, put
-from volsched.testing.contract import MakeEngine, engine_contract
-from volsched.testing.recount import faults, leftovers
-
-pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
+from volsched.testing.builders import put, puts
 
 Kind = Literal["cards", "devices"]
 A, H = "A", "H"
@@ -72,29 +66,26 @@ def a_raw(seed: int) -> dict[str, Any]:
     }
 
 
-raws = st.integers(0, 1 << 30).map(a_raw)
+class Takings(Scenario):
+    """A world in which what is bound runs, and what is evicted goes after a while and is made anew."""
 
-
-class Story:
-    """A scheduler, and a world in which what is bound runs, and what is evicted goes and is made anew."""
-
-    def __init__(self, raw: Any, kind: Kind, engine: Any = FastEngine) -> None:
-        self.raw, self.kind = raw, kind
+    def __init__(self, seed: int, kind: Kind, goes: float) -> None:
+        self.seed, self.raw, self.kind, self.goes = seed, a_raw(seed), kind, goes
+        self.sessions, self.dice = 4, random.Random(seed)  # noqa: S311 - a game
         self.world = world()
         self.made: dict[str, tuple[str, dict[str, Any]]] = {}
         self.births = 0
-        _queues(self.world, raw, kind)
-        room = _nodes(self.world, raw, kind)
-        for number, job in enumerate(raw["jobs"]):
+        _queues(self.world, self.raw, kind)
+        room = _nodes(self.world, self.raw, kind)
+        for number, job in enumerate(self.raw["jobs"]):
             self._job(f"j{number}", job, room)
-        text = elastic("enqueue, allocate, reclaim, backfill", tree=raw["tree"]) if kind == "cards" else ""
-        self.rig: Rig = a_rig(self.world, text or DEVICES.format(tree=str(raw["tree"]).lower()), engine)
-        self.coming: list[Change] = []
-        self.history: list[Any] = []
+        tree = self.raw["tree"]
+        in_cards = elastic("enqueue, allocate, reclaim, backfill", tree=tree)
+        self.configuration = in_cards if kind == "cards" else DEVICES.format(tree=str(tree).lower())
+        self.coming: list[Change] = puts(*self.world.objects)
 
-    @property
-    def cluster(self) -> Cluster:
-        return self.rig.cluster
+    def __repr__(self) -> str:
+        return f"Takings({self.seed}, {self.kind!r}, {self.goes})\n{self.raw}"
 
     # -- the world ----------------------------------------------------------------------------------------------------
 
@@ -134,20 +125,17 @@ class Story:
             self.world.pod(pod, group, on=on, annotations=_named(group, notes), cpu=1, spec=using(pod))
         self.made[pod] = group, job
 
-    # -- sessions -----------------------------------------------------------------------------------------------------
+    # -- what comes of decisions ---------------------------------------------------------------------------------------
 
-    def session(self, dice: random.Random, goes: float = 1.0) -> list[Evict]:
-        before = self.held()
-        decision = self.rig.cycle(*self.coming)
-        assert faults(self.cluster) == []
-        assert leftovers(self.cluster) == []
-        self._within_quotas(before)
-        self.history.append((decision.bindings, decision.evictions, sorted(decision.waiting)))
-        self.coming = [change for step in decision.steps if isinstance(step, Bind) for change in self._runs(step)]
-        for task in [task for task in self.cluster.tasks.values() if task.status is TaskStatus.RELEASING]:
-            if dice.random() < goes:
+    def changes(self) -> list[Change]:
+        taken, self.coming = self.coming, []
+        return taken
+
+    def carry_out(self, reader: Reader) -> None:
+        self.coming += [change for step in reader.steps[-1] if isinstance(step, Bind) for change in self._runs(step)]
+        for task in [task for task in reader.cluster.tasks.values() if task.status is TaskStatus.RELEASING]:
+            if self.dice.random() < self.goes:
                 self._goes(task)
-        return [step for step in decision.steps if isinstance(step, Evict)]
 
     def _runs(self, step: Bind) -> list[Change]:
         pod = self._object("Pod", step.name)
@@ -184,10 +172,10 @@ class Story:
 
     # -- counting without the plugins ---------------------------------------------------------------------------------
 
-    def above(self, queue: str) -> list[str]:
+    def above(self, cluster: Cluster, queue: str) -> list[str]:
         if not self.raw["tree"]:
             return [queue]
-        return [name for name in levels(self.cluster.queues, queue) if name != "root"]
+        return [name for name in levels(cluster.queues, queue) if name != "root"]
 
     def holds(self, task: TaskInfo) -> Counter[str]:
         """What a placed task has, by the label of its node, or of which pool its devices are."""
@@ -197,11 +185,11 @@ class Story:
         assert task.node is not None
         return Counter({task.node.labels["nvidia.com/gpu.product"]: job["each"]})
 
-    def held(self) -> dict[str, Counter[str]]:
+    def held(self, cluster: Cluster) -> dict[str, Counter[str]]:
         found: dict[str, Counter[str]] = {name: Counter() for name in (*LEAVES, *ABOVE)}
-        for task in self.cluster.tasks.values():
+        for task in cluster.tasks.values():
             if task.job is not None and task.node is not None and IS_ALLOCATED[task.status]:
-                for level in self.above(task.job.queue):
+                for level in self.above(cluster, task.job.queue):
                     found[level].update(self.holds(task))
         return found
 
@@ -219,11 +207,6 @@ class Story:
         """The quota of a card is 0 where none is said; of devices, and above, what is not said is not limited."""
         said = self.raw["quotas"][(*LEAVES, *ABOVE).index(queue)]
         return said.get(key, 0 if self.kind == "cards" and (queue in LEAVES or said) else 99)
-
-    def _within_quotas(self, before: dict[str, Counter[str]]) -> None:
-        for queue, held in self.held().items():
-            for key, amount in held.items():
-                assert amount <= max(self.quota(queue, key), before[queue][key]), (queue, key)
 
 
 def _named(group: str, notes: dict[str, str]) -> dict[str, str]:
@@ -270,68 +253,66 @@ def _allocated(pod: str, node: str, taken: list[str]) -> dict[str, Any]:
     return {"allocation": {"devices": {"results": results}}, "reservedFor": users}
 
 
-KINDS = pytest.mark.parametrize("kind", ["cards", "devices"])
+def takings(kind: Kind) -> st.SearchStrategy[Takings]:
+    return st.builds(Takings, st.integers(0, 1 << 30), st.just(kind), st.sampled_from([0.5, 0.7, 1.0]))
 
 
-@KINDS
-@settings(max_examples=40, deadline=None)
-@given(raw=raws, seed=st.integers(0, 99))
-def test_engines_decide_alike(kind: Kind, raw: Any, seed: int) -> None:
-    def history(engine: MakeEngine) -> object:
-        story, dice = Story(raw, kind, engine), random.Random(seed)  # noqa: S311 - a game
-        for _ in range(4):
-            story.session(dice, goes=0.7)
-        return story.history
+class TakesWhatItDeserves(Property):
+    """Quotas hold; only what is deserved is taken, and only from what is beyond."""
 
-    engine_contract(history)
+    scenario: Takings
 
+    def before(self) -> None:
+        tasks = self.cluster.tasks.values()
+        self.had = self.scenario.held(self.cluster)
+        self.where = {task.uid: self.scenario.holds(task) for task in tasks if task.node is not None}
 
-@KINDS
-@settings(max_examples=60, deadline=None)
-@given(raw=raws, seed=st.integers(0, 99))
-def test_only_what_is_deserved_is_taken_and_only_from_what_is_beyond(kind: Kind, raw: Any, seed: int) -> None:
-    story, dice = Story(raw, kind), random.Random(seed)  # noqa: S311 - a game
-    for _ in range(4):
-        had = story.held()
-        where = {task.uid: story.holds(task) for task in story.cluster.tasks.values() if task.node is not None}
-        steps = story.session(dice, goes=0.7)
-        for step in steps:
-            victim = story.cluster.tasks[step.uid]
-            preemptor = next(task for task in story.cluster.tasks.values() if task.key == step.preemptor)
-            assert victim.job is not None
-            assert preemptor.job is not None
-            assert victim.job.queue != preemptor.job.queue
-            assert victim.preemptable
-            assert story.said(preemptor.job.queue) is not None
-            own = set(story.above(preemptor.job.queue))
-            after = story.held()
-            for level in story.above(victim.job.queue):
-                due = story.said(level) or {}
-                for key in where[victim.uid] if level not in own else ():
-                    assert after[level][key] >= min(due.get(key, 0), had[level][key])
-            assert victim.job.ready_count >= victim.job.min_available or not victim.job.ready_count
+    def after(self, steps: list[PlanStep]) -> None:
+        held = self.scenario.held(self.cluster)
+        for queue, cards in held.items():
+            for key, amount in cards.items():
+                assert amount <= max(self.scenario.quota(queue, key), self.had[queue][key]), (queue, key)
+        evictions = [step for step in steps if isinstance(step, Evict)]
+        for step in evictions:
+            preemptor = next(task for task in self.cluster.tasks.values() if task.key == step.preemptor)
+            self._is_lawful(self.cluster.tasks[step.uid], preemptor, held)
+        self.reader.seen["taken"] += bool(evictions)
+        self.reader.seen["gangs"] += any("its gang is below" in step.message for step in evictions)
+
+    def _is_lawful(self, victim: TaskInfo, preemptor: TaskInfo, held: dict[str, Counter[str]]) -> None:
+        assert victim.job is not None
+        assert preemptor.job is not None
+        assert victim.job.queue != preemptor.job.queue
+        assert victim.preemptable
+        assert self.scenario.said(preemptor.job.queue) is not None
+        own = set(self.scenario.above(self.cluster, preemptor.job.queue))
+        for level in self.scenario.above(self.cluster, victim.job.queue):
+            due = self.scenario.said(level) or {}
+            for key in self.where[victim.uid] if level not in own else ():
+                assert held[level][key] >= min(due.get(key, 0), self.had[level][key])
+        assert victim.job.ready_count >= victim.job.min_available or not victim.job.ready_count
 
 
-@KINDS
-@settings(max_examples=60, deadline=None)
-@given(raw=raws, seed=st.integers(0, 99), goes=st.sampled_from([0.5, 1.0]))
-def test_nobody_is_evicted_in_a_ring_and_what_has_settled_stays(kind: Kind, raw: Any, seed: int, goes: float) -> None:
-    """Whoever is evicted comes back and wants in again. Each eviction lessens what is lacking, so they end."""
-    story, dice = Story(raw, kind), random.Random(seed)  # noqa: S311 - a game
-    evictions = [len(story.session(dice, goes)) for _ in range(40)]
+class EvictsInNoRing(Property):
+    """Evicted pods come back and want in again. Each eviction lessens what is lacking, so evictions end."""
 
-    assert not any(evictions[20:])
-    assert sum(evictions) <= 32
+    def __init__(self, scenario: Any, reader: Reader) -> None:
+        super().__init__(scenario, reader)
+        self.evictions: list[int] = []
 
+    def after(self, steps: list[PlanStep]) -> None:
+        self.evictions.append(sum(isinstance(step, Evict) for step in steps))
 
-@KINDS
-def test_the_worlds_are_worth_looking_at(kind: Kind) -> None:
-    """Guards the generator: cards and devices are taken back, one by one and in whole gangs."""
-    seen: Counter[str] = Counter()
-    for seed in range(60):
-        steps = Story(a_raw(seed), kind).session(random.Random(0))  # noqa: S311 - a game
-        seen["taken"] += bool(steps)
-        seen["gangs"] += any("its gang is below" in step.message for step in steps)
+    def end(self) -> None:
+        for _ in range(len(self.evictions), 40):
+            self.after(self.go_on())
+            if self._is_settled():
+                break
+        assert not any(self.evictions[20:])
+        assert sum(self.evictions) <= 32
 
-    assert seen["taken"] >= 12, seen
-    assert seen["gangs"] >= 3, seen
+    def _is_settled(self) -> bool:
+        """Whether three sessions in a row placed and evicted nothing, and nothing is on its way."""
+        quiet = [not any(isinstance(step, Bind | Evict) for step in steps) for steps in self.reader.steps[-3:]]
+        leaving = any(task.status is TaskStatus.RELEASING for task in self.cluster.tasks.values())
+        return all(quiet) and not leaving and not self.scenario.coming

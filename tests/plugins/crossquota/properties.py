@@ -1,4 +1,4 @@
-"""Properties on random clusters: quotas hold, the engines agree, and accounts are those of a recount."""
+"""Properties on random clusters: quotas hold, and accounts are those of a recount."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pytest
 import yaml
-from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.crossquota.budget import NodeBudgets
 from plugins.crossquota.plugin import CrossQuotaPlugin
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, RESOURCES, STRATEGY, node
-from volsched.framework.engine.engine import FastEngine
+from tests.properties.lives import Property, Reader, Scenario
 from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster
+from volsched.model.plan import PlanStep
 from volsched.model.status import ON_NODE
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig, put
-from volsched.testing.contract import MakeEngine, engine_contract, outcome
-from volsched.testing.recount import faults, leftovers
+from volsched.testing.builders import ClusterBuilder, a_cluster, put
 
 Annotations = st.fixed_dictionaries(
     {},
@@ -66,8 +63,8 @@ Later = st.lists(
 )
 
 
-@dataclass(frozen=True)
-class World:
+@dataclass
+class World(Scenario):
     """A cluster and what happens to it, as plain values."""
 
     nodes: Any
@@ -75,6 +72,15 @@ class World:
     jobs: Any
     arguments: Mapping[str, Any]
     preempts: bool
+    later: Any
+
+    def __post_init__(self) -> None:
+        self.sessions, self.number = 5, -1
+        order = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]
+        plugins = [{"name": "predicates"}, {"name": "crossquota", "arguments": {NAMES: GPU, **self.arguments}}]
+        actions = "allocate, preempt, backfill" if self.preempts else "allocate, backfill"
+        tiers = [{"plugins": order}, {"plugins": plugins}]
+        self.configuration = yaml.safe_dump({"actions": actions, "tiers": tiers})
 
     def build(self) -> ClusterBuilder:
         cluster = a_cluster()
@@ -92,39 +98,50 @@ class World:
     def node(self, number: int, cpu: int, cards: int, annotations: dict[str, str]) -> dict[str, Any]:
         return node(f"n{number}", annotations, cpu=cpu, memory="8Gi", pods=6, **({GPU: cards} if cards else {}))
 
-    def rig(self, engine: Any) -> Rig:
-        order = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]
-        plugins = [{"name": "predicates"}, {"name": "crossquota", "arguments": {NAMES: GPU, **self.arguments}}]
-        actions = "allocate, preempt, backfill" if self.preempts else "allocate, backfill"
-        text = yaml.safe_dump({"actions": actions, "tiers": [{"plugins": order}, {"plugins": plugins}]})
-        return a_rig(self.build(), text, engine)
+    def changes(self) -> list[Change]:
+        step, self.number = self.number, self.number + 1
+        if step < 0:
+            return self.build().changes()
+        return self._happens(step, *self.later[step]) if step < len(self.later) else []
 
-    def changes(self, later: Any, step: int) -> list[Change]:
-        """What happens before a cycle."""
-        if step >= len(later):
-            return []
-        kind, *rest = later[step]
+    def _happens(self, step: int, kind: str, number: int, *rest: Any) -> list[Change]:
         if kind == "node":
-            where, cpu, annotations = rest
-            number = where % len(self.nodes)
+            number = number % len(self.nodes)
+            cpu, annotations = rest
             return [put(self.node(number, cpu, self.nodes[number][1], annotations))]
         if kind == "job":
-            tasks, requests, notes = rest
-            return a_cluster().job(f"later{step}", tasks, 1, annotations=notes, **requests).changes()
-        number = rest[0]
+            requests, notes = rest
+            return a_cluster().job(f"later{step}", number, 1, annotations=notes, **requests).changes()
         if number >= len(self.pods):
             return []
         if kind == "ends":
             return [Gone("Pod", "default", f"r{number}-0", f"pod-default-r{number}-0")]
         where, requests, _, priority = self.pods[number]
         on, spec = f"n{where % len(self.nodes)}", {"priority": priority}
-        return a_cluster().pod(f"r{number}-0", f"r{number}", on, labels=rest[1], spec=spec, **requests).changes()
+        return a_cluster().pod(f"r{number}-0", f"r{number}", on, labels=rest[0], spec=spec, **requests).changes()
 
 
-Worlds = st.builds(World, Nodes, Pods, Jobs, Arguments, st.booleans())
+def worlds() -> st.SearchStrategy[World]:
+    return st.builds(World, Nodes, Pods, Jobs, Arguments, st.booleans(), Later)
 
 
-def account(found: Rig) -> NodeBudgets:
+class WithinQuotas(Property):
+    """No GPU node gets above its quota that was not above it, and the account is that of a recount."""
+
+    def __init__(self, scenario: Any, reader: Reader) -> None:
+        super().__init__(scenario, reader)
+        self.budgets = account(reader)
+
+    def before(self) -> None:
+        self.was = excess(self.cluster, self.budgets)
+
+    def after(self, steps: list[PlanStep]) -> None:
+        now = excess(self.cluster, self.budgets)
+        assert all(now[place] <= max(0, self.was[place]) for place in now)
+        assert followed(self.budgets) == recount(self.cluster, self.budgets)
+
+
+def account(found: Reader) -> NodeBudgets:
     """The account that the sessions keep; made here when there was none yet, as they do."""
     (plugin,) = (p for tier in found.scheduler.profile.plugins for _, p in tier if isinstance(p, CrossQuotaPlugin))
     return found.scheduler._accounts.get("crossquota", lambda cluster: NodeBudgets(cluster, plugin._arguments))
@@ -157,29 +174,3 @@ def excess(cluster: Cluster, budgets: NodeBudgets) -> dict[tuple[str, str], int]
         if account.quota is not None
         for place, resource in enumerate(budgets.resources)
     }
-
-
-@pytest.mark.slow(reason="a hundred random clusters and their sessions")
-@given(Worlds, Later)
-def test_no_gpu_node_gets_above_its_quota_that_was_not_above_it(world: World, later: Any) -> None:
-    found = world.rig(FastEngine)
-    budgets = account(found)
-    for step in range(5):
-        found.mirror.apply(world.changes(later, step - 1) if step else ())
-        before = excess(found.cluster, budgets)
-        found.scheduler.cycle()
-        after = excess(found.cluster, budgets)
-
-        assert all(after[place] <= max(0, before[place]) for place in after)
-        assert followed(budgets) == recount(found.cluster, budgets)
-        assert (faults(found.cluster), leftovers(found.cluster)) == ([], [])
-
-
-@pytest.mark.slow(reason="a hundred random clusters and their sessions")
-@given(Worlds, Later)
-def test_three_engines_decide_alike(world: World, later: Any) -> None:
-    def play(engine: MakeEngine) -> list[Any]:
-        rig = world.rig(engine)
-        return [outcome(rig.cycle(*world.changes(later, step - 1) if step else ())) for step in range(3)]
-
-    engine_contract(play)

@@ -1,35 +1,17 @@
-"""Equal tasks that are placed in one go end where they would have been placed one by one, whatever limits them."""
+"""Gangs of equal pods: those that are placed in one go end where they would have been placed one by one."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
-import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.properties.stories import (
-    GROUP,
-    HAPPENINGS,
-    HOST,
-    VOLCANO,
-    Draws,
-    Manifest,
-    Reader,
-    Story,
-    difference,
-    live,
-    stamp,
-)
-from volsched.model.cluster import Cluster
+from tests.properties.lives import Property, Reader
+from tests.properties.stories import GROUP, HAPPENINGS, HOST, VOLCANO, Draws, Manifest, Story, World, stamp
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.testing.checked import CheckedEngine
-from volsched.testing.naive import NaiveEngine
-
-pytestmark = pytest.mark.slow(reason="thousands of sessions on random clusters")
 
 GPU: Final = "nvidia.com/gpu"
 MODELS: Final = ("NVIDIA-A100", "NVIDIA-H100")
@@ -70,7 +52,7 @@ def configuration(plugins: tuple[str, ...]) -> str:
 
 
 @st.composite
-def crowds(draw: st.DrawFn, plugins: tuple[str, ...]) -> Story:
+def crowds(draw: st.DrawFn, plugins: tuple[str, ...]) -> World:
     """Gangs of equal pods, some of them with labels of their own, in queues that may not hold all of them."""
     drawn = Draws(draw, frozenset())
     nodes = [_node(draw, number) for number in range(draw(st.integers(1, 4)))]
@@ -79,7 +61,7 @@ def crowds(draw: st.DrawFn, plugins: tuple[str, ...]) -> Story:
     told = [[(draw(st.sampled_from(WORDS)), draw(st.integers(0, 20))) for _ in range(2)] for _ in range(2)]
     chapters = [[HAPPENINGS[word](drawn, number) for word, number in chapter] for chapter in told]
     words = [[f"{word} {number}" for word, number in chapter] for chapter in told]
-    return Story(configuration(plugins), [*nodes, *queues, *jobs], chapters, words)
+    return World(Story(configuration(plugins), [*nodes, *queues, *jobs], chapters, words))
 
 
 def _node(draw: st.DrawFn, number: int) -> Manifest:
@@ -142,38 +124,17 @@ def _gang(draw: st.DrawFn, number: int) -> list[Manifest]:
     return [group, *pods]
 
 
-@pytest.mark.parametrize("plugins", QUOTAS.values(), ids=QUOTAS)
-def test_what_is_placed_in_one_go_is_placed_as_one_by_one(
-    plugins: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """All steps, their order and every message; the naive engine knows no runs."""
-    runs: list[int] = []
-    allocate_run = Cluster.allocate_run
+class PlacedInOneGo(Property):
+    """Counts runs of equal tasks: the engines agree about many, and the naive engine knows none."""
 
-    def noted(cluster: Cluster, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        runs.append(allocate_run(cluster, tasks, nodes))
-        return runs[-1]
+    def __init__(self, scenario: Any, reader: Reader) -> None:
+        super().__init__(scenario, reader)
+        allocate_run, seen = self.cluster.allocate_run, reader.seen
 
-    monkeypatch.setattr(Cluster, "allocate_run", noted)
+        def noted(tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
+            length = allocate_run(tasks, nodes)
+            seen["runs"] += length > 1
+            seen["long runs"] += length > 3
+            return length
 
-    @given(crowds(plugins))
-    def agree(story: Story) -> None:
-        fast, naive = Reader(story.configuration), Reader(story.configuration, NaiveEngine)
-        live(story, fast, naive)
-        assert difference(fast.steps, naive.steps) == ""
-
-    agree()
-
-    assert sum(run > 1 for run in runs) > 25, "so many runs have been compared"
-    assert any(run > 3 for run in runs)
-
-
-@pytest.mark.parametrize("plugins", QUOTAS.values(), ids=QUOTAS)
-@given(data=st.data())
-def test_every_node_of_a_run_is_the_best_one_then(plugins: tuple[str, ...], data: st.DataObject) -> None:
-    story = data.draw(crowds(plugins))
-    checked, fast = Reader(story.configuration, CheckedEngine), Reader(story.configuration)
-
-    live(story, checked, fast)
-
-    assert difference(checked.steps, fast.steps) == ""
+        self.cluster.allocate_run = noted  # type: ignore[method-assign]

@@ -1,0 +1,171 @@
+"""What holds of quotas and accounts, whatever the cluster, the queues, the pods and the changes in between."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from plugins.capacity_card.accounts import QueueAccount
+from plugins.capacity_card.allocated import PREFIX, as_resource
+from plugins.capacity_card.cards.amounts import MILLI
+from plugins.capacity_card.ledger import CardQuotaLedger
+from plugins.capacity_card.refusals import NAME
+from tests.plugins.capacity_card.worlds import QUOTA
+from tests.properties.lives import Property, Reader
+from volsched.model.cluster import Cluster
+from volsched.model.nodes.node import NodeInfo
+from volsched.model.plan import PlanStep, WriteQueueStatus
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import levels
+from volsched.model.status import IS_ALLOCATED
+
+Held = Counter[tuple[str, str]]
+"""Milli-cards by queue and card."""
+
+
+class WithinQuotas(Property):
+    """A session exceeds no quota, counted by the labels of nodes: at most the quota, or what was held before."""
+
+    def before(self) -> None:
+        self.had = physically_held(self.cluster)
+
+    def after(self, steps: list[PlanStep]) -> None:
+        for (queue, card), amount in physically_held(self.cluster).items():
+            most = max(quota_of(self.cluster, queue, card), self.had[queue, card])
+            assert amount <= most, f"{queue} holds {amount} of {card}, {most} at most"
+
+    def end(self) -> None:
+        held = physically_held(self.cluster)
+        self.reader.seen["held"] += bool(held)
+        self.reader.seen["full"] += any(n and n == quota_of(self.cluster, *labels) for labels, n in held.items())
+        for task in self.cluster.tasks.values():
+            if task.refusal is not None and task.refusal.plugin == NAME:
+                self.reader.seen[task.refusal.reason] += 1
+
+
+class ChargesWhatIsUsed(Property):
+    """Charges are what bound pods physically use, and accounts are those of a recount."""
+
+    def after(self, steps: list[PlanStep]) -> None:
+        ledger = ledger_of(self.reader)
+        held: Held = Counter()
+        for task in self.cluster.tasks.values():
+            seat = ledger.charged(task)
+            if seat is not None and seat.is_offered and task.job is not None:
+                held[task.job.queue, seat.card] += seat.amount
+        assert held == physically_held(self.cluster)
+        assert same_accounts(ledger, recounted(self.reader, self.scenario.configuration))
+
+
+class QueuesTell(Property):
+    """The status of a queue tells what its placed pods are charged for."""
+
+    def __init__(self, scenario: Any, reader: Reader) -> None:
+        super().__init__(scenario, reader)
+        self.told: dict[str, dict[str, str]] = {}
+
+    def after(self, steps: list[PlanStep]) -> None:
+        self.told |= {step.name: dict(step.allocated) for step in steps if isinstance(step, WriteQueueStatus)}
+        held = charged(self.reader)
+        for name in [queue.name for queue in self.cluster.queues.values() if queue.uid]:
+            as_resources = {key: text for key, text in self.told[name].items() if key.startswith(PREFIX)}
+            expected = {card: count for (queue, card), count in held.items() if queue == name}
+            assert as_resources == {as_resource(card): str(count) for card, count in expected.items()}
+            assert all(self.told[name][card] == str(count) for card, count in expected.items())
+
+
+class GivesAllBack(Property):
+    """Every account is at zero when all pods are gone."""
+
+    def end(self) -> None:
+        for pod in self.scenario.of("Pod"):
+            self.scenario.remove(pod)
+        self.reader.cycle(self.scenario.changes())
+        assert all(account.is_zero for account in accounts_of(ledger_of(self.reader)))
+
+
+# -- counting without the plugin --------------------------------------------------------------------------------------
+
+
+def physically_held(cluster: Cluster) -> Held:
+    held: Held = Counter()
+    for task in cluster.tasks.values():
+        if task.job is not None and task.node is not None and IS_ALLOCATED[task.status]:
+            for card in named_cards(task):
+                amount = task.template.request.get(resource_on(task.node, card), 0)
+                if amount:
+                    held[task.job.queue, card] += amount
+                    break
+    return held
+
+
+def named_cards(task: TaskInfo) -> list[str]:
+    return [name.strip() for name in task.annotations.get("volcano.sh/card.name", "").split("|") if name.strip()]
+
+
+def resource_on(node: NodeInfo, card: str) -> str:
+    """The resource as which a node offers a card; the worlds here have cards of one vendor with full names."""
+    labels = node.labels
+    product = labels.get("nvidia.com/gpu.product", "") if labels.get("nvidia.com/gpu.memory") else ""
+    share = re.fullmatch(r"(.+)/(?:mps-80g\*1/4|mig-(.+)-mixed)", card)
+    resource = (
+        f"nvidia.com/mig-{share[2]}" if share and share[2] else "nvidia.com/gpu.shared" if share else "nvidia.com/gpu"
+    )
+    offers = product == (share[1] if share else card) and node.allocatable_of(resource) > 0
+    is_shared_in_four = resource != "nvidia.com/gpu.shared" or labels.get("nvidia.com/gpu.replicas") == "4"
+    return resource if product and offers and is_shared_in_four else ""
+
+
+def quota_of(cluster: Cluster, queue: str, card: str) -> int:
+    found = cluster.queues.get(queue)
+    amount: int
+    try:
+        amount = json.loads(found.annotations.get(QUOTA) or "{}").get(card, 0) if found is not None else 0
+    except ValueError:
+        return 0
+    return max(0, amount) * 1000
+
+
+def ledger_of(reader: Reader) -> CardQuotaLedger:
+    return reader.scheduler._accounts.get(f"{NAME}.ledger", lambda cluster: None)  # type: ignore[return-value]
+
+
+def recounted(reader: Reader, configuration: str) -> CardQuotaLedger:
+    told = {key: f'"{key}": true' in configuration for key in ("cardUnlimitedCpuMemory", "checkAncestors")}
+    return CardQuotaLedger(
+        reader.cluster,
+        spares_cpu=told["cardUnlimitedCpuMemory"],
+        is_strict=False,
+        is_hierarchical=told["checkAncestors"],
+    )
+
+
+def accounts_of(ledger: CardQuotaLedger) -> Iterator[QueueAccount]:
+    """Every account there is: of jobs, of queues, of subtrees."""
+    accounts = ledger.accounts
+    yield from (holding.account for holding in accounts._holdings.values())
+    yield from (*accounts._own.values(), *accounts._below.values())
+
+
+def same_accounts(ledger: CardQuotaLedger, counted: CardQuotaLedger) -> bool:
+    one, other = ledger.accounts, counted.accounts
+    names = [*one._own, *one._below, *other._own, *other._below]
+    return all(
+        (mine.cpu, mine.memory, mine.cards, mine.placed) == (theirs.cpu, theirs.memory, theirs.cards, theirs.placed)
+        for name in names
+        for mine, theirs in ((one.own(name), other.own(name)), (one.account(name), other.account(name)))
+    )
+
+
+def charged(reader: Reader) -> Counter[tuple[str, str]]:
+    """Whole cards that placed pods are charged for by queue, those of queues below it too, pod by pod."""
+    ledger, held = ledger_of(reader), Counter[tuple[str, str]]()
+    for task in reader.cluster.tasks.values():
+        seat = ledger.charged(task) if IS_ALLOCATED[task.status] else None
+        if seat is not None and task.queue in reader.cluster.queues:
+            amount = seat.amount // MILLI
+            held.update({(level, seat.card): amount for level in levels(reader.cluster.queues, task.queue)})
+    return held
