@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.stage import Stage
@@ -102,7 +102,6 @@ def test_a_job_in_another_queue_takes_along_what_it_holds() -> None:
 
 
 @pytest.mark.parametrize("above", [False, True])
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_accounts_that_follow_are_those_that_are_made_anew(above: bool, data: Any) -> None:
     stage = Stage(a_cluster().node("n1", cpu=100).queue("a").queue("b").queue("c"))

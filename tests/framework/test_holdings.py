@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
@@ -273,7 +273,6 @@ SOME_CHANGES = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(SOME_CHANGES, st.sets(st.integers(0, 30)))
 def test_what_is_followed_is_what_is_counted_from_scratch(changes: list[Change], asked_after: set[int]) -> None:
     mirror = Mirror()

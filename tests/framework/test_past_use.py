@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from volsched.framework.accounts.past_use import PastUse
@@ -55,7 +55,6 @@ def by_hand(steps: list[tuple[float, int]], now: float) -> float:
     return total
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0.1, 500), st.integers(0, 8)), min_size=1, max_size=8),
     st.lists(st.floats(0.1, 50), max_size=5),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from random import Random
 from typing import Any, Final
 
 from hypothesis import strategies as st
@@ -51,24 +52,27 @@ def configuration(plugins: tuple[str, ...]) -> str:
     return BEFORE + "\n".join(lines) + "\n"
 
 
-@st.composite
-def crowds(draw: st.DrawFn, plugins: tuple[str, ...]) -> World:
+def crowds(plugins: tuple[str, ...]) -> st.SearchStrategy[World]:
+    return st.integers(0, 1 << 30).map(lambda seed: World(a_story(Random(seed), plugins)))  # noqa: S311 - a game
+
+
+def a_story(dice: Random, plugins: tuple[str, ...]) -> Story:
     """Gangs of equal pods, some of them with labels of their own, in queues that may not hold all of them."""
-    drawn = Draws(draw, frozenset())
-    nodes = [_node(draw, number) for number in range(draw(st.integers(1, 4)))]
-    queues = [_queue(draw, name) for name in QUEUES]
-    jobs = [item for number in range(draw(st.integers(1, 4))) for item in _gang(draw, number)]
-    told = [[(draw(st.sampled_from(WORDS)), draw(st.integers(0, 20))) for _ in range(2)] for _ in range(2)]
+    drawn = Draws(dice, frozenset())
+    nodes = [_node(dice, number) for number in range(dice.randint(1, 4))]
+    queues = [_queue(dice, name) for name in QUEUES]
+    jobs = [item for number in range(dice.randint(1, 4)) for item in _gang(dice, number)]
+    told = [[(dice.choice(WORDS), dice.randint(0, 20)) for _ in range(2)] for _ in range(2)]
     chapters = [[HAPPENINGS[word](drawn, number) for word, number in chapter] for chapter in told]
     words = [[f"{word} {number}" for word, number in chapter] for chapter in told]
-    return World(Story(configuration(plugins), [*nodes, *queues, *jobs], chapters, words))
+    return Story(configuration(plugins), [*nodes, *queues, *jobs], chapters, words)
 
 
-def _node(draw: st.DrawFn, number: int) -> Manifest:
-    name, model = f"n{number}", draw(st.sampled_from(MODELS))
-    cards = draw(st.integers(0, 8))
+def _node(dice: Random, number: int) -> Manifest:
+    name, model = f"n{number}", dice.choice(MODELS)
+    cards = dice.randint(0, 8)
     labels = {HOST: name, f"{GPU}.product": model, f"{GPU}.count": str(cards), f"{GPU}.memory": "81920"}
-    amounts = {"cpu": str(draw(st.integers(2, 16))), "memory": "64Gi", "pods": draw(st.sampled_from(["3", "110"]))}
+    amounts = {"cpu": str(dice.randint(2, 16)), "memory": "64Gi", "pods": dice.choice(["3", "110"])}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -78,24 +82,24 @@ def _node(draw: st.DrawFn, number: int) -> Manifest:
     }
 
 
-def _queue(draw: st.DrawFn, name: str) -> Manifest:
-    quota = {model: draw(st.integers(0, 6)) for model in MODELS}
-    limit = {"cpu": str(draw(st.integers(1, 20))), "memory": "99Gi", GPU: str(draw(st.integers(0, 8)))}
+def _queue(dice: Random, name: str) -> Manifest:
+    quota = {model: dice.randint(0, 6) for model in MODELS}
+    limit = {"cpu": str(dice.randint(1, 20)), "memory": "99Gi", GPU: str(dice.randint(0, 8))}
     meta = {"name": name, "uid": f"queue-{name}", "annotations": {"volcano.sh/card.quota": json.dumps(quota)}}
-    spec: Manifest = {"weight": draw(st.integers(1, 3)), "capability": limit}
+    spec: Manifest = {"weight": dice.randint(1, 3), "capability": limit}
     return {"apiVersion": VOLCANO, "kind": "Queue", "metadata": meta, "spec": spec}
 
 
-def _gang(draw: st.DrawFn, number: int) -> list[Manifest]:
-    name, tasks = f"j{number}", draw(st.integers(2, 7))
+def _gang(dice: Random, number: int) -> list[Manifest]:
+    name, tasks = f"j{number}", dice.randint(2, 7)
     meta = {"name": name, "namespace": "default", "uid": f"pg-{name}", "creationTimestamp": stamp(number)}
-    spec = {"queue": draw(st.sampled_from(QUEUES)), "minMember": draw(st.integers(1, tasks))}
+    spec = {"queue": dice.choice(QUEUES), "minMember": dice.randint(1, tasks)}
     group = {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": {"phase": "Inqueue"}}
-    cards, cpu = draw(st.integers(0, 2)), draw(st.sampled_from(["500m", "1", "2"]))
+    cards, cpu = dice.randint(0, 2), dice.choice(["500m", "1", "2"])
     notes = {GROUP: name}
     if cards:
-        notes["volcano.sh/card.name"] = draw(st.sampled_from([*MODELS, "|".join(MODELS), "|".join(MODELS[::-1])]))
-    numbered = draw(st.booleans())
+        notes["volcano.sh/card.name"] = dice.choice([*MODELS, "|".join(MODELS), "|".join(MODELS[::-1])])
+    numbered = dice.choice((False, True))
     amounts = {"cpu": cpu, "memory": "1Gi", **({GPU: str(cards)} if cards else {})}
     pods = []
     for index in range(tasks):

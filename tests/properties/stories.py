@@ -1,6 +1,6 @@
 """Random clusters, configurations and what happens between cycles: stories that many schedulers can live through.
 
-A story is decided by draws alone. The world does what an API server and its controllers would: bound pods run, evicted
+A story is decided by dice alone. The world does what an API server and its controllers would: bound pods run, evicted
 pods leave, statuses that were written come back.
 """
 
@@ -10,6 +10,7 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 from typing import Any
 
 import msgspec
@@ -49,22 +50,22 @@ WEIGHTS = ("leastrequested", "mostrequested", "nodeaffinity", "podaffinity", "ba
            "imagelocality", "podtopologyspread")  # fmt: skip
 
 
-@st.composite
-def configurations(draw: st.DrawFn, evicting: bool = False) -> str:
+def a_configuration(dice: Random, evicting: bool = False) -> str:
     """Some plugins in some order, in one to three tiers, with some arguments and switches."""
-    lines = [f'actions: "{draw(st.sampled_from(ACTIONS + EVICTING if evicting else ACTIONS))}"', "tiers:"]
-    plugins = draw(st.permutations(PLUGINS + QUOTAS + FAIR if draw(st.booleans()) else PLUGINS))
-    kept = plugins if draw(st.integers(0, 2)) else plugins[: draw(st.integers(1, len(plugins)))]
+    lines = [f'actions: "{dice.choice(EVICTING if evicting else ACTIONS)}"', "tiers:"]
+    known = PLUGINS + QUOTAS + FAIR if dice.choice((False, True)) else PLUGINS
+    plugins = dice.sample(known, len(known))
+    kept = plugins if dice.randint(0, 2) else plugins[: dice.randint(1, len(plugins))]
     for number, name in enumerate(kept):
-        if number == 0 or draw(st.integers(0, 3)) == 0:
+        if number == 0 or dice.randint(0, 3) == 0:
             lines.append("- plugins:")
         lines.append(f"  - name: {name}")
         if name == "nodeorder":
-            weights = (f"{key}.weight: {draw(st.sampled_from([0, 1, 3]))}" for key in WEIGHTS)
+            weights = (f"{key}.weight: {dice.choice([0, 1, 3])}" for key in WEIGHTS)
             lines.append(f"    arguments: {{{', '.join(weights)}}}")
         if name == "binpack":
-            lines.append(f"    arguments: {{binpack.weight: {draw(st.sampled_from([0, 1, 10]))}}}")
-        if name == "gang" and draw(st.integers(0, 5)) == 0:
+            lines.append(f"    arguments: {{binpack.weight: {dice.choice([0, 1, 10])}}}")
+        if name == "gang" and dice.randint(0, 5) == 0:
             lines.append("    enablePreemptable: false")
     return "\n".join(lines)
 
@@ -96,9 +97,8 @@ THEMES = (
     frozenset({"devices", "idle", "roles"}),
     frozenset({"devices", "idle", "classes"}),
 )
-ZONES = st.sampled_from(["a", "b"])
-APPS = st.sampled_from(["x", "y"])
-FEW = st.integers(0, 2)
+ZONES = ("a", "b")
+APPS = ("x", "y")
 
 
 def stamp(second: int) -> str:
@@ -109,28 +109,28 @@ def stamp(second: int) -> str:
 class Draws:
     """What a world is drawn with: the features that may occur in it, and how many things it has by now."""
 
-    draw: st.DrawFn
+    dice: Random
     features: frozenset[str]
     names: dict[str, int] = field(default_factory=dict)
 
     def may(self, feature: str, one_in: int = 2) -> bool:
-        return feature in self.features and self.draw(st.integers(1, one_in)) == 1
+        return feature in self.features and self.dice.randint(1, one_in) == 1
 
     def next(self, what: str) -> int:
         self.names[what] = self.names.get(what, -1) + 1
         return self.names[what]
 
     def node(self, name: str | None = None) -> Manifest:
-        draw = self.draw
+        dice = self.dice
         name = name or f"n{self.next('node')}"
         labels = {HOST: name}
         if "zones" in self.features:
-            labels[ZONE] = draw(ZONES)
-        amounts = {"cpu": str(draw(st.integers(0, 6))), "memory": f"{draw(st.integers(1, 8))}Gi"}
-        amounts["pods"] = str(draw(st.sampled_from([2, 5, 110])))
+            labels[ZONE] = dice.choice(ZONES)
+        amounts = {"cpu": str(dice.randint(0, 6)), "memory": f"{dice.randint(1, 8)}Gi"}
+        amounts["pods"] = str(dice.choice([2, 5, 110]))
         if self.may("cards"):
-            amounts["example.com/card"] = str(draw(FEW))
-        taints = [{"key": "t", "effect": draw(st.sampled_from(["NoSchedule", "PreferNoSchedule"]))}]
+            amounts["example.com/card"] = str(dice.randint(0, 2))
+        taints = [{"key": "t", "effect": dice.choice(["NoSchedule", "PreferNoSchedule"])}]
         images = [{"names": ["img:1"], "sizeBytes": 300 << 20}]
         return {
             "apiVersion": "v1",
@@ -140,7 +140,7 @@ class Draws:
                 **({"taints": taints} if self.may("taints", 3) else {}),
                 **({"unschedulable": True} if self.may("taints", 6) else {}),
             },
-            "devices": draw(FEW) if "devices" in self.features else 0,
+            "devices": dice.randint(0, 2) if "devices" in self.features else 0,
             "status": {
                 "allocatable": amounts,
                 "capacity": amounts,
@@ -149,30 +149,30 @@ class Draws:
         }
 
     def queue(self, name: str) -> Manifest:
-        spec: Manifest = {"weight": self.draw(st.integers(1, 3)), "priority": self.draw(FEW)}
+        spec: Manifest = {"weight": self.dice.randint(1, 3), "priority": self.dice.randint(0, 2)}
         if self.may("devices"):
-            spec["dra"] = {"capability": {"gpu": {"count": self.draw(FEW)}}}
-        meta = {"name": name, "uid": f"queue-{name}", "creationTimestamp": stamp(self.draw(FEW))}
+            spec["dra"] = {"capability": {"gpu": {"count": self.dice.randint(0, 2)}}}
+        meta = {"name": name, "uid": f"queue-{name}", "creationTimestamp": stamp(self.dice.randint(0, 2))}
         return {"apiVersion": VOLCANO, "kind": "Queue", "metadata": meta, "spec": spec}
 
     def job(self) -> list[Manifest]:
         """A PodGroup and its pods."""
-        draw, number = self.draw, self.next("job")
-        tasks = draw(st.integers(1, 4))
+        dice, number = self.dice, self.next("job")
+        tasks = dice.randint(1, 4)
         name = f"j{number}"
-        spec: Manifest = {"queue": draw(st.sampled_from(["q1", "q1", "q2", "default"]))}
-        spec["minMember"] = draw(st.integers(0, tasks + 1))
+        spec: Manifest = {"queue": dice.choice(["q1", "q1", "q2", "default"])}
+        spec["minMember"] = dice.randint(0, tasks + 1)
         if self.may("roles", 3):
-            spec["minTaskMember"] = {"w": draw(FEW), "m": draw(st.integers(0, 1))}
-        if draw(st.integers(0, 2)) == 0:
-            spec["minResources"] = {"cpu": str(draw(st.integers(0, 5)))}
+            spec["minTaskMember"] = {"w": dice.randint(0, 2), "m": dice.randint(0, 1)}
+        if dice.randint(0, 2) == 0:
+            spec["minResources"] = {"cpu": str(dice.randint(0, 5))}
         if self.may("classes"):
-            spec["priorityClassName"] = draw(st.sampled_from(["low", "high"]))
-        phase = draw(st.sampled_from(["Pending", "Inqueue", "Inqueue", "Running"]))
+            spec["priorityClassName"] = dice.choice(["low", "high"])
+        phase = dice.choice(["Pending", "Inqueue", "Inqueue", "Running"])
         meta = {"name": name, "namespace": "default", "uid": f"pg-{name}", "creationTimestamp": stamp(10 + number // 2)}
         group = {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": {"phase": phase}}
-        like, app = self.pod_spec(), draw(APPS)
-        alike = draw(st.integers(0, 2)) > 0
+        like, app = self.pod_spec(), dice.choice(APPS)
+        alike = dice.randint(0, 2) > 0
         pods = [
             self.pod(f"{name}-w-{number}", name, like, app) if alike else self.pod(f"{name}-w-{number}", name)
             for number in range(tasks)
@@ -180,17 +180,17 @@ class Draws:
         return [group, *pods]
 
     def pod(self, name: str, group: str, spec: Manifest | None = None, app: str = "") -> Manifest:
-        draw = self.draw
-        spec, app = spec or self.pod_spec(), app or draw(APPS)
+        dice = self.dice
+        spec, app = spec or self.pod_spec(), app or dice.choice(APPS)
         meta: Manifest = {"name": name, "namespace": "default", "uid": f"pod-{name}", "labels": {"app": app}}
-        meta["creationTimestamp"] = stamp(100 + draw(FEW))
-        meta["annotations"] = {GROUP: group, **({ROLE: draw(st.sampled_from(["w", "m"]))} if self.may("roles") else {})}
+        meta["creationTimestamp"] = stamp(100 + dice.randint(0, 2))
+        meta["annotations"] = {GROUP: group, **({ROLE: dice.choice(["w", "m"])} if self.may("roles") else {})}
         spec = copy.deepcopy(spec)
-        spec["priority"] = draw(FEW) if "classes" in self.features else 0
+        spec["priority"] = dice.randint(0, 2) if "classes" in self.features else 0
         if spec.pop(CLAIMING, False):
             spec["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
         if self.may("gates", 4):
-            spec["schedulingGates"] = [{"name": draw(st.sampled_from(["example.com/gate", ADMISSION_GATE]))}]
+            spec["schedulingGates"] = [{"name": dice.choice(["example.com/gate", ADMISSION_GATE])}]
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
 
     def late_pod(self, group: str) -> Manifest:
@@ -198,67 +198,79 @@ class Draws:
         return self.pod(f"{group}-late-{self.next('late')}", group)
 
     def pod_spec(self) -> Manifest:
-        draw = self.draw
+        dice = self.dice
         requests: Manifest = {}
         if not self.may("idle", 3):
-            requests = {"cpu": f"{draw(st.integers(1, 6))}00m", "memory": f"{draw(FEW)}Gi"}
-            if draw(st.booleans()):
-                requests["cpu"] = str(draw(st.integers(1, 3)))
+            requests = {"cpu": f"{dice.randint(1, 6)}00m", "memory": f"{dice.randint(0, 2)}Gi"}
+            if dice.choice((False, True)):
+                requests["cpu"] = str(dice.randint(1, 3))
         if self.may("cards", 3):
             requests["example.com/card"] = "1"
         container: Manifest = {"name": "c", "image": "img:1", "resources": {"requests": requests}}
         if self.may("ports", 3):
-            container["ports"] = [{"containerPort": 80, "hostPort": 80 + draw(st.integers(0, 1))}]
+            container["ports"] = [{"containerPort": 80, "hostPort": 80 + dice.randint(0, 1)}]
         spec: Manifest = {"schedulerName": "volsched", "containers": [container]}
         if self.may("devices"):
             spec[CLAIMING] = True
         if self.may("zones", 4):
-            spec["nodeSelector"] = {ZONE: draw(ZONES)}
+            spec["nodeSelector"] = {ZONE: dice.choice(ZONES)}
         if self.may("taints"):
             spec["tolerations"] = [{"key": "t", "operator": "Exists"}]
         affinity: Manifest = {}
         if self.may("near"):
-            affinity["podAffinity" if draw(st.booleans()) else "podAntiAffinity"] = self.terms()
+            affinity["podAffinity" if dice.choice((False, True)) else "podAntiAffinity"] = self.terms()
         if self.may("zones", 4):
-            term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [draw(ZONES)]}]}
-            preferred = [{"weight": draw(st.integers(1, 5)), "preference": term}]
+            term = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [dice.choice(ZONES)]}]}
+            preferred = [{"weight": dice.randint(1, 5), "preference": term}]
             affinity["nodeAffinity"] = {"preferredDuringSchedulingIgnoredDuringExecution": preferred}
         if affinity:
             spec["affinity"] = affinity
         if self.may("spread"):
             spec["topologySpreadConstraints"] = [
                 {
-                    "maxSkew": draw(st.integers(1, 2)),
-                    "topologyKey": draw(st.sampled_from([ZONE, HOST])),
-                    "whenUnsatisfiable": draw(st.sampled_from(["DoNotSchedule", "ScheduleAnyway"])),
-                    "labelSelector": {"matchLabels": {"app": draw(APPS)}},
+                    "maxSkew": dice.randint(1, 2),
+                    "topologyKey": dice.choice([ZONE, HOST]),
+                    "whenUnsatisfiable": dice.choice(["DoNotSchedule", "ScheduleAnyway"]),
+                    "labelSelector": {"matchLabels": {"app": dice.choice(APPS)}},
                 }
             ]
         return spec
 
     def terms(self) -> Manifest:
-        draw = self.draw
+        dice = self.dice
         term = {
-            "topologyKey": draw(st.sampled_from([ZONE, HOST])),
-            "labelSelector": {"matchLabels": {"app": draw(APPS)}},
+            "topologyKey": dice.choice([ZONE, HOST]),
+            "labelSelector": {"matchLabels": {"app": dice.choice(APPS)}},
         }
-        if draw(st.booleans()):
+        if dice.choice((False, True)):
             return {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-        weighted = {"weight": draw(st.integers(1, 10)), "podAffinityTerm": term}
+        weighted = {"weight": dice.randint(1, 10), "podAffinityTerm": term}
         return {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}
 
-    def placed(self, nodes: list[str]) -> Manifest:
+    def old_group(self, evicting: bool) -> Manifest:
+        """The group of pods that run already; where pods are evicted, these may go."""
+        group = self.job()[0]
+        group["metadata"] |= {"name": "old", "uid": "pg-old"}
+        if evicting:
+            group["spec"] = {"queue": "q1", "minMember": self.dice.randint(0, 1), "priorityClassName": "low"}
+        return group
+
+    def placed(self, nodes: list[str], evicting: bool) -> list[Manifest]:
+        """Pods that run already; where pods are evicted, some are there."""
+        return [self.runs(nodes) for _ in range(self.dice.randint(2, 6) if evicting else self.dice.randint(0, 4))]
+
+    def runs(self, nodes: list[str]) -> Manifest:
         """A pod that runs already: of a group, or one of another scheduler."""
-        draw, name = self.draw, f"r{self.next('running')}"
+        dice, name = self.dice, f"r{self.next('running')}"
         pod = self.pod(name, "old")
         pod["spec"].pop("schedulingGates", None)
         pod["spec"].pop("resourceClaims", None)
-        pod["spec"]["nodeName"] = draw(st.sampled_from(nodes))
-        pod["status"]["phase"] = draw(st.sampled_from(["Running", "Running", "Pending"]))
+        pod["spec"]["nodeName"] = dice.choice(nodes)
+        pod["status"]["phase"] = dice.choice(["Running", "Running", "Pending"])
         if self.may("others"):
             pod["spec"]["schedulerName"] = "default-scheduler"
             del pod["metadata"]["annotations"]
-        elif draw(st.integers(0, 5)) == 0:
+        elif dice.randint(0, 5) == 0:
             pod["metadata"]["deletionTimestamp"] = stamp(0)
         return pod
 
@@ -278,27 +290,29 @@ class Story:
         return f"{self.configuration}\n{objects}\n{self.words}"
 
 
-@st.composite
-def worlds(draw: st.DrawFn, evicting: bool = False, cycles: int = 4) -> World:
-    """A small world and a few cycles in it."""
-    drawn = Draws(draw, draw(st.one_of(st.sampled_from(THEMES), st.frozensets(st.sampled_from(FEATURES), max_size=5))))
-    nodes = [drawn.node() for _ in range(draw(st.integers(1, 5)))]
+def worlds(evicting: bool = False) -> st.SearchStrategy[World]:
+    """Small worlds and a few cycles in each; a seed is drawn and all else with dice, so that much happens in most."""
+    return st.integers(0, 1 << 30).map(lambda seed: World(a_story(Random(seed), evicting)))  # noqa: S311 - a game
+
+
+def a_story(dice: Random, evicting: bool = False, cycles: int = 4) -> Story:
+    """Roll a small world and a few cycles in it."""
+    features = frozenset(dice.sample(FEATURES, dice.randint(0, 5))) if dice.randint(0, 1) else dice.choice(THEMES)
+    drawn = Draws(dice, features | {"classes"} if evicting else features)
+    nodes = [drawn.node() for _ in range(dice.randint(1, 5))]
     names = [node["metadata"]["name"] for node in nodes]
     objects = [*nodes, drawn.queue("q1"), drawn.queue("q2")]
     for name, value in (("low", 1), ("high", 10)):
         meta = {"name": name, "uid": name}
         version = "scheduling.k8s.io/v1"
         objects.append({"apiVersion": version, "kind": "PriorityClass", "metadata": meta, "value": value})
-    objects += drawn.job()[:1]
-    objects[-1]["metadata"]["name"] = "old"
-    objects[-1]["metadata"]["uid"] = "pg-old"
-    objects += [drawn.placed(names) for _ in range(draw(st.integers(0, 4)))]
-    for _ in range(draw(st.integers(1, 4))):
+    objects += [drawn.old_group(evicting), *drawn.placed(names, evicting)]
+    for _ in range(dice.randint(1, 4)):
         objects += drawn.job()
-    told = [[happening(drawn) for _ in range(draw(st.integers(0, 3)))] for _ in range(cycles - 1)]
+    told = [[happening(drawn) for _ in range(dice.randint(0, 3))] for _ in range(cycles - 1)]
     chapters = [[happens for _, happens in chapter] for chapter in told]
     words = [[word for word, _ in chapter] for chapter in told]
-    return World(Story(draw(configurations(evicting)), objects, chapters, words))
+    return Story(a_configuration(dice, evicting), objects, chapters, words)
 
 
 Happening = Callable[["World"], None]
@@ -318,7 +332,7 @@ def _change_node(drawn: Draws, number: int, what: str) -> Happening:
 
 
 def _relabel_pod(drawn: Draws, number: int) -> Happening:
-    app = drawn.draw(APPS)
+    app = drawn.dice.choice(APPS)
     return lambda world: world.relabel_pod(number, app)
 
 
@@ -345,7 +359,7 @@ HAPPENINGS: dict[str, Callable[[Draws, int], Happening]] = {
 
 def happening(drawn: Draws) -> tuple[str, Happening]:
     """Something that happens between two cycles; its number says to which pod or node, modulo how many there are."""
-    word, number = drawn.draw(st.sampled_from(sorted(HAPPENINGS))), drawn.draw(st.integers(0, 20))
+    word, number = drawn.dice.choice(sorted(HAPPENINGS)), drawn.dice.randint(0, 20)
     return f"{word} {number}", HAPPENINGS[word](drawn, number)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -11,7 +12,7 @@ from plugins.capacity.dues import DueAmounts, in_a_tree, side_by_side
 from tests.actions.evictions import World
 from tests.actions.rigs import conf
 from tests.plugins.capacity.desk import tree_conf
-from tests.properties.eviction import QUEUES, Play, build, victims, worlds
+from tests.properties.eviction import QUEUES, Play, build, raws, victims
 from tests.properties.lives import Property
 from volsched.framework.accounts.quotas import there
 from volsched.model.cluster import Cluster
@@ -22,10 +23,20 @@ ALL = "enqueue, allocate, preempt, reclaim, backfill"
 MAKE = {"side by side": conf, "in a tree": tree_conf}
 TIERS = ("priority conformance gang capacity", "predicates nodeorder")
 
-amounts = st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(1, 6), max_size=2)
-specs = st.fixed_dictionaries({}, optional={"capability": amounts, "deserved": amounts, "guarantee": amounts})
-queues = st.tuples(*[specs] * 5)
-"""Of the leaves, then of the two queues above some of them."""
+Amounts = dict[str, int]
+
+
+def a_spec(dice: Random) -> dict[str, Amounts]:
+    """What a queue may have, deserves and is guaranteed, as far as it says so."""
+    fields = [field for field in ("capability", "deserved", "guarantee") if dice.random() < 0.5]
+    return {field: {name: dice.randint(1, 6) for name in ("cpu", "memory") if dice.random() < 0.6} for field in fields}
+
+
+def specs(seed: int) -> list[dict[str, Amounts]]:
+    """Of the leaves, then of the two queues above some of them."""
+    dice = Random(seed)  # noqa: S311 - a game
+    return [a_spec(dice) for _ in range(5)]
+
 
 Held = dict[str, dict[str, int]]
 
@@ -75,7 +86,7 @@ def plays(kind: str, actions: str, sessions: int = 4) -> st.SearchStrategy[Play]
         text = MAKE[kind](actions, *TIERS)
         return Play(made(raw, listed), text, sessions, goes=0.6, refused=0.1, told=(raw, listed))
 
-    return st.builds(play, worlds, queues)
+    return st.builds(play, raws, st.integers(0, 1 << 30).map(specs))
 
 
 class _OfQueues(Property):

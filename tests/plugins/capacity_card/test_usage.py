@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_card.plugin import ANCESTORS, SPARES_CPU
@@ -135,7 +135,6 @@ def test_every_card_of_the_cluster_has_total_idle_quota_and_used() -> None:
 LISTS = st.sampled_from(["A", "B", "C", "A|B", "B|C", "A|B|C"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     quota=st.fixed_dictionaries({card: st.integers(0, 6) for card in "ABC"}),
     held=st.fixed_dictionaries({card: st.integers(0, 4) for card in "ABC"}),

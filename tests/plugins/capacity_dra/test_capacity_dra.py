@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_dra.ledger import ClaimLedger
@@ -363,7 +363,6 @@ def test_numbers_are_shown_by_queue_class_and_dimension() -> None:
     assert shown["volcano_queue_dra_allocated"] == {("q", "gpu", "count"): 3.0, ("root", "gpu", "count"): 3.0}
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     pods=st.lists(
         st.tuples(st.sampled_from("ab"), st.lists(st.integers(0, 3), min_size=1, max_size=3, unique=True)), max_size=6

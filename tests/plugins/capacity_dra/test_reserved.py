@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_dra.demands import DeviceDemands
@@ -136,7 +136,6 @@ def steps(draw: st.DrawFn) -> list[Change]:
 
 
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
-@settings(max_examples=150, deadline=None)
 @given(st.lists(st.tuples(steps(), st.booleans()), max_size=25))
 def test_sums_are_those_that_are_counted_anew(history: list[tuple[list[Change], bool]]) -> None:
     cluster = a_world().queue("dept").queue("a", parent="dept").queue("b", parent="dept")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.mgpu.devices import FreeCard, NodeCardState
 from plugins.mgpu.placement import ContainerRequest, PlacementSearch, alike, charged
 from plugins.mgpu.scoring import Strategy
+from tests.examples import at_least
 from tests.plugins.mgpu import exhaustive
 from tests.plugins.mgpu.cards import T4, M, asks, shown, state
 
@@ -134,7 +135,7 @@ strategies = st.builds(Strategy, st.booleans(), st.sampled_from([0, 20, 50, 100]
 
 
 @pytest.mark.slow(reason="a thousand random choices, each gone through in full")
-@settings(max_examples=1000)
+@at_least(1_000)
 @given(st.lists(some_cards, min_size=1, max_size=5), st.lists(some_asks, min_size=1, max_size=4), strategies)
 def test_the_search_finds_what_going_through_all_choices_finds(
     cards: list[FreeCard], wanted: list[ContainerRequest], strategy: Strategy

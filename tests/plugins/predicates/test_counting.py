@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.nodeorder.plugin import ARGUMENTS as ORDER_ARGUMENTS
@@ -186,7 +186,6 @@ class History:
 
 
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
-@settings(max_examples=150, deadline=None)
 @given(nodes=nodes, pods=pods, moves=moves)
 def test_counters_agree_with_a_recount(nodes: list[Any], pods: list[Any], moves: list[Any]) -> None:
     world = a_lab()
@@ -208,7 +207,6 @@ def test_counters_agree_with_a_recount(nodes: list[Any], pods: list[Any], moves:
     assert kept == snapshot(domains_of(world.session))
 
 
-@settings(max_examples=60, deadline=None)
 @given(nodes=nodes, pods=pods, choices=st.lists(st.tuples(st.integers(0, 6), st.integers(0, 1)), max_size=12))
 def test_engine_answers_as_one_that_asks_everything_again(
     nodes: list[Any], pods: list[Any], choices: list[Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.predicates.plugin import ARGUMENTS, build
@@ -570,7 +570,6 @@ class StorageHistory:
             self.world.check_twins(task)
 
 
-@settings(max_examples=150, deadline=None)
 @given(changes=changes)
 def test_accounts_of_storage_agree_with_fresh_ones(changes: list[Any]) -> None:
     history = StorageHistory()
