@@ -61,30 +61,28 @@ Edict = tuple[str, str, str | None]
 """A queue and its rule from now on, or a namespace and its team."""
 
 
-def edicts() -> st.SearchStrategy[Edict]:
-    rules = st.tuples(st.just("queue"), st.sampled_from(sorted(PARENTS)), st.sampled_from(RULES))
-    teams = st.tuples(st.just("team"), st.sampled_from(SPACES), st.sampled_from([*TEAMS, ""]))
-    return rules | teams
+def an_edict(dice: Random) -> Edict:
+    if dice.random() < 0.6:
+        return "queue", dice.choice(sorted(PARENTS)), dice.choice(RULES)
+    return "team", dice.choice(SPACES), dice.choice([*TEAMS, ""])
 
 
 Work = Mapping[str, Any]
 
 
-def works() -> st.SearchStrategy[Work]:
-    return st.fixed_dictionaries(
-        {
-            "namespace": st.sampled_from(SPACES),
-            "queue": st.sampled_from(["leaf", "alone"]),
-            "pods": st.integers(0, 3),
-            "minimum": st.integers(0, 2),
-            "phase": st.sampled_from(["Pending", "Inqueue", "Running"]),
-            "at": st.sampled_from([None, None, "n0"]),
-            "cpu": st.sampled_from(["0", "1", "2"]),
-            "group": st.sampled_from([{}, {"minResources": {"cpu": "2"}}, {"priorityClassName": "high"}]),
-            "ungated": st.booleans(),
-            "spec": st.sampled_from([{}, {}, {"schedulingGates": [{"name": ADMISSION_GATE}]}]),
-        }
-    )
+def a_work(dice: Random) -> Work:
+    return {
+        "namespace": dice.choice(SPACES),
+        "queue": dice.choice(["leaf", "alone"]),
+        "pods": dice.randint(0, 3),
+        "minimum": dice.randint(0, 2),
+        "phase": dice.choice(["Pending", "Inqueue", "Running"]),
+        "at": dice.choice([None, None, "n0"]),
+        "cpu": dice.choice(["0", "1", "2"]),
+        "group": dice.choice([{}, {"minResources": {"cpu": "2"}}, {"priorityClassName": "high"}]),
+        "ungated": dice.choice((False, True)),
+        "spec": dice.choice([{}, {}, {"schedulingGates": [{"name": ADMISSION_GATE}]}]),
+    }
 
 
 class Witness(Observer):
@@ -112,7 +110,7 @@ class Reign(Scenario):
 
     def __init__(self, configuration: str, given_work: list[Work], chapters: list[list[Edict]]) -> None:
         self.configuration, self.told = configuration, (given_work, chapters)
-        self.sessions = 1 + len(chapters)
+        self.sessions = len(chapters)
         self.chapters = iter(chapters)
         self.realm = Realm()
         cluster = a_cluster().node("n0", cpu="2").node("n1", cpu="3")
@@ -140,10 +138,15 @@ class Reign(Scenario):
         return puts(a_namespace(name, **({"team": said} if said else {})))
 
 
+def a_reign(seed: int) -> Reign:
+    dice = Random(seed)  # noqa: S311 - a game
+    given_work = [a_work(dice) for _ in range(dice.randint(1, 6))]
+    chapters = [[an_edict(dice) for _ in range(dice.randint(0, 3))] for _ in range(dice.randint(1, 5))]
+    return Reign(a_configuration(dice, evicting=dice.random() < 0.4), given_work, [*chapters, []])
+
+
 def reigns() -> st.SearchStrategy[Reign]:
-    chapters = st.lists(st.lists(edicts(), max_size=3), max_size=5)
-    configurations = st.integers(0, 1 << 30).map(lambda seed: a_configuration(Random(seed), evicting=True))  # noqa: S311
-    return st.builds(Reign, configurations, st.lists(works(), max_size=6), chapters)
+    return st.integers(0, 1 << 30).map(a_reign)
 
 
 class NothingForTheBarred(Property):
