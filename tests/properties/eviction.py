@@ -112,23 +112,24 @@ def a_raw(dice: Random) -> dict[str, Any]:
     """A world in which some jobs run and more important ones, or those of other queues, want in."""
 
     def pod() -> dict[str, int]:
-        return {name: dice.randint(1, most) for name, most in (("cpu", 3), ("memory", 2)) if dice.random() < 0.6}
+        return {name: dice.randint(1, most) for name, most in (("cpu", 3), ("memory", 2)) if dice.random() < 0.7}
 
-    def job(levels: Sequence[str], on: int) -> dict[str, Any]:
+    def job(queues: str, levels: Sequence[str], on: int) -> dict[str, Any]:
         return {
-            "queue": dice.choice("aabc"),
+            "queue": dice.choice(queues),
             "level": dice.choice(levels),
             "pods": [pod() for _ in range(dice.randint(1, 4))],
-            "least": dice.choice([0, 1, 1, 2, 4]),
+            "least": dice.choice([0, 0, 1, 1, 2, 4]),
             "on": on,
             "preemptable": dice.choice([None, None, None, None, "false"]),
             "app": dice.choice("xy"),
             "away": dice.random() < 0.3,
         }
 
-    nodes = [dice.randint(1, 6) for _ in range(dice.randint(1, 4))]
-    running = [job(["low", "low", "mid"], dice.randrange(len(nodes))) for _ in range(dice.randint(1, 4))]
-    waiting = [job(["low", "mid", "high"], -1) for _ in range(dice.randint(1, 3))]
+    nodes = [dice.randint(1, 5) for _ in range(dice.randint(1, 3))]
+    count = dice.randint(len(nodes), 2 * len(nodes) + 1)
+    running = [job("aaab", ["low", "low", "mid"], place % len(nodes)) for place in range(count)]
+    waiting = [job("aabc", ["mid", "high", "high"], -1) for _ in range(dice.randint(1, 4))]
     return {
         "nodes": nodes,
         "weights": [dice.randint(1, 3) for _ in QUEUES],

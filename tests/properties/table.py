@@ -22,7 +22,7 @@ from tests.plugins.fragmentation.worlds import Wave
 from tests.plugins.mgpu.sequences import KeepsBooks, shifts
 from tests.plugins.predicates.claims import GivenOnce, failing, sharing
 from tests.properties import crowds, elastic, eviction, native_groups, promises, queue_permissions
-from tests.properties.lives import COUNTS, EAGER, ENGINES, SHUFFLED, Cell
+from tests.properties.lives import COUNTS, EAGER, ENGINES, NAIVE, SHUFFLED, Cell
 from tests.properties.sound import Rests, Sound
 from tests.properties.stories import worlds
 
@@ -64,14 +64,14 @@ TABLE: Final[dict[str, Cell]] = {
         for name in eviction.CONFIGURATIONS
     },
     **{
-        f"{name}: budgets": Cell(eviction.with_budgets(name), (eviction.KeepsBudget,), worth={"Evict": 1 / 20})
+        f"{name}: budgets": Cell(eviction.with_budgets(name), (eviction.KeepsBudget,), (NAIVE,), {"Evict": 1 / 20})
         for name in eviction.CONFIGURATIONS
     },
     "reclaim: leaves the deserved": Cell(
-        eviction.leaving_the_deserved(), (eviction.LeavesDeserved,), worth={"Evict": 1 / 4}
+        eviction.leaving_the_deserved(), (eviction.LeavesDeserved,), (NAIVE,), {"Evict": 1 / 4}
     ),
-    "preempt: promises": Cell(promises.plays(), (promises.KeepsPromises,), worth={"Evict": 1 / 4}),
-    "preempt, mgpu: promises": Cell(promises.card_plays(), (promises.KeepsPromises,), worth={"Evict": 1 / 4}),
+    "preempt: promises": Cell(promises.plays(), (promises.KeepsPromises,), (NAIVE,), {"Evict": 1 / 4}),
+    "preempt, mgpu: promises": Cell(promises.card_plays(), (promises.KeepsPromises,), (NAIVE,), {"Evict": 1 / 4}),
     **{
         f"{name}: native gangs": Cell(native_groups.arrivals(name), (native_groups.WholeGangs,), worth={"Bind": 1 / 2})
         for name in native_groups.CONFIGURATIONS
@@ -90,13 +90,14 @@ TABLE: Final[dict[str, Cell]] = {
         f"capacity {kind}: reclaim, allocate": Cell(
             capacity.plays(kind, "reclaim, allocate"),
             (capacity.WithinLimits, capacity.KeepsGuarantees),
-            worth={"Evict": 1 / 10},
+            (NAIVE,),
+            {"Evict": 1 / 10},
         )
         for kind in capacity.MAKE
     },
     **{
         f"capacity {kind}: reclaim": Cell(
-            capacity.plays(kind, "reclaim", sessions=1), (capacity.ReclaimsItsDue,), worth={"Evict": 1 / 20}
+            capacity.plays(kind, "reclaim", sessions=1), (capacity.ReclaimsItsDue,), (NAIVE,), {"Evict": 1 / 20}
         )
         for kind in capacity.MAKE
     },
@@ -115,7 +116,7 @@ TABLE: Final[dict[str, Cell]] = {
     "capacity-card: stories with victims": Cell(
         card_worlds(evicting=True), CARD_PROPERTIES, ALL_FORGETTING, {"held": 1 / 4, "Evict": 1 / 20}
     ),
-    "capacity-card: gangs wait for quota": Cell(queueing(), (), (*ENGINES, EAGER), {"Bind": 1 / 2}),
+    "capacity-card: gangs wait for quota": Cell(queueing(), (), (NAIVE, EAGER), {"Bind": 1 / 2}),
     "capacity-card: takes back": Cell(
         elastic.takings("cards"),
         (elastic.TakesWhatItDeserves, elastic.EvictsInNoRing),
@@ -130,8 +131,8 @@ TABLE: Final[dict[str, Cell]] = {
     "crossquota: pods and nodes change": Cell(crossquota.worlds(), (crossquota.WithinQuotas,), worth={"Bind": 1 / 4}),
     # plugins of nodes and cards
     "predicates, nodeorder, binpack: busy worlds": Cell(busy_worlds(), worth={"Bind": 3 / 4}),
-    "predicates: claims change": Cell(sharing(), (), (*ENGINES, EAGER), {"Bind": 1 / 2}),
-    "predicates: bindings fail": Cell(failing(), (GivenOnce,), worth={"Bind": 1 / 2}),
+    "predicates: claims change": Cell(sharing(), (), (NAIVE, EAGER), {"Bind": 1 / 2}),
+    "predicates: bindings fail": Cell(failing(), (GivenOnce,), (NAIVE,), {"Bind": 1 / 2}),
     **{
         f"mgpu {policy}: pods come and go": Cell(shifts(policy), (KeepsBooks,), worth={"Bind": 1 / 2})
         for policy in ("binpack", "spread")

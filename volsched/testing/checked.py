@@ -25,6 +25,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.errors import VolschedError
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 Callback: TypeAlias = Predicate | NodeOrder
@@ -209,30 +210,32 @@ class CheckedEngine(FastEngine):
 
     def _check_template(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
         """Templates that are equal in all that was read have the same answers."""
-        if callback.scope not in ("static", "node") or not callback.speaks(task):
+        if callback.scope not in ("static", "node") or callback.signature.node == "node" or not callback.speaks(task):
             return
-        read = self._read_alike(callback, task)
-        if read is None:
-            return
-        others: dict[int, TaskInfo] = {task.template.id: task}
+        others: dict[int, TaskInfo] = {}
+        shared = self._shared_by(callback, task.template)
         for other in self.cluster.tasks.values():
-            others.setdefault(other.template.id, other)
-        for other in list(others.values())[1:]:
-            if callback.speaks(other) and self._read_alike(callback, other) == read:
+            if other.template is not task.template and self._shared_by(callback, other.template) == shared:
+                others.setdefault(other.template.id, other)
+        if not others or self._reads_more(callback, task.template):
+            return
+        for other in others.values():
+            if callback.speaks(other) and not self._reads_more(callback, other.template):
                 if self._ask(callback, other) != answers:
                     what = f"tells {task.key} from {other.key}, of which all is the same that was read"
                     raise _fault(callback, what)
                 return
 
-    def _read_alike(self, callback: Callback, task: TaskInfo) -> Hashable | None:
-        """What templates agree in that share the answers of a callback; None when these are its template's alone."""
-        template = task.template
+    def _shared_by(self, callback: Callback, template: PodTemplate) -> Hashable:
+        """What templates agree in that share the answers of a callback, as long as no more is read."""
+        return template.constraints if callback.scope == "static" else self.cluster.columns.charge(template)
+
+    def _reads_more(self, callback: Callback, template: PodTemplate) -> bool:
+        """Whether a callback reads more of a template than what others may agree in; its answers are not shared."""
         reader = ConstraintReader(template) if callback.scope == "static" else RequestReader(template)
         for node in self.cluster.rows:
             callback.fn(reader.shown, shown(callback.signature.node, node))
-        if reader.read_more or callback.signature.node == "node":
-            return None
-        return template.constraints if callback.scope == "static" else self.cluster.columns.charge(template)
+        return reader.read_more
 
     def _check_key(self, callback: Callback, task: TaskInfo) -> None:
         """A key that is made of template and queue is the same for equal pods of one queue."""
