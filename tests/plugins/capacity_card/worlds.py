@@ -119,7 +119,7 @@ def a_story(dice: Random, evicting: bool = False, cycles: int = 4) -> Story:
     objects += [drawn.old_group(evicting), *drawn.placed(names, evicting)]
     for _ in range(dice.randint(1, 5)):
         objects += drawn.job()
-    told = [[happening(drawn) for _ in range(dice.randint(0, 3))] for _ in range(cycles - 1)]
+    told = [[happening(drawn) for _ in range(dice.randint(1, 4))] for _ in range(cycles - 1)]
     chapters = [[happens for _, happens in chapter] for chapter in told]
     words = [[word for word, _ in chapter] for chapter in told]
     return Story(a_configuration(dice, evicting), objects, chapters, words)
