@@ -184,8 +184,12 @@ class DeviceQuotaRules:
         return insufficient(level, short, step) if short else None
 
     def _reported(self, task: TaskInfo, refusal: Verdict) -> Verdict:
-        """Tell the PodGroup, too, why one of its pods gets no devices; once for each reason."""
-        job = task.job
-        if self._session is not None and job is not None and job.has_group and task.refusal != refusal:
+        """Tell the PodGroup, too, why one of its pods gets no devices; once for each reason.
+
+        A search for victims adds its words to a refusal, which make no other reason of it.
+        """
+        job, known = task.job, task.refusal.message if task.refusal is not None else ""
+        is_told = f"{known}; ".startswith(f"{refusal.message}; ")
+        if self._session is not None and job is not None and job.has_group and not is_told:
             self._session.tell(about_group(job, "Warning", refusal.reason, refusal.short_message()))
         return refusal

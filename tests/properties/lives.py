@@ -14,7 +14,7 @@ from itertools import zip_longest
 from random import Random
 from typing import Any, ClassVar, Literal, NamedTuple
 
-from hypothesis import given
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 from volsched.framework.engine.engine import Engine, FastEngine
@@ -219,6 +219,7 @@ def hold(cell: Cell) -> None:
 
     @given(cell.scenarios)
     def holds(scenario: Scenario) -> None:
+        note(repr(scenario))
         seen.update(live(scenario, cell))
 
     holds()

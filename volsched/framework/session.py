@@ -88,6 +88,7 @@ class Session:
         self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
         self.events: list[RecordEvent] = []
+        self._told: set[RecordEvent] = set()
         self.refusals = Refusals(cluster, self.tell)
         self.nominations = Nominations(self)
         self._accounts = accounts
@@ -285,8 +286,10 @@ class Session:
     # -- closing ------------------------------------------------------------------------------------------------------
 
     def tell(self, event: RecordEvent) -> None:
-        """Have an Event recorded on an object."""
-        self.events.append(event)
+        """Have an Event recorded on an object; how things stand is told once in a session."""
+        if event.each or event not in self._told:
+            self._told.add(event)
+            self.events.append(event)
 
     def opened(self) -> None:
         """Every plugin has registered: get ready to answer."""

@@ -42,8 +42,8 @@ class CardDraws(Draws):
 
     def queue(self, name: str) -> Manifest:
         dice, queue = self.dice, super().queue(name)
-        cards = {card: dice.randint(0, 4) for card in (A, H, T, A_MPS, A_MIG) if dice.randint(0, 3)}
-        text = json.dumps(cards) if dice.randint(0, 7) else dice.choice(["", "{", '{"A100": -1, "H100": 2}'])
+        cards = {card: dice.randint(0, 5) for card in (A, H, T, A_MPS, A_MIG) if dice.randint(0, 5)}
+        text = json.dumps(cards) if dice.randint(0, 11) else dice.choice(["", "{", '{"A100": -1, "H100": 2}'])
         queue["metadata"]["annotations"] = {QUOTA: text}
         for key, most, one_in in ((DESERVED, 4, 3), (GUARANTEE, 1, 9)):
             if self.elastic and dice.randint(1, one_in) == one_in:
@@ -54,8 +54,8 @@ class CardDraws(Draws):
         return queue
 
     def card_list(self) -> str:
-        """Cards in the order in which they are wanted; one in six is odd."""
-        return self.dice.choice(GOOD if self.dice.randint(0, 5) else ODD)
+        """Cards in the order in which they are wanted; one in nine is odd."""
+        return self.dice.choice(GOOD if self.dice.randint(0, 8) else ODD)
 
     def job(self) -> list[Manifest]:
         group, *pods = super().job()
@@ -113,11 +113,11 @@ def a_story(dice: Random, evicting: bool = False, cycles: int = 4) -> Story:
     """Roll a small world of cards and a few cycles in it."""
     features = dice.choice(THEMES) if dice.choice((False, True)) else frozenset()
     drawn = CardDraws(dice, features | {"classes"} if evicting else features, elastic=evicting)
-    nodes = [drawn.node() for _ in range(dice.randint(1, 4))]
+    nodes = [drawn.node() for _ in range(dice.randint(2, 4))]
     names = [node["metadata"]["name"] for node in nodes]
     objects = [*nodes, drawn.queue("q1"), drawn.queue("q2"), drawn.queue("default")]
     objects += [drawn.old_group(evicting), *drawn.placed(names, evicting)]
-    for _ in range(dice.randint(1, 5)):
+    for _ in range(dice.randint(2, 5)):
         objects += drawn.job()
     told = [[happening(drawn) for _ in range(dice.randint(1, 4))] for _ in range(cycles - 1)]
     chapters = [[happens for _, happens in chapter] for chapter in told]
