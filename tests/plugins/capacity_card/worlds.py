@@ -72,7 +72,7 @@ class CardDraws(Draws):
         pod = super().pod(name, group, spec, app)
         requests = pod["spec"]["containers"][0]["resources"]["requests"]
         names = {MPS: A_MPS, MIG: A_MIG}
-        resource = next((resource for resource in names if resource in requests), None)
+        resource = next((resource for resource in (*names, GPU) if resource in requests), None)
         if resource is None and self.dice.randint(0, 9) == 0:
             resource = GPU
         if resource is not None and self.dice.randint(0, 9):
