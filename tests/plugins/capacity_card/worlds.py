@@ -42,7 +42,7 @@ class CardDraws(Draws):
 
     def queue(self, name: str) -> Manifest:
         dice, queue = self.dice, super().queue(name)
-        cards = {card: dice.randint(0, 5) for card in (A, H, T, A_MPS, A_MIG) if dice.randint(0, 5)}
+        cards = {card: dice.randint(0, 4) for card in (A, H, T, A_MPS, A_MIG) if dice.randint(0, 5)}
         text = json.dumps(cards) if dice.randint(0, 11) else dice.choice(["", "{", '{"A100": -1, "H100": 2}'])
         queue["metadata"]["annotations"] = {QUOTA: text}
         for key, most, one_in in ((DESERVED, 4, 3), (GUARANTEE, 1, 9)):
