@@ -59,7 +59,7 @@ TABLE: Final[dict[str, Cell]] = {
         f"{name}: victims go": Cell(
             eviction.plays(name),
             (eviction.LawfulVictims, *((eviction.TakesFromTheRich,) if name in eviction.RECLAIMING else ())),
-            worth={"Bind": 1 / 2, "Evict": 1 / 10},
+            worth={"Bind": 1 / 2, "Evict": 1 / 20},
         )
         for name in eviction.CONFIGURATIONS
     },
