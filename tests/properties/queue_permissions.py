@@ -140,9 +140,9 @@ class Reign(Scenario):
 
 def a_reign(seed: int) -> Reign:
     dice = Random(seed)  # noqa: S311 - a game
-    given_work = [a_work(dice) for _ in range(dice.randint(1, 6))]
-    chapters = [[an_edict(dice) for _ in range(dice.randint(0, 3))] for _ in range(dice.randint(1, 5))]
-    return Reign(a_configuration(dice, evicting=dice.random() < 0.4), given_work, [*chapters, []])
+    given_work = [a_work(dice) for _ in range(dice.randint(4, 9))]
+    chapters = [[an_edict(dice) for _ in range(dice.choice([0, 0, 1, 3]))] for _ in range(dice.randint(3, 6))]
+    return Reign(a_configuration(dice, evicting=dice.random() < 0.5), given_work, [*chapters, []])
 
 
 def reigns() -> st.SearchStrategy[Reign]:

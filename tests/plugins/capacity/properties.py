@@ -12,7 +12,7 @@ from plugins.capacity.dues import DueAmounts, in_a_tree, side_by_side
 from tests.actions.evictions import World
 from tests.actions.rigs import conf
 from tests.plugins.capacity.desk import tree_conf
-from tests.properties.eviction import QUEUES, Play, build, raws, victims
+from tests.properties.eviction import QUEUES, Play, build, crowded, raws, victims
 from tests.properties.lives import Property
 from volsched.framework.accounts.quotas import there
 from volsched.model.cluster import Cluster
@@ -26,16 +26,20 @@ TIERS = ("priority conformance gang capacity", "predicates nodeorder")
 Amounts = dict[str, int]
 
 
-def a_spec(dice: Random) -> dict[str, Amounts]:
-    """What a queue may have, deserves and is guaranteed, as far as it says so."""
-    fields = [field for field in ("capability", "deserved", "guarantee") if dice.random() < 0.5]
-    return {field: {name: dice.randint(1, 6) for name in ("cpu", "memory") if dice.random() < 0.6} for field in fields}
+def a_spec(dice: Random, *deserved: int) -> dict[str, Amounts]:
+    """What a queue may have, deserves (between two amounts) and is guaranteed, as far as it says so."""
+    chances = {"capability": (0.3, 3, 9), "deserved": (0.8, *deserved), "guarantee": (0.3, 1, 3)}
+    return {
+        field: {name: dice.randint(least, most) for name in ("cpu", "memory") if dice.random() < 0.8}
+        for field, (chance, least, most) in chances.items()
+        if dice.random() < chance
+    }
 
 
 def specs(seed: int) -> list[dict[str, Amounts]]:
-    """Of the leaves, then of the two queues above some of them."""
+    """Of the leaves, of which the first holds more than it deserves, then of the two queues above some of them."""
     dice = Random(seed)  # noqa: S311 - a game
-    return [a_spec(dice) for _ in range(5)]
+    return [a_spec(dice, 0, 2), a_spec(dice, 2, 6), a_spec(dice, 2, 6), a_spec(dice, 3, 8), a_spec(dice, 3, 8)]
 
 
 Held = dict[str, dict[str, int]]
@@ -84,6 +88,7 @@ def plays(kind: str, actions: str, sessions: int = 4) -> st.SearchStrategy[Play]
 
     def play(raw: Any, listed: Any) -> Play:
         text = MAKE[kind](actions, *TIERS)
+        raw = raw if "preempt" in actions else crowded(raw)
         return Play(made(raw, listed), text, sessions, goes=0.6, refused=0.1, told=(raw, listed))
 
     return st.builds(play, raws, st.integers(0, 1 << 30).map(specs))
