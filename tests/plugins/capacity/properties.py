@@ -116,11 +116,22 @@ class WithinLimits(_OfQueues):
                 assert now.get(name, {}).get(resource, 0) <= max(most, was)
 
 
+def with_promises(cluster: Cluster, kind: str) -> Held:
+    """What queues hold, and the room that is being made for their pods."""
+    found = held(cluster, kind)
+    for task in cluster.nominated.values():
+        for level in above(cluster, task.queue, kind):
+            account = found.setdefault(level, {})
+            for name, amount in task.template.request.items():
+                account[name] = account.get(name, 0) + amount
+    return found
+
+
 class KeepsGuarantees(_OfQueues):
-    """Reclaim brings no queue below what it is guaranteed."""
+    """Reclaim brings no queue below what it is guaranteed, where pods of a queue below it may go for one another."""
 
     def after(self, steps: list[PlanStep]) -> None:
-        found, now = victims(self.reader, steps), held(self.cluster, self.kind)
+        found, now = victims(self.reader, steps), with_promises(self.cluster, self.kind)
         for _, victim, preemptor in found:
             assert victim.job is not None
             assert preemptor.job is not None
