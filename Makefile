@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 P ?=
 P_NAME = $(subst -,_,$(P))
 PLUGINS = $(patsubst plugins/%/__init__.py,%,$(wildcard plugins/*/__init__.py))
-OF_ALL_PLUGINS = $(wildcard tests/plugins/test_*.py) tests/properties/test_engines.py tests/test_registry.py \
+OF_ALL_PLUGINS = $(wildcard tests/plugins/test_*.py) tests/test_registry.py \
 	$(patsubst %,tests/framework/test_%.py,boundary checked dispatch runs)
 # What a release is made of; docs/releasing.md explains. ENGINE may be a path or have flags, as `sudo podman`.
 ENGINE ?= $(firstword $(foreach name,buildah podman docker,$(if $(shell command -v $(name)),$(name))))
@@ -85,8 +85,8 @@ judges: compiled ## ask kube-scheduler and Kubernetes' libraries again, and comp
 plans: $(VENV)/dev.stamp ## record anew what sessions decide in the recorded scenarios, and show what has changed
 	$(BIN)/python -m tests.plans record
 
-thorough: $(VENV)/dev.stamp ## the property tests with 2,000 examples each instead of 40: hours
-	$(BIN)/python -m pytest -n 2 --dist loadfile --hypothesis-profile=thorough tests/properties $(PYTEST_ARGS)
+thorough: $(VENV)/dev.stamp ## the tests that need no other process, property tests with 2,000 examples instead of 40: hours
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not process" --hypothesis-profile=thorough $(PYTEST_ARGS)
 
 everything: coverage test-tools judges conformance thorough ## all of the above, Kubernetes' own specs and the short drills
 
@@ -102,6 +102,7 @@ known-plugin:
 test-plugin: known-plugin $(VENV)/dev.stamp ## the tests of a plugin and those of all plugins: make test-plugin P=capacity_card
 	$(BIN)/python -m pytest -n 2 -m "not process" $(wildcard $(addprefix tests/,plugins/$(P_NAME) docs/test_$(P_NAME).py)) \
 		$(OF_ALL_PLUGINS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n 2 tests/properties/test_table.py -k "any or $(subst _,-,$(P_NAME))" $(PYTEST_ARGS)
 
 check: lint types contracts ## lint, types and import contracts
 

@@ -1,6 +1,6 @@
 """Profiles of the property tests: quick and always the same by default, long and ever new with ``thorough``.
 
-pytest tests/properties --hypothesis-profile=thorough
+make thorough
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ SLOW_ON_PURPOSE = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck
 NO_CLOCK = (HealthCheck.too_slow,)
 """A busy machine is no fault of a test."""
 
-settings.register_profile("default", deadline=None, derandomize=True, print_blob=True, suppress_health_check=NO_CLOCK)
+settings.register_profile(
+    "default", deadline=None, derandomize=True, max_examples=40, print_blob=True, suppress_health_check=NO_CLOCK
+)
 settings.register_profile(
     "thorough", deadline=None, max_examples=2_000, print_blob=True, suppress_health_check=SLOW_ON_PURPOSE
 )

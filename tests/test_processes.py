@@ -124,6 +124,6 @@ def test_make_test_plugin_runs_its_folder_and_what_holds_for_all(plugin: str) ->
     words = ["make", "-n", "test-plugin", f"P={plugin}"]
     shown = subprocess.run(words, cwd=TESTS.parent, capture_output=True, text=True, check=True).stdout.split()
 
-    assert {"tests/plugins/capacity_card", "tests/properties/test_engines.py"} <= set(shown)
+    assert {"tests/plugins/capacity_card", "tests/properties/test_table.py"} <= set(shown)
     assert "tests/plugins/capacity_dra" not in shown
     assert all((TESTS.parent / word).exists() for word in shown if word.startswith("tests/"))
