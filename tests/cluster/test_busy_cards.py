@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
+import pytest
+
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import Json, eventually
 from tests.cluster.test_shared_cards import GIB, INDEX, MULTIPLE, NATIVE, POLICY, Rack, amounts, cards, rack
@@ -193,6 +195,7 @@ def recounted(rack: Rack, asks: dict[str, list[Ask]]) -> Iterator[Recount]:
             recount.is_over.set()
 
 
+@pytest.mark.no_retry(reason="quota overrun")
 def test_no_card_ever_gives_more_than_it_has_while_a_thousand_pods_come_and_go(
     rack: Rack, make_nodes: MakeNodes
 ) -> None:

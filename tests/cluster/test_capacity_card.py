@@ -154,6 +154,7 @@ def test_a_service_scales_within_its_quota_and_gives_it_back(cluster: Cluster) -
     assert not scheduler.said("not allowed")
 
 
+@pytest.mark.no_retry(reason="quota overrun")
 def test_whole_cards_shares_and_slices_have_quotas_of_their_own(cluster: Cluster) -> None:
     cluster.node("m1", A, **some({GPU: 2, MPS: 16}))
     cluster.node("s1", H, **some({GPU: 7, MIG: 3}))
@@ -187,6 +188,7 @@ def test_a_gang_is_admitted_once_its_queue_has_the_quota(cluster: Cluster) -> No
     cluster.installed.wait_group(cluster.namespace, "train", "Running")
 
 
+@pytest.mark.no_retry(reason="quota overrun")
 def test_a_scheduler_that_takes_over_keeps_the_quota(cluster: Cluster) -> None:
     cluster.node("a1", A, **some({GPU: 4}))
     cluster.queue("default", {A: 2})

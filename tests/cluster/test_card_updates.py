@@ -114,6 +114,7 @@ def service(controlled: Controlled, namespace: str, control_plane: ControlPlane)
     control_plane.api.delete(f"{GROUPS}/queues/{found.queue}")
 
 
+@pytest.mark.no_retry(reason="quota overrun")
 @pytest.mark.parametrize("scheduler_is_there", [True, False], ids=["before the pods", "once all pods are there"])
 def test_a_deployment_of_five_on_a_quota_of_four_gets_four(service: Service, scheduler_is_there: bool) -> None:
     """Whether its PodGroup is first judged without pods or with all of them."""

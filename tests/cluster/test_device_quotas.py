@@ -136,6 +136,7 @@ def beyond(queue: str, device_class: str, limit: int) -> str:
     return f'queue "{queue}" has insufficient DRA quota: DeviceClass {device_class}: {numbers}'
 
 
+@pytest.mark.no_retry(reason="quota overrun")
 def test_a_queue_holds_no_more_devices_than_its_quota(shop: Shop) -> None:
     """The CRD keeps spec.dra; the second pod waits, with Warnings on it and its PodGroup, until the first is gone."""
     queue = shop.queue("q", 1)
@@ -197,6 +198,7 @@ def test_gangs_that_ask_for_devices_alone_start_whole_or_not_at_all(shop: Shop) 
     shop.wait_given(3)
 
 
+@pytest.mark.no_retry(reason="quota overrun")
 def test_a_scheduler_that_takes_over_counts_the_devices_that_are_held(shop: Shop) -> None:
     queue = shop.queue("q", 2)
     first = shop.open()

@@ -193,6 +193,7 @@ async def test_a_leader_that_releases_is_followed_at_once(
     await second.vanish()
 
 
+@pytest.mark.no_retry(reason="double binding")
 async def test_a_leader_that_vanishes_is_followed_after_the_duration_and_not_before(
     namespace: str, direct: Api, clock: Clock
 ) -> None:
@@ -376,6 +377,7 @@ async def test_a_candidate_looks_again_as_soon_as_the_lease_may_have_ended(names
     await second.vanish()
 
 
+@pytest.mark.no_retry(reason="double binding")
 async def test_of_many_candidates_one_leads_at_any_time(namespace: str, direct: Api) -> None:
     candidates = [Candidate(direct, namespace) for _ in range(6)]
     tasks = [asyncio.ensure_future(candidate.lead()) for candidate in candidates]

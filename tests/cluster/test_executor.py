@@ -146,6 +146,7 @@ FAULTS: dict[str, tuple[InjectedFault, int]] = {
 }
 
 
+@pytest.mark.no_retry(reason="double binding")
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 async def test_a_binding_that_was_not_confirmed_ends_as_bound_once(
     harness: Harness, node: str, fault_proxy: FaultProxy, fault: tuple[InjectedFault, int]

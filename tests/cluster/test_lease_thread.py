@@ -18,6 +18,8 @@ from volsched.testing.controlplane.request_counts import WRITES
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 
+pytestmark = pytest.mark.no_retry(reason="double binding")
+
 BLOCKED_SECONDS = 14
 """Longer than `QUICK_LEASE` lasts."""
 

@@ -144,6 +144,7 @@ FAULTS: dict[str, tuple[InjectedFault, str]] = {
 }
 
 
+@pytest.mark.no_retry(reason="double binding")
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS.keys())
 def test_a_write_that_is_not_confirmed_is_made_once(
     installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy, fault: tuple[InjectedFault, str]

@@ -46,6 +46,7 @@ def overcommitted(installed: Installed, namespace: str, cpu: int) -> dict[str, i
     return {node: count for node, count in counts.items() if count > cpu}
 
 
+@pytest.mark.no_retry(reason="double binding")
 def test_a_leader_killed_while_it_binds_is_followed_by_another_and_each_pod_is_bound_once(
     installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
@@ -70,6 +71,7 @@ def test_a_leader_killed_while_it_binds_is_followed_by_another_and_each_pod_is_b
     assert second.terminate() == 0
 
 
+@pytest.mark.no_retry(reason="double binding")
 def test_a_leader_whose_lease_cannot_be_renewed_stops_before_another_may_begin(
     installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
@@ -144,6 +146,7 @@ FAULTS: dict[str, list[tuple[InjectedFault, dict[str, Any]]]] = {
 }
 
 
+@pytest.mark.no_retry(reason="data loss")
 @pytest.mark.parametrize("faults", FAULTS.values(), ids=FAULTS.keys())
 def test_whatever_happens_on_the_way_the_same_pods_are_bound_in_the_end(
     installed: Installed,
@@ -186,6 +189,7 @@ LISTING: dict[str, InjectedFault] = {
 }
 
 
+@pytest.mark.no_retry(reason="data loss")
 @pytest.mark.parametrize("fault", LISTING.values(), ids=LISTING.keys())
 def test_whatever_happens_while_pods_are_listed_for_the_first_time_all_of_them_count(
     installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy, fault: InjectedFault

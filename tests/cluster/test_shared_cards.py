@@ -151,6 +151,7 @@ def test_a_scheduler_killed_between_choosing_cards_and_binding_leaves_them_free(
     assert rack.results() == {"next": "0,1"}
 
 
+@pytest.mark.no_retry(reason="quota overrun")
 def test_a_scheduler_killed_after_a_binding_that_nobody_confirmed_is_followed_by_one_that_counts_it(
     rack: Rack, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
@@ -196,6 +197,7 @@ def test_pods_whose_cards_nobody_knows_keep_others_away_until_they_are_annotated
     eventually(lambda: scheduler.metric(f'volsched_mgpu_card_core_used_ratio{{card="1",node="{node}"}}') == 1.0)
 
 
+@pytest.mark.no_retry(reason="quota overrun")
 def test_no_card_is_given_away_twice_while_answers_get_lost_and_the_leader_is_killed(
     rack: Rack, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:

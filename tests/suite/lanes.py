@@ -72,7 +72,7 @@ class Lane(Job):
         self._journal: IO[str] = journal.open()
         self._unfinished = ""
         self.results = Results()
-        command = [sys.executable, "-m", "pytest", "--quiet", JOURNAL, str(journal), *arguments]
+        command = [sys.executable, "-m", "pytest", "--quiet", f"{JOURNAL}={journal}", *arguments]
         super().__init__(name, command, folder, nice, **variables)
 
     def new_failures(self) -> Iterator[Result]:
@@ -103,7 +103,7 @@ _NOTHING_COLLECTED: Final = 5  # pytest's exit status
 def computing(arguments: Sequence[str], folder: Path, **variables: str) -> Lane:
     """Start the lane of the tests that need no other process."""
     chosen = [f"--ignore={TESTS / name}" for name in sorted(FOLDERS)]
-    given = [*_workers(COMPUTING_WORKERS), "-m", "not process", *chosen, *arguments]
+    given = [*_workers(COMPUTING_WORKERS), "-m", "not process", *chosen, *arguments, str(TESTS)]
     return Lane("computing", given, folder, GIVES_WAY, **variables)
 
 
