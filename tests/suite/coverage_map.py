@@ -110,6 +110,8 @@ def main() -> int:
 
 def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     module = str(Path(given.module).resolve().relative_to(_ROOT))
+    if not RECORD.is_file():
+        parser.error("there is no coverage map yet; `make coverage-map` records it")
     try:
         tests = CoverageMap.recorded().tests_of(module)
     except KeyError:

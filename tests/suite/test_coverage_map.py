@@ -48,9 +48,3 @@ def test_a_map_is_read_as_it_was_saved(tmp_path: Path) -> None:
     assert {module: read.tests_of(module) for module in read.modules} == expected
     with pytest.raises(KeyError):
         read.tests_of("d.py")
-
-
-def test_the_map_of_the_repository_knows_the_tests_of_a_module() -> None:
-    found = CoverageMap.recorded().tests_of("plugins/binpack/plugin.py")
-
-    assert any(test.startswith("tests/plugins/binpack/") for test in found)
