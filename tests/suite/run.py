@@ -66,7 +66,7 @@ class Run:
         """Run everything; return the exit status."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
-        _adopt_orphans()
+        adopt_orphans()
         say(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; output of each part in {self.folder.name}/")
         try:
             problem = self._tests()
@@ -105,6 +105,7 @@ class Run:
         """Show failures and progress while something goes on; return early, with the reason, if a helper fails."""
         while True:
             goes_on = is_going_on()
+            reap_orphans([*self.helpers, *self.lanes])
             for lane in self.lanes:
                 for failed in lane.new_failures():
                     say(f"FAILED {failed.test}")
@@ -192,20 +193,30 @@ def _ends_the_run(failed: Job) -> bool:
 
 def _wait_for(lane: Lane) -> None:
     """Wait until a lane has ended, and read its journal to the end."""
-    lane.process.wait()
+    while lane.status is None:
+        reap_orphans([lane])
+        time.sleep(0.2)
     for failed in lane.new_failures():
         say(f"FAILED {failed.test}, again")
 
 
-def _adopt_orphans() -> None:
+def adopt_orphans() -> None:
     """Become the parent of processes whose own parent ends, so that their CPU time counts in the report."""
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
 
 
+def reap_orphans(jobs: Sequence[Job]) -> None:
+    """Take the exit status of adopted processes that have ended: a test may wait until such a process is gone."""
+    own = {job.process.pid for job in jobs}
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            if ended.si_pid in own:
+                return  # its job takes this status
+            os.waitpid(ended.si_pid, 0)
+
+
 def _cpu_seconds() -> float:
     """CPU time of all descendants that have ended."""
-    with contextlib.suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+    reap_orphans([])
     spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     return spent.ru_utime + spent.ru_stime

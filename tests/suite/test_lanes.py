@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from tests.processes import FOLDERS, TESTS
 from tests.suite.lanes import TOOLS, Lane, waiting_paths
 from tests.suite.results import report_of_failure, to_try_again
+from volsched.testing.patience import PATIENCE
 
 pytestmark = pytest.mark.process
 
@@ -125,6 +128,23 @@ def test_a_command_that_is_told_to_end_ends(small: Path) -> None:
     lane.end()
 
     assert lane.status is not None
+
+
+ORPHAN = """
+import subprocess, time
+from pathlib import Path
+from tests.suite.run import adopt_orphans, reap_orphans
+
+adopt_orphans()
+pid = subprocess.run(["sh", "-c", "sleep 0.2 >&- & echo $!"], capture_output=True, text=True, check=True).stdout.strip()
+while Path("/proc", pid).exists():
+    reap_orphans([])
+    time.sleep(0.01)
+"""
+
+
+def test_a_process_whose_parent_has_ended_is_gone_when_it_ends() -> None:
+    subprocess.run([sys.executable, "-c", ORPHAN], cwd=TESTS.parent, timeout=PATIENCE, check=True)
 
 
 def test_each_file_with_marked_tests_is_in_the_waiting_lane() -> None:
