@@ -1,4 +1,4 @@
-"""What a session costs is recorded: opcodes and NumPy elements for each placed pod, by package."""
+"""A record holds the cost of a session: opcodes and NumPy elements for each placed pod, by package."""
 
 from __future__ import annotations
 

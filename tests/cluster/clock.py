@@ -20,8 +20,8 @@ class Clock:
         return self.now
 
     async def read(self, count: int) -> None:
-        """Wait until the clock was read so many times more: what is due by the clock was found to be."""
+        """Wait for so many further reads of the clock: its readers have then found all work that is due."""
         wanted = self._reads + count
         async with asyncio.timeout(PATIENCE):
-            while self._reads < wanted:  # noqa: ASYNC110 - nobody tells
+            while self._reads < wanted:  # noqa: ASYNC110 - readers of a clock give no signal
                 await asyncio.sleep(0.01)

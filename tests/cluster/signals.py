@@ -35,8 +35,8 @@ _PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
 def ready(*processes: LoggedProcess) -> None:
     """Return once processes have listed everything; what disturbs them then disturbs processes that work.
 
-    A leader says so, too, when it begins. A follower says nothing: whoever waits for the leader alone disturbs the
-    follower while it lists for the first time.
+    A leader also logs when it begins; a follower does not. A test that waits for the leader alone disturbs a follower
+    that still lists for the first time.
     """
     for process in processes:
         eventually(lambda process=process: process.page("/readyz")[0] == 200, what="ready")  # type: ignore[misc]
@@ -56,8 +56,8 @@ def after_session(installed: Installed, *, lanes: Sequence[str] = BINDS, devices
     The marker is a pod that fits one node only, which was made with it, in a queue and a PodGroup that were made with
     it; with `devices` it needs a device as well. It asks for nothing else, so that no quota keeps it away: a
     configuration without the action backfill places it only with `devices`. The session that places the marker has
-    seen all earlier objects of these kinds, and decides about every pod. That session is over when a later one is, and
-    what it decided is written when no write waits.
+    seen all earlier objects of these kinds, and decides about every pod. A later session ends after that session. All
+    its decisions are written when no write waits.
     """
     process = installed.processes[-1]
     name = f"marker-{uuid.uuid4().hex[:8]}"
@@ -70,7 +70,7 @@ def after_session(installed: Installed, *, lanes: Sequence[str] = BINDS, devices
 def after_sessions(
     process: SchedulerProcess, count: int, cause: Callable[[], object], *, lanes: Sequence[str] = BINDS
 ) -> None:
-    """Return once so many sessions that began after now have ended, and what they decided is written.
+    """Return once so many new sessions have ended and all their decisions are written.
 
     `cause` changes something, so that a session is held. What a session does without need was done so many times.
     """
@@ -155,7 +155,7 @@ def _make_device(installed: Installed, name: str) -> Json:
 
 
 def after_round(controlled: Controlled) -> None:
-    """Return once the newest controllers have looked at all that was there, and what they decided is written.
+    """Return once the newest controllers have handled all earlier objects and have written the results.
 
     The markers are a Queue and a plain pod that names it. The Queue has a state once the controllers have seen it. The
     controllers count the pod's PodGroup in the Queue once they have seen that PodGroup, which they made for the pod.

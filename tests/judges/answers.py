@@ -82,7 +82,7 @@ class Question:
         return ["no answers are recorded"] if known is None else known.differences(self.basis(cases))
 
     def is_asked_as_recorded(self) -> bool:
-        """Whether judge and asking program are still those of the recorded answers, whatever the cases are."""
+        """True if the judge and the asking program are those of the recorded answers; the cases may differ."""
         known = self._recorded_basis()
         return known is not None and known.judge == self.judge and known.asking == digest_of_files(self.asking)
 

@@ -243,7 +243,7 @@ async def test_a_stream_gives_what_comes_pauses_a_fast_server_and_ends() -> None
         head, stream = await wire.stream("/watch", "", PATIENCE)
         assert head.status == 200
         async with asyncio.timeout(PATIENCE):
-            while not stream._paused:  # noqa: ASYNC110 - nobody tells
+            while not stream._paused:  # noqa: ASYNC110 - the stream has no signal for this
                 await asyncio.sleep(0.001)
         total = 0
         while part := await stream.read(PATIENCE):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.cluster.control_plane import running_control_plane
-from tests.manifests.dockerfile import Image, built_image
+from tests.manifests.dockerfile import Image, folder_of_run, shared_image
 from tests.manifests.examples import NODES, documents
 from tests.manifests.monitoring import MONITORING, a_crd
 from volsched.testing.controlplane import ControlPlane, a_node
@@ -17,9 +17,9 @@ PLAIN_NODES = ("plain-1", "plain-2", "plain-3")
 
 
 @pytest.fixture(scope="session")
-def image() -> Iterator[Image]:
-    """The image of the Dockerfile, built by hand."""
-    with built_image() as image:
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    """The image of the Dockerfile, built by hand, once for all workers."""
+    with shared_image(folder_of_run(tmp_path_factory.getbasetemp())) as image:
         yield image
 
 

@@ -9,8 +9,10 @@ tests/container.py does it.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
+import pickle
 import re
 import shlex
 import shutil
@@ -18,10 +20,12 @@ import string
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import IO
 
 from tests.container import Mount
 from tests.manifests.rendering import ROOT
@@ -153,18 +157,51 @@ class Image:
         return [Mount(path, f"/{path.relative_to(self.root)}") for path in self.root.glob("*/*")]
 
 
-@contextlib.contextmanager
-def built_image() -> Iterator[Image]:
-    """Have the image of the checkout's Dockerfile within a ``with`` block.
+def built_image(folder: Path) -> Image:
+    """Return the image of the checkout's Dockerfile, built below an empty folder."""
+    return Builder(ROOT, folder).build(read((ROOT / "Dockerfile").read_text()))
 
-    Its folder is not pytest's own, because the images of some runs would fill that one.
+
+def folder_of_run(own: Path) -> Path:
+    """Return the folder that all workers of a test run share; `own` is the temporary folder of this worker."""
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@contextlib.contextmanager
+def shared_image(run: Path, build: Callable[[Path], Image] = built_image) -> Iterator[Image]:
+    """Have an image within a ``with`` block; `run` is a folder that all workers of a test run share.
+
+    A build takes a minute of CPU time. So the first worker builds, the others wait, and the last one that leaves
+    removes the image. The image is not in pytest's own folder, because the images of some runs would fill that one.
     """
-    folder = Path(tempfile.mkdtemp(prefix="volsched-image-"))
-    folder.chmod(0o755)
-    try:
-        yield Builder(ROOT, folder).build(read((ROOT / "Dockerfile").read_text()))
-    finally:
-        shutil.rmtree(folder)
+    made = run / "image.pickle"
+    with (run / "image.lock").open("w") as lock:
+        folder, image = _joined(lock, made, build)
+        try:
+            yield image
+        finally:
+            with contextlib.suppress(BlockingIOError):  # another worker still uses the image
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                made.unlink()
+                shutil.rmtree(folder)
+
+
+def _joined(lock: IO[str], made: Path, build: Callable[[Path], Image]) -> tuple[Path, Image]:
+    """Return the folder and the image that there is, or a new one; the lock is then held as one of its users."""
+    while True:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if made.exists():
+            found: tuple[Path, Image] = pickle.loads(made.read_bytes())  # noqa: S301 - written below
+            return found
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # another worker came here first and builds now, or has built
+            time.sleep(0.05)
+            continue
+        if not made.exists():
+            folder = Path(tempfile.mkdtemp(prefix="volsched-image-"))
+            folder.chmod(0o755)
+            made.write_bytes(pickle.dumps((folder, build(folder))))
 
 
 class Builder:

@@ -279,7 +279,7 @@ def reason_in(reasons: Mapping[str, Mapping[str, str]], name: str, path: str) ->
 _NATIVE_KINDS: Final = tuple(kind.__name__ for kind in VERSIONS.values())
 _OTHER: Final = "Kubernetes never changes this of an object: one that differs is another object"
 _MADE_AT: Final = "Kubernetes never changes when an object was made"
-_FIXED: Final = "the API server lets nobody change this of a pod that is there"
+_FIXED: Final = "the API server refuses any change of this field of a pod"
 
 NEVER_CHANGES: Final[Mapping[str, Mapping[str, str]]] = {
     "": {"metadata.name": _OTHER, "metadata.namespace": _OTHER},
@@ -301,14 +301,14 @@ _BY_OTHERS: Final = "controllers and the garbage collector read this, no decisio
 _WHEN: Final = "decisions do not depend on when or for which generation a condition was written"
 _UNUSED: Final[Mapping[str, str]] = {
     "metadata.generateName": "the name counts",
-    "metadata.generation": "changes are taken in whatever their number",
+    "metadata.generation": "the mirror takes changes with any generation",
     "metadata.ownerReferences": _BY_OTHERS,
     "metadata.finalizers": _BY_OTHERS,
 }
 _NAME_ALONE: Final[Mapping[str, str]] = {
     **_UNUSED,
     "metadata.uid": "the object is known by its name",
-    "metadata.resourceVersion": "what it states is taken in whatever the version",
+    "metadata.resourceVersion": "the mirror takes objects with any version",
     "metadata.creationTimestamp": "its age decides nothing",
     "metadata.deletionTimestamp": "it counts until it is gone",
     "metadata.labels": "no rule selects such objects",

@@ -1,7 +1,7 @@
 """The oracle is built once and runs for the whole test run; it is built only where its tests run.
 
-The oracle's own tests are tests of a judge. `python -m tests.judges` runs them, and whoever names their file. All other
-runs leave them out as long as the recorded answers are of this very program.
+The oracle's own tests are tests of a judge. `python -m tests.judges` runs them, and so does a run that names
+their file. All other runs leave them out as long as the recorded answers are of this very program.
 """
 
 from __future__ import annotations

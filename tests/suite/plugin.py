@@ -75,7 +75,7 @@ class Journal:
         self._file.close()
 
     def _write(self, report: pytest.TestReport | pytest.CollectReport, **facts: Any) -> None:
-        marks = [mark for mark in ("process", "no_retry", "slow") if mark in getattr(report, "keywords", ())]
+        marks = [mark for mark in ("process", "no_retry") if mark in getattr(report, "keywords", ())]
         shown = "" if report.passed else report.longreprtext
         line = {"test": report.nodeid, "when": getattr(report, "when", ""), "outcome": report.outcome, "marks": marks}
         self._line({**line, "shown": shown, "captured": report.capstdout if report.failed else "", **facts})

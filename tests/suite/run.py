@@ -7,6 +7,7 @@ import ctypes
 import os
 import resource
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -67,6 +68,7 @@ class Run:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         adopt_orphans()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by SIGTERM"))  # the lanes end with this process
         say(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores; output of each part in {self.folder.name}/")
         try:
             problem = self._tests()

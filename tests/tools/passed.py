@@ -50,7 +50,7 @@ TOOLS: Final = {
     "Debian": Tool(tests=("tests/tools/test_debian.py",), sources=("tests/tools/conftest.py",)),
     "Prometheus": Tool(tests=("tests/tools/test_prometheus.py",), sources=("tests/tools/conftest.py",)),
     "containers": Tool(
-        tests=("tests/tools/test_kubelet.py",),
+        tests=("tests/tools/test_kubelet.py", "tests/tools/test_shared_image.py"),
         sources=("tests/cluster/control_plane.py", "manifests", "Dockerfile", "requirements/run.lock"),
     ),
     "auditor": Tool(tests=("tests/tools/test_auditor.py",), sources=("drills/audit.py", "drills/reading.py")),

@@ -14,7 +14,7 @@ import pytest
 from tests.cluster.control_plane import running_control_plane
 from tests.container import why_not
 from tests.manifests.applying import installed
-from tests.manifests.dockerfile import Image, built_image
+from tests.manifests.dockerfile import Image, folder_of_run, shared_image
 from tests.manifests.kubelet import Kubelet
 from tests.manifests.processes import pods_of
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json
@@ -46,8 +46,8 @@ Facts = Callable[[str], dict[str, list[str]]]
 
 
 @pytest.fixture(scope="module")
-def image() -> Iterator[Image]:
-    with built_image() as image:
+def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
+    with shared_image(folder_of_run(tmp_path_factory.getbasetemp())) as image:
         yield image
 
 

@@ -47,9 +47,9 @@ _REPORTS: Final = 'volsched_memory_objects{table="statuses.waiting"}'
 class Settled:
     """Waits until volsched has decided about all nodes, pods and PodGroups, and has written what it decided.
 
-    The API server sends objects of one kind in the order in which they were written. The sign is a pod in a PodGroup
-    of its own, both made now, that fits a node which was marked now: the session that places the pod has seen all that
-    was written before. The session is over when one is over that ended later. What it decided is written when no write
+    The API server sends objects of one kind in the order in which they were written. The marker is a pod in a PodGroup
+    of its own, both made now, that fits only a node which was marked now. So the session that places the marker has
+    seen all earlier objects. A later session ends after that session. All its decisions are written when no write
     waits.
     """
 
