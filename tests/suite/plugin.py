@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +12,7 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 from xdist.workermanage import WorkerController
 
+from tests.suite.cpu import cpu_seconds
 from tests.suite.durations import Durations
 from tests.suite.units import units_of
 
@@ -54,7 +55,8 @@ class Journal:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a phase of a test."""
-        self._write(report, worker=getattr(report, "worker_id", ""), duration=report.duration)
+        facts = {"worker": getattr(report, "worker_id", ""), "duration": report.duration}
+        self._write(report, **facts, cpu=getattr(report, CpuTime.ATTRIBUTE, 0.0))
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note a file that cannot be collected."""
@@ -84,15 +86,39 @@ class Journal:
         self._file.write(json.dumps(facts) + "\n")
 
 
+class CpuTime:
+    """Notes in each report how much CPU time the worker and its descendants took since the report before."""
+
+    ATTRIBUTE: Final = "cpu_seconds"
+
+    _before = 0.0
+
+    def pytest_collection_finish(self) -> None:
+        """Begin after the tests have been collected."""
+        self._before = cpu_seconds()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Note the CPU time of a phase."""
+        report = yield
+        now = cpu_seconds()
+        setattr(report, self.ATTRIBUTE, max(0.0, now - self._before))  # less, if an orphan found another parent
+        self._before = now
+        return report
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option for the journal."""
     parser.addoption(JOURNAL, type=Path, metavar="FILE", help="write a line of JSON for each phase of a test")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep a journal in the process that reports, which is not a worker."""
+    """Keep a journal in the process that reports, which is not a worker, and measure where the tests run."""
     path = config.getoption(JOURNAL)
-    if path and not hasattr(config, "workerinput"):
+    if not path:
+        return
+    config.pluginmanager.register(CpuTime())
+    if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Journal(path))
 
 

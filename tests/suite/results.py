@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -18,6 +18,8 @@ class Result:
     test: str
     marks: frozenset[str] = frozenset()
     seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    """Of the worker and its descendants; a fixture counts with the first test that needs it."""
     outcomes: list[str] = field(default_factory=list)
     shown: str = ""
     captured: str = ""
@@ -48,6 +50,7 @@ class Results:
         result = self.by_test.setdefault(line["test"], Result(line["test"]))
         result.marks = result.marks | frozenset(line["marks"])
         result.seconds += line.get("duration", 0.0)
+        result.cpu_seconds += line.get("cpu", 0.0)
         result.outcomes.append(line["outcome"])
         if line["outcome"] != "passed":
             result.shown, result.captured = line["shown"], line["captured"]
@@ -86,6 +89,16 @@ def slowest(results: Iterable[Results], number: int = 30) -> Iterator[str]:
     found = [result for run in results for result in run.by_test.values()]
     for result in sorted(found, key=lambda result: -result.seconds)[:number]:
         yield f"{result.seconds:8.1f} s  {result.test}"
+
+
+def busiest(results: Iterable[Results], number: int = 30) -> Iterator[str]:
+    """Yield lines about the files whose tests took the most CPU time."""
+    files: dict[str, float] = defaultdict(float)
+    for run in results:
+        for result in run.by_test.values():
+            files[result.test.partition("::")[0]] += result.cpu_seconds
+    for file, seconds in sorted(files.items(), key=lambda pair: -pair[1])[:number]:
+        yield f"{seconds:8.1f} s  {file}"
 
 
 def skipped(results: Iterable[Results]) -> Iterator[str]:

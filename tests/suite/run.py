@@ -20,7 +20,7 @@ from tests.programs import CONTROL_PLANE, is_there
 from tests.suite import lanes
 from tests.suite.durations import Durations
 from tests.suite.lanes import Job, Lane
-from tests.suite.results import Result, report_of_failure, skipped, slowest, to_try_again
+from tests.suite.results import Result, busiest, report_of_failure, skipped, slowest, to_try_again
 
 FOLDER: Final = TESTS.parent / ".test-results"
 """What the last run left: the output and the journal of each part, and the failures of flaky tests."""
@@ -149,7 +149,7 @@ class Run:
         flaky = {result.test for result in self.flaky}
         failed = [result for result in self._failed() if result.test not in flaky]
         runs = [lane.results for lane in self.lanes]
-        for line in (*skipped(runs), "slowest tests:", *slowest(runs)):
+        for line in (*skipped(runs), "slowest tests:", *slowest(runs), "most CPU time, by file:", *busiest(runs)):
             say(line)
         for result in failed:
             say(report_of_failure(result))

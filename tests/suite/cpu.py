@@ -1,0 +1,42 @@
+"""CPU time of a process and of all its descendants, so that a run can say which tests keep the machine busy."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+_FIRST_TIME: Final = 11
+"""Index of `utime` in proc_pid_stat(5) behind the command; `stime`, `cutime` and `cstime` follow."""
+
+
+def cpu_seconds(process: int | None = None) -> float:
+    """Return the CPU time so far of a process, this one by default, its running descendants and those it waited for.
+
+    Zero for a process that has gone.
+    """
+    return sum(_ticks(each) for each in _family(process or os.getpid())) / _TICKS
+
+
+def _family(process: int) -> Iterator[int]:
+    """Yield a process and its descendants, from `/proc/PID/task/TID/children`."""
+    yield process
+    for children in Path(f"/proc/{process}/task").glob("*/children"):
+        for child in _read(children).split():
+            yield from _family(int(child))
+
+
+def _ticks(process: int) -> int:
+    """Return user and system time of a process and of the children that it waited for, in clock ticks."""
+    behind_the_command = _read(Path(f"/proc/{process}/stat")).rpartition(") ")[2].split()
+    return sum(map(int, behind_the_command[_FIRST_TIME : _FIRST_TIME + 4]))
+
+
+def _read(path: Path) -> str:
+    """Read a file of a process; empty if the process has gone."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
