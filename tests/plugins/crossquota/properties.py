@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import yaml
@@ -19,68 +20,87 @@ from volsched.model.plan import PlanStep
 from volsched.model.status import ON_NODE
 from volsched.testing.builders import ClusterBuilder, a_cluster, put
 
-Annotations = st.fixed_dictionaries(
-    {},
-    optional={
-        f"{ANN}cpu": st.sampled_from(["0", "2", "3500m", "6", "x", ""]),
-        f"{PART}cpu": st.sampled_from(["10", "33.3", "101"]),
-        f"{PART}memory": st.sampled_from(["50", "12.5"]),
-    },
-)
-Nodes = st.lists(st.tuples(st.integers(1, 9), st.sampled_from([0, 0, 4]), Annotations), min_size=1, max_size=4)
-Requests = st.fixed_dictionaries(
-    {},
-    optional={
-        "cpu": st.sampled_from(["500m", "1", "2", "3"]),
-        "memory": st.sampled_from(["1Gi", "3Gi"]),
-        GPU: st.sampled_from([0, 1, 2]),
-    },
-)
-Labels = st.sampled_from([{}, {"team": "etl"}])
-Notes = st.sampled_from([{}, {STRATEGY: "least-allocated"}, {STRATEGY: "most-allocated"}, {STRATEGY: "?"}])
-Priority = st.sampled_from([0, 0, 10])
-Pods = st.lists(st.tuples(st.integers(0, 3), Requests, Labels, Priority), max_size=5)
-Jobs = st.lists(st.tuples(st.integers(1, 3), st.booleans(), Requests, Labels, Notes, Priority), max_size=4)
-Arguments = st.fixed_dictionaries(
-    {RESOURCES: st.sampled_from(["cpu", "cpu,memory", "memory,pods"])},
-    optional={
-        "quota.cpu": st.sampled_from(["1", "4", "0", "no"]),
-        "quota.pods": st.sampled_from([0, 2]),
-        "quota-percentage.memory": st.sampled_from([25, "50.5"]),
-        "crossQuotaWeight": st.sampled_from([0, 10, "20"]),
-        "non-gpu-node-score": st.sampled_from([0, 15]),
-        "label-selector": st.sampled_from([{}, {"matchLabels": {"team": "etl"}}]),
-    },
-)
-Later = st.lists(
-    st.one_of(
-        st.tuples(st.just("node"), st.integers(0, 3), st.integers(0, 9), Annotations),
-        st.tuples(st.just("job"), st.integers(1, 3), Requests, Notes),
-        st.tuples(st.just("ends"), st.integers(0, 4)),
-        st.tuples(st.just("label"), st.integers(0, 4), Labels),
-    ),
-    max_size=4,
-)
+ANNOTATIONS = {
+    f"{ANN}cpu": ["0", "2", "3500m", "6", "x", ""],
+    f"{PART}cpu": ["10", "33.3", "101"],
+    f"{PART}memory": ["50", "12.5"],
+}
+REQUESTS = {"cpu": ["500m", "1", "2", "3"], "memory": ["1Gi", "3Gi"], GPU: [0, 0, 1, 2]}
+LABELS = [{}, {"team": "etl"}]
+NOTES = [{}, {STRATEGY: "least-allocated"}, {STRATEGY: "most-allocated"}, {STRATEGY: "?"}]
+PRIORITIES = [0, 0, 10]
+LIMITS = {
+    "quota.cpu": ["1", "4", "0", "no"],
+    "quota.pods": [0, 2],
+    "quota-percentage.memory": [25, "50.5"],
+    "crossQuotaWeight": [0, 10, "20"],
+    "non-gpu-node-score": [0, 15],
+    "label-selector": [{}, {"matchLabels": {"team": "etl"}}],
+}
+CARDS = [0, 4, 4]
+MOST_NODES = 4
+
+
+class Dice:
+    """Values of a random cluster, all of the same probability: hypothesis itself prefers small and few ones."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = Random(seed)  # noqa: S311 - no secret
+
+    def one(self, values: Sequence[Any]) -> Any:
+        return self.rng.choice(values)
+
+    def number(self, low: int, high: int) -> int:
+        return self.rng.randint(low, high)
+
+    def some(self, choices: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+        """A value for each of some of the keys."""
+        return {key: self.one(values) for key, values in choices.items() if self.rng.random() < 1 / 2}
 
 
 @dataclass
 class World(Scenario):
-    """A cluster and what happens to it, as plain values."""
+    """A cluster and what happens to it, drawn from a seed."""
 
-    nodes: Any
-    pods: Any
-    jobs: Any
-    arguments: Mapping[str, Any]
-    preempts: bool
-    later: Any
+    seed: int
 
     def __post_init__(self) -> None:
-        self.sessions, self.number = 5, -1
+        dice, self.number = Dice(self.seed), -1
+        self.nodes = [
+            (dice.number(1, 9), dice.one(CARDS), dice.some(ANNOTATIONS)) for _ in range(dice.number(1, MOST_NODES))
+        ]
+        self.pods = [
+            (dice.number(0, 3), dice.some(REQUESTS), dice.one(LABELS), dice.one(PRIORITIES))
+            for _ in range(dice.number(0, 5))
+        ]
+        self.jobs = [self._job(dice) for _ in range(dice.number(0, 4))]
+        self.later = [self._event(dice) for _ in range(dice.number(0, 6))]
+        self.sessions = len(self.later) + 2
+        self.configuration = self._configuration(dice)
+
+    @staticmethod
+    def _job(dice: Dice) -> tuple[Any, ...]:
+        tasks, whole = dice.number(1, 3), dice.one([False, True])
+        return tasks, whole, dice.some(REQUESTS), dice.one(LABELS), dice.one(NOTES), dice.one(PRIORITIES)
+
+    @staticmethod
+    def _event(dice: Dice) -> tuple[Any, ...]:
+        match kind := dice.one(["node", "node", "job", "ends", "label"]):
+            case "node":
+                return kind, dice.number(0, MOST_NODES - 1), dice.number(0, 9), dice.some(ANNOTATIONS)
+            case "job":
+                return kind, dice.number(1, 3), dice.some(REQUESTS), dice.one(NOTES)
+            case "label":
+                return kind, dice.number(0, 4), dice.one(LABELS)
+        return kind, dice.number(0, 4)
+
+    @staticmethod
+    def _configuration(dice: Dice) -> str:
+        arguments = {NAMES: GPU, RESOURCES: dice.one(["cpu", "cpu,memory", "memory,pods"]), **dice.some(LIMITS)}
         order = [{"name": "priority"}, {"name": "gang", "enablePreemptable": False}]
-        plugins = [{"name": "predicates"}, {"name": "crossquota", "arguments": {NAMES: GPU, **self.arguments}}]
-        actions = "allocate, preempt, backfill" if self.preempts else "allocate, backfill"
-        tiers = [{"plugins": order}, {"plugins": plugins}]
-        self.configuration = yaml.safe_dump({"actions": actions, "tiers": tiers})
+        plugins = [{"name": "predicates"}, {"name": "crossquota", "arguments": arguments}]
+        actions = dice.one(["allocate, backfill", "allocate, preempt, backfill"])
+        return yaml.safe_dump({"actions": actions, "tiers": [{"plugins": order}, {"plugins": plugins}]})
 
     def build(self) -> ClusterBuilder:
         cluster = a_cluster()
@@ -122,7 +142,7 @@ class World(Scenario):
 
 
 def worlds() -> st.SearchStrategy[World]:
-    return st.builds(World, Nodes, Pods, Jobs, Arguments, st.booleans(), Later)
+    return st.builds(World, st.integers(0, 1 << 30))
 
 
 class WithinQuotas(Property):
