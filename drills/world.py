@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import tempfile
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -24,7 +23,7 @@ from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
 from tests.cluster.scheduling_fixtures import apply_manifests
 from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
 from volsched.testing.controlplane.faults import FaultProxy
-from volsched.testing.patience import PATIENCE
+from volsched.testing.patience import PATIENCE, looks
 
 CONFIGURATION: Final = """
 actions: "enqueue, allocate, backfill"
@@ -160,10 +159,7 @@ class World(Controlled):
 
 def wait_until(condition: Callable[[], object], seconds: float) -> bool:
     """Wait until it holds, for so many seconds at most; return whether it does."""
-    deadline = time.monotonic() + seconds
-    while not (came := condition()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return bool(came)
+    return any(condition() for _ in looks(seconds))
 
 
 @contextmanager

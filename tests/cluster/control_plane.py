@@ -38,11 +38,12 @@ def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
-    """A namespace of the test's own; what is in it is deleted afterwards."""
+    """A namespace of the test's own; what is in it is deleted afterwards, pods without their time to end."""
     control_plane.check()
     name = control_plane.create_namespace(f"test-{uuid.uuid4().hex[:8]}")
     yield name
     control_plane.api.delete(f"/api/v1/namespaces/{name}")
+    control_plane.api.delete(f"/api/v1/namespaces/{name}/pods", grace_seconds=0)
 
 
 @pytest.fixture

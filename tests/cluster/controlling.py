@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.forks import ForkServer
-from tests.cluster.scheduling import GROUPS, SYSTEM, Installed, Json, VolschedProcess, eventually
+from tests.cluster.scheduling import GROUPS, PATIENT_LEASE, SYSTEM, Installed, Json, VolschedProcess, eventually
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import FaultProxy
 from volsched.testing.patience import PATIENCE
@@ -31,7 +31,7 @@ class ControllersProcess(VolschedProcess):
             *(log, "controllers", "--kubeconfig", str(kubeconfig)),
             *("--listen-address", "127.0.0.1:0", "--healthz-address", ""),
             *("--leader-elect-resource-namespace", SYSTEM, "--log-format", "json", "--log-level", "debug"),
-            *flags,
+            *(*PATIENT_LEASE, *flags),
             forks=forks,
         )
 

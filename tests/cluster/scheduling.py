@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 import uuid
@@ -20,7 +19,7 @@ from tests.cluster.checkout import command_of_checkout
 from tests.cluster.forks import Fork, ForkServer
 from volsched.testing.controlplane import ControlPlane, a_pod
 from volsched.testing.controlplane.faults import FaultProxy
-from volsched.testing.patience import PATIENCE
+from volsched.testing.patience import PATIENCE, looks
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 SYSTEM = "volsched-system"
@@ -38,11 +37,8 @@ QUICK_LEASE: Final = (
 )
 """Of one that is killed another takes over soon, and a machine that halts for some seconds makes nobody lose it."""
 
-PATIENT_LEASE: Final = (
-    *("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s"),
-    *("--leader-elect-retry-period", "500ms"),
-)
-"""No leader loses it, however slow the machine: for tests and drills that are not about that."""
+PATIENT_LEASE: Final = ("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s")
+"""No leader loses it, however slow the machine: what processes have unless a test says otherwise."""
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"
@@ -57,12 +53,22 @@ tiers:
 """What schedulers use unless a test says otherwise: no quota, so that a pod waits for a node and for nothing else."""
 
 
+def _line(text: str) -> Json:
+    try:
+        found: Json = json.loads(text)
+    except ValueError:
+        found = {"event": text}
+    return found
+
+
 class LoggedProcess(ABC):
     """A verb of volsched as a process. Its log is a file; its HTTP port is read from there."""
 
     def __init__(self, log: Path) -> None:
         self.log = log
         self._file = log.open("wb")
+        self._lines: list[Json] = []
+        self._read = 0
         self.process = self._start(self._file)
 
     @abstractmethod
@@ -71,28 +77,26 @@ class LoggedProcess(ABC):
 
     def lines(self) -> list[Json]:
         """What it has said so far; a line that is being written is not one yet."""
-        found = []
-        written, _, _ = self.log.read_text().rpartition("\n")
-        for line in written.splitlines():
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                found.append({"event": line})
-        return found
+        with self.log.open("rb") as log:
+            log.seek(self._read)
+            written = log.read()
+        complete = written[: written.rfind(b"\n") + 1]
+        self._read += len(complete)
+        self._lines += map(_line, complete.decode(errors="replace").split("\n")[:-1])
+        return list(self._lines)
 
     def said(self, event: str) -> list[Json]:
         """All log lines whose sentence contains these words."""
         return [line for line in self.lines() if event in line.get("event", "")]
 
     def wait_for(self, event: str, timeout: float = PATIENCE, count: int = 1) -> Json:
-        deadline = time.monotonic() + timeout
-        is_over = False
-        while not is_over:
-            is_over = self.process.poll() is not None or time.monotonic() > deadline
+        for _ in looks(timeout):
+            has_ended = self.process.poll() is not None
             found = self.said(event)  # after that, since its last words may be those that are waited for
             if len(found) >= count:
                 return found[count - 1]
-            time.sleep(0.05)
+            if has_ended:
+                break
         raise AssertionError(f"the process did not say {event!r}; its log:\n{self.log.read_text()[-6000:]}")
 
     def page(self, path: str) -> tuple[int, str]:
@@ -164,7 +168,7 @@ class SchedulerProcess(VolschedProcess):
         super().__init__(
             *(log, "run", "--kubeconfig", str(kubeconfig), "--listen-address", "127.0.0.1:0", "--healthz-address", ""),
             *("--leader-elect-resource-namespace", SYSTEM, "--log-format", "json", "--log-level", "debug"),
-            *flags,
+            *(*PATIENT_LEASE, *flags),
             forks=forks,
         )
 
@@ -243,12 +247,10 @@ class Installed:
         return [event for event in found if not name or event["involvedObject"]["name"] == name]
 
     def wait_event(self, namespace: str, name: str, reason: str, timeout: float = PATIENCE) -> Json:
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
+        for _ in looks(timeout):
             for event in self.events(namespace, name):
                 if event["reason"] == reason:
                     return event
-            time.sleep(0.1)
         said = [(e["involvedObject"]["name"], e["reason"], e["message"]) for e in self.events(namespace)]
         raise AssertionError(f"no Event {reason} on {name}: {said}")
 
@@ -290,16 +292,11 @@ def wait_allowed(control_plane: ControlPlane, user: str, **what: str) -> None:
 
 
 def eventually(check: Callable[[], bool], timeout: float = PATIENCE, what: str = "") -> None:
-    deadline = time.monotonic() + timeout
-    while not check():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"did not come true in {timeout:g} s: {what or check}")
-        time.sleep(0.1)
+    if not any(check() for _ in looks(timeout)):
+        raise AssertionError(f"did not come true in {timeout:g} s: {what or check}")
 
 
 def still(check: Callable[[], bool], seconds: float, explain: Callable[[], object] = lambda: "") -> None:
     """Assert that something holds all the time for a while; `explain` says more when it does not."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    for _ in looks(seconds):
         assert check(), explain()
-        time.sleep(0.1)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.cluster.control_plane import MakeNodes
-from tests.cluster.scheduling import MANIFESTS, PATIENT_LEASE, Installed, SchedulerProcess, eventually
+from tests.cluster.scheduling import MANIFESTS, Installed, SchedulerProcess, eventually
 from volsched.run.process import END_SECONDS
 from volsched.testing.controlplane.faults import BlackHole, FaultProxy
 
@@ -51,7 +51,7 @@ def test_a_leader_in_which_everything_hangs_ends_before_it_is_killed(
     """A session, bindings, conditions, Events and the Lease: together their limits are more than there is time."""
     make_nodes(2, cpu="32")
     monkeypatch.setattr(SchedulerProcess, "prelude", SLOW_WHEN_TOLD)
-    leader = installed.start("--plain-pods", "direct", *PATIENT_LEASE, proxy=fault_proxy).wait_leading()
+    leader = installed.start("--plain-pods", "direct", proxy=fault_proxy).wait_leading()
     hanging = [fault_proxy.inject(BlackHole(), method=method, path="/pods/") for method in ("POST", "PATCH")]
     installed.make_pods(namespace, [installed.pod(f"p{number}", cpu="1") for number in range(40)])
     installed.make_pods(namespace, [installed.pod(f"large-{number}", cpu="100") for number in range(20)])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.admitting import Admitting
+from tests.cluster.forks import ForkServer
 from tests.cluster.native.ours import DIRECT, QUOTAS, start_ours
 from tests.cluster.native.stage import API, KEY, NativeStage
 from tests.cluster.scheduling import eventually
@@ -61,12 +62,12 @@ configurations:
 
 
 def test_a_gang_is_promised_nodes_that_the_next_scheduler_holds_until_it_starts(
-    gated_cluster: ControlPlane, tmp_path: Path
+    gated_cluster: ControlPlane, tmp_path: Path, forks: ForkServer | None
 ) -> None:
     stage = NativeStage(gated_cluster, gated_cluster.create_namespace("promised"), "promising")
     stage.racks(a=2, b=2)
     start = partial(start_ours, gated_cluster, tmp_path, stage.scheduler, RESERVING, *DIRECT, "--leader-elect=false")
-    process = start()
+    process = start(forks=forks)
     try:
         for node in ("a-0", "a-1", "b-0"):
             stage.pod(f"old-{node}", node=node)
@@ -93,10 +94,10 @@ def test_a_gang_is_promised_nodes_that_the_next_scheduler_holds_until_it_starts(
 
 
 @pytest.fixture
-def ours(gated_cluster: ControlPlane, tmp_path: Path) -> Iterator[Ours]:
+def ours(gated_cluster: ControlPlane, tmp_path: Path, forks: ForkServer | None) -> Iterator[Ours]:
     """volsched for the pods of a stage of its own."""
     name = f"native-{uuid.uuid4().hex[:8]}"
-    made = Ours(gated_cluster, NativeStage(gated_cluster, gated_cluster.create_namespace(name), name), tmp_path)
+    made = Ours(gated_cluster, NativeStage(gated_cluster, gated_cluster.create_namespace(name), name), tmp_path, forks)
     yield made
     made.stop()
     made.stage.clear()
@@ -105,10 +106,10 @@ def ours(gated_cluster: ControlPlane, tmp_path: Path) -> Iterator[Ours]:
 class Ours:
     """volsched, with quotas, and the stage on which it plays."""
 
-    def __init__(self, cluster: ControlPlane, stage: NativeStage, folder: Path) -> None:
+    def __init__(self, cluster: ControlPlane, stage: NativeStage, folder: Path, forks: ForkServer | None) -> None:
         self.stage = stage
         self._start = partial(start_ours, cluster, folder, stage.scheduler, QUOTAS, *DIRECT, "--leader-elect=false")
-        self._process = self._start()
+        self._process = self._start(forks=forks)
 
     def restart(self) -> None:
         """Kill it, and start another one."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from volsched.testing.controlplane import ControlPlane, KubectlError
-from volsched.testing.patience import PATIENCE
+from volsched.testing.patience import looks
 
 GONE_WITHIN_SECONDS = 300
 """Mostly it takes five. But a CRD whose storage is being initialised when the API server's finalizer comes by is looked
@@ -45,15 +44,14 @@ def wait_refused(act: Callable[[], object], words: str) -> None:
 
     Policies take effect a moment after they were made, and roles are put together by a controller.
     """
-    deadline, last = time.monotonic() + PATIENCE, ""
-    while time.monotonic() < deadline:
+    last = ""
+    for _ in looks():
         try:
             act()
         except KubectlError as refused:
             last = str(refused)
             if words in last:
                 return
-        time.sleep(0.2)
     raise AssertionError(f"it is not refused with {words!r}: {last or 'it is let in'}")
 
 

@@ -7,8 +7,9 @@ import uuid
 from pathlib import Path
 from typing import Final
 
+from tests.cluster.forks import ForkServer
 from tests.cluster.native.stage import API
-from tests.cluster.scheduling import ACCOUNT, QUICK_LEASE, SYSTEM, SchedulerProcess, eventually
+from tests.cluster.scheduling import ACCOUNT, SYSTEM, SchedulerProcess, eventually
 from volsched.testing.controlplane import ControlPlane, a_node, a_pod
 from volsched.testing.patience import PATIENCE
 
@@ -24,14 +25,16 @@ tiers:
 """
 
 
-def start_ours(cluster: ControlPlane, folder: Path, name: str, text: str, *flags: str) -> SchedulerProcess:
+def start_ours(
+    cluster: ControlPlane, folder: Path, name: str, text: str, *flags: str, forks: ForkServer | None = None
+) -> SchedulerProcess:
     """Start volsched for pods of a scheduler name, with the text of a configuration."""
     folder.mkdir(exist_ok=True)
     configuration = folder / "volsched.conf"
     configuration.write_text(text)
     flags = ("--scheduler-name", name, "--scheduler-conf", str(configuration), *flags)
     kubeconfig = cluster.kubeconfig_for(ACCOUNT, SYSTEM)
-    process = SchedulerProcess(kubeconfig, folder / "log", *flags, *QUICK_LEASE)
+    process = SchedulerProcess(kubeconfig, folder / "log", *flags, forks=forks)
     process.wait_for("everything is listed")
     return process
 

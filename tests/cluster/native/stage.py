@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.testing.controlplane import ControlPlane, a_binding, a_node, a_pod
-from volsched.testing.patience import PATIENCE
+from volsched.testing.patience import PATIENCE, looks
 
 Json = dict[str, Any]
 
@@ -33,7 +33,6 @@ QUIET_SECONDS: Final = 1.5
 KEY: Final = "rack"
 """The label of nodes that groups with a topology key name."""
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
-_POLL_SECONDS: Final = 0.05
 _DEVICES: Final = "/apis/resource.k8s.io/v1"
 
 
@@ -393,11 +392,8 @@ class NativeStage:
         return [each for each in found if each["involvedObject"]["name"] == name and each["reason"] == reason]
 
     def _until(self, check: Callable[[], bool], what: Any) -> None:
-        deadline = time.monotonic() + PATIENCE
-        while not check():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"did not come true in {PATIENCE:g} s: {what}; seen: {self.seen()}")
-            time.sleep(_POLL_SECONDS)
+        if not any(check() for _ in looks()):
+            raise AssertionError(f"did not come true in {PATIENCE:g} s: {what}; seen: {self.seen()}")
 
 
 def _says_unschedulable(pod: Json) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from volsched.testing.controlplane.errors import ApiServerError
-from volsched.testing.patience import PATIENCE
+from volsched.testing.patience import PATIENCE, looks
 
 Json = dict[str, Any]
 
@@ -113,16 +113,12 @@ class ApiClient:
 
         Raises TimeoutError after `timeout` seconds, with what was there last.
         """
-        deadline = time.monotonic() + timeout
-        pause = 0.02
-        while True:
+        found = None
+        for _ in looks(timeout):
             found = self.find(path)
             if found is not None and condition(found):
                 return found
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"waited {timeout:.0f} s for {path}; last seen: {json.dumps(found)[:2000]}")
-            time.sleep(pause)
-            pause = min(0.25, pause * 1.3)
+        raise TimeoutError(f"waited {timeout:.0f} s for {path}; last seen: {json.dumps(found)[:2000]}")
 
     def request(
         self,

@@ -43,6 +43,10 @@ CONTROLLERS_SECONDS = 300.0
 """Kubernetes' controllers ask a server that was down again after up to a minute, longer after each time it was."""
 
 _START_ATTEMPTS = 3
+
+_SELDOM_COLLECTING = {"GOGC": "400"}
+"""kube-apiserver takes an eighth less CPU time if it collects garbage less often, and 150 MiB more."""
+
 _ETCD_SECONDS = 60.0
 _PORTS = range(20_000, 32_000)
 """Below the range from which Linux takes ports for outgoing connections, so that a restart finds its port free."""
@@ -358,6 +362,7 @@ class ControlPlane(Startable):
                 f"--quota-backend-bytes={8 * 2**30}",
                 "--log-level=warn",
             ],
+            _SELDOM_COLLECTING,
         )
 
     def _ask_etcd(self, what: str, body: Json) -> Json:
@@ -400,6 +405,7 @@ class ControlPlane(Startable):
                 *self.gate_flags,
                 *self._api_flags,
             ],
+            _SELDOM_COLLECTING,
         )
 
     def _start_controller_manager(self) -> None:
@@ -421,6 +427,7 @@ class ControlPlane(Startable):
                 f"--node-monitor-grace-period={self._node_lease_seconds}s",
                 *self.gate_flags,
             ],
+            _SELDOM_COLLECTING,
         )
 
     def _start_kwok(self) -> None:
@@ -439,7 +446,7 @@ class ControlPlane(Startable):
                 f"--node-lease-duration-seconds={self._node_lease_seconds}",
                 "--v=WARN",  # else it writes a line per pod
             ],
-            {"HOME": str(state.scratch)},  # it would read the user's own KWOK configuration
+            _SELDOM_COLLECTING | {"HOME": str(state.scratch)},  # it would read the user's own KWOK configuration
         )
 
     def _write_kubeconfig(self, name: str, token: str) -> Path:
