@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 CLUSTER := .volsched-cluster
 PYTEST_ARGS ?=
+# What is built for the tests, and what mypy knows of files with the same content: shared by all checkouts.
+CACHE := $(or $(VOLSCHED_CACHE),$(if $(XDG_CACHE_HOME),$(XDG_CACHE_HOME)/volsched),$(HOME)/.cache/volsched)
 # A value makes a failed test fail the run although a second try might pass.
 STRICT ?=
 SUITE = $(BIN)/python -m tests.suite $(if $(STRICT),--strict)
@@ -112,7 +114,7 @@ lint: $(VENV)/dev.stamp ## ruff, and hadolint for the Dockerfile
 	$(BIN)/hadolint Dockerfile
 
 types: $(VENV)/dev.stamp ## mypy
-	$(BIN)/mypy
+	$(BIN)/mypy --cache-dir $(CACHE)/mypy
 
 contracts: $(VENV)/dev.stamp ## import-linter
 	$(BIN)/lint-imports

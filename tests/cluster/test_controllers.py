@@ -532,6 +532,6 @@ def test_it_stands_aside_for_ever_when_it_is_told_to(controlled: Controlled, nam
 
 
 def test_a_wrong_flag_ends_with_status_two(controlled: Controlled) -> None:
-    process: Any = controlled.control("--leader-elect-renew-deadline", "60s")
+    process: Any = controlled.control("--leader-elect-renew-deadline", "100s")
 
     assert process.wait() == 2

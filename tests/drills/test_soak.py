@@ -56,5 +56,5 @@ def test_pods_that_come_and_go_while_others_wait_leave_nothing_behind(
 ) -> None:
     monkeypatch.setattr(reporting, "RESULTS", tmp_path)
     report = Report("soak", "in short", judge_time=False)
-    run(report, Settings(pods=1_500, waiting=200, nodes=20, on_their_way=120, slope=WIDE, sample_seconds=0.5))
+    run(report, Settings(pods=500, waiting=100, nodes=20, on_their_way=120, slope=WIDE, sample_seconds=0.5))
     assert report.finish() == 0
