@@ -23,8 +23,8 @@ def test_one_of_each_blow_loses_nothing_and_binds_nothing_twice(
     monkeypatch.setattr(reporting, "RESULTS", tmp_path)
     report = Report("failover", "short form", judge_time=False)
     run(report, Settings(
-        each=1, per_minute=150, stop_seconds=12.0, partition_seconds=12.0, theft_seconds=3.0, late_seconds=6.2, pause_seconds=0.5,
-        takeover_seconds=22.0, seed=2, flags=QUICK_LEASE,
+        each=1, per_minute=150, stop_seconds=12.0, partition_seconds=12.0, theft_seconds=3.0, late_seconds=6.2,
+        pause_seconds=0.5, takeover_seconds=22.0, seed=2, flags=QUICK_LEASE,
     ))  # fmt: skip
     status = report.finish()
     assert [line for line in report.lines if not line.is_met] == []
