@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,11 +22,18 @@ def cpu_seconds(process: int | None = None) -> float:
 
 
 def _family(process: int) -> Iterator[int]:
-    """Yield a process and its descendants, from `/proc/PID/task/TID/children`."""
+    """Yield a process and its descendants; any of them may go meanwhile."""
     yield process
-    for children in Path(f"/proc/{process}/task").glob("*/children"):
-        for child in _read(children).split():
-            yield from _family(int(child))
+    for child in _children(process):
+        yield from _family(child)
+
+
+def _children(process: int) -> list[int]:
+    """Return the children of all threads of a process; none if the process has gone."""
+    tasks = Path(f"/proc/{process}/task")
+    with contextlib.suppress(OSError):
+        return [int(child) for thread in os.listdir(tasks) for child in _read(tasks / thread / "children").split()]
+    return []
 
 
 def _ticks(process: int) -> int:

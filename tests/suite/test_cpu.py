@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from tests.suite import cpu
 from tests.suite.cpu import cpu_seconds
 from tests.suite.results import Results, busiest
 
@@ -35,6 +36,7 @@ def test_descendants_count_while_their_parent_runs_and_after_the_parent_has_ende
 
     assert cpu_seconds() - before >= BURNS
     assert cpu_seconds(child.pid) == 0
+    assert list(cpu._family(child.pid)) == [child.pid]
 
 
 def test_the_own_cpu_time_counts() -> None:
