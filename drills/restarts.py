@@ -33,7 +33,7 @@ from typing import Any, Final, TypeVar
 from drills.audit import Auditor
 from drills.reading import GROUP_NAME, QUEUE_NAME, Json, amounts, is_finished, notes_of, requests_of
 from drills.report import Report
-from drills.world import Replica, World, world
+from drills.world import Replica, World, wait_until, world
 from tests.cluster.scheduling import GROUPS, PATIENT_LEASE
 from volsched.testing.controlplane import ApiServerError
 from volsched.testing.controlplane.stages import RUN_FOR
@@ -230,8 +230,13 @@ class Trial:
         self.follows("compacted under load")
 
     def restore(self, folder: Path, seconds: float) -> None:
-        """Save the store, have the cluster go on for a while, and put the store back."""
+        """Save the store, have the cluster go on for a while, and put the store back.
+
+        Kubernetes' garbage collector remembers owners that are gone. So the pods of a Job that ended before the store
+        was put back may be deleted at once. They are saved with their nodes, so that this is no loss.
+        """
         with self._load.held():  # a gang that is saved in half would wait for its other half for ever
+            wait_until(self._all_have_nodes, RELISTED_SECONDS)
             self._there.control_plane.save_store(folder)
         self.follows("saved")
         time.sleep(seconds)
@@ -239,6 +244,9 @@ class Trial:
         self._there.control_plane.restore_store(folder)
         self._load.changes_of_store += 1
         self.follows("put back", marks=2)
+
+    def _all_have_nodes(self) -> bool:
+        return all("nodeName" in pod["spec"] for pod in self._there.pods(NAMESPACE).values())
 
     def follows(self, after: str, marks: int = 1) -> None:
         """Make a mark, and wait until every replica knows of it.

@@ -17,5 +17,5 @@ def test_an_api_server_that_is_killed_and_a_store_that_is_put_back_lose_nothing(
 ) -> None:
     monkeypatch.setattr(reporting, "RESULTS", tmp_path)
     report = Report("restarts", "in short", judge_time=False)
-    run(report, Settings(times=2, restores=1, rate=2.0, nodes=4, seed=3))
+    run(report, Settings(times=3, restores=1, nodes=4, seed=3))
     assert report.finish() == 0
