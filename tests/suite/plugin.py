@@ -14,18 +14,19 @@ from xdist.workermanage import WorkerController
 
 from tests.suite.cpu import cpu_seconds
 from tests.suite.durations import Durations
-from tests.suite.units import units_of
+from tests.suite.units import folder_of, next_unit, units_of
 
 JOURNAL: Final = "--journal"
 
 
 class LongestFirst(LoadScopeScheduling):
-    """Hands out units of work, the longest first."""
+    """Hands out units of work: those of the folder where the worker is, as they share fixtures, the longest first."""
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:
         super().__init__(config, log)
         self._unit_of: dict[str, str] = {}
         self._seconds: dict[str, float] = {}
+        self._folder_of: dict[WorkerController, str] = {}
 
     def schedule(self) -> None:
         """Divide the tests into units before they are handed out for the first time."""
@@ -42,8 +43,9 @@ class LongestFirst(LoadScopeScheduling):
         return self._unit_of[nodeid]
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        longest = max(self.workqueue, key=self._seconds.__getitem__)
-        self.workqueue.move_to_end(longest, last=False)
+        chosen = next_unit({unit: self._seconds[unit] for unit in self.workqueue}, self._folder_of.get(node))
+        self._folder_of[node] = folder_of(chosen)
+        self.workqueue.move_to_end(chosen, last=False)
         super()._assign_work_unit(node)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.suite.durations import UNKNOWN, Durations
-from tests.suite.units import units_of
+from tests.suite.units import next_unit, units_of
 
 MEASURED = {
     "a.py::test_1": 0.1,
@@ -70,3 +71,19 @@ def test_a_record_is_read_as_it_was_saved_and_files_that_are_gone_leave_it(tmp_p
 
 def test_the_repository_has_a_record() -> None:
     assert Durations.recorded().files
+
+
+LEFT = {"tests/a/test_1.py#1": 10.0, "tests/a/test_2.py#1": 20.0, "tests/b/test_1.py#1": 40.0}
+
+
+@pytest.mark.parametrize(
+    ("here", "unit"),
+    [
+        (None, "tests/b/test_1.py#1"),
+        ("tests/a", "tests/a/test_2.py#1"),
+        ("tests/b", "tests/b/test_1.py#1"),
+        ("tests/c", "tests/b/test_1.py#1"),
+    ],
+)
+def test_a_worker_stays_in_its_folder_and_gets_the_longest_unit(here: str | None, unit: str) -> None:
+    assert next_unit(LEFT, here) == unit

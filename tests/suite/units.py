@@ -24,6 +24,20 @@ class Unit:
     tests: tuple[str, ...]
 
 
+def folder_of(unit: str) -> str:
+    """Return the folder of a unit's file, given the name of the unit."""
+    return unit.rpartition("/")[0]
+
+
+def next_unit(seconds: Mapping[str, float], here: str | None) -> str:
+    """Return the unit that a worker gets next, given what is left and the folder of its last unit.
+
+    Files of a folder share fixtures that are made anew for each worker and after each change of the folder. So a worker
+    stays in its folder while something is left there, and goes on with the longest unit otherwise.
+    """
+    return max(seconds, key=lambda unit: (folder_of(unit) == here, seconds[unit]))
+
+
 def units_of(tests: Iterable[str], seconds: Mapping[str, float], longest: float = LONGEST_UNIT) -> list[Unit]:
     """Return units of the tests, the longest first; `seconds` are expected durations by node id."""
     files: dict[str, list[str]] = {}
