@@ -65,10 +65,10 @@ class Town:
         for name in "ab":
             self.api.delete(f"{QUEUES}/{name}-{self.suffix}")
 
-    def start(self, text: str = CONFIGURATION) -> Any:
+    def start(self, text: str = CONFIGURATION, *flags: str) -> Any:
         path = self.folder / "scheduler.conf"
         path.write_text(text)
-        return self.installed.start("--scheduler-conf", str(path), *QUICK_LEASE).wait_leading()
+        return self.installed.start("--scheduler-conf", str(path), *flags).wait_leading()
 
     def gang(
         self,
@@ -200,6 +200,7 @@ def test_cores_that_are_free_already_are_kept_with_a_port_that_is_not_yet(town: 
     town.let_go(1)
     town.wait_running("high", 1)
     assert "nodeName" not in town.pods()["late-0"]["spec"]
+    town.installed.wait_event(town.namespace, "low-0", "Preempted")
     evicted = [e["involvedObject"]["name"] for e in town.installed.events(town.namespace) if e["reason"] == "Preempted"]
     assert set(evicted) == {"low-0"}
 
@@ -217,7 +218,7 @@ def test_a_queue_below_its_share_gets_it_back(town: Town, make_nodes: MakeNodes)
     assert len(town.running("greedy")) == 4
     after_session(town.installed)
     assert (len(town.running("poor")), len(town.running("greedy"))) == (4, 4)
-    [event] = [e for e in town.installed.events(town.namespace) if e["reason"] == "Preempted"][:1]
+    event = town.installed.wait_event(town.namespace, "", "Preempted")
     assert event["message"].startswith("reclaim: pod")
 
 
@@ -225,14 +226,14 @@ def test_a_scheduler_killed_between_eviction_and_binding_leaves_nothing_stuck(
     town: Town, make_nodes: MakeNodes
 ) -> None:
     [node] = make_nodes(1, cpu="4")
-    first = town.start()
+    first = town.start(CONFIGURATION, *QUICK_LEASE)
     town.gang("low", 4, "low", minimum=1, cpu="1", stop=UNTIL_LET_GO)
     town.wait_running("low", 4)
     town.gang("high", 2, "high", cpu="2")
     eventually(lambda: town.nominations() == {"high-0": node, "high-1": node}, what=str(town.nominations()))
 
     first.kill()
-    second = town.start()
+    second = town.start(CONFIGURATION, *QUICK_LEASE)
     town.let_go(4)
 
     town.wait_running("high", 2)

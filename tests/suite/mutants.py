@@ -23,7 +23,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.suite.coverage_map import CoverageMap, lines_of_functions
+from tests.suite.coverage_map import RECORD, CoverageMap, lines_of_functions
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 SECONDS: Final = 900
@@ -145,7 +145,7 @@ def main() -> int:
     """Try the mutants, and print what became of each."""
     given = _parser().parse_args()
     modules = [path for name in given.modules for path in (sorted(name.rglob("*.py")) if name.is_dir() else [name])]
-    known = CoverageMap.recorded()
+    known = CoverageMap.recorded(given.map)
     rows = []
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "checkout"
@@ -171,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1, help="the seed of the draw (1)")
     parser.add_argument("--marks", default="not process", help='which tests count, as for pytest -m ("not process")')
     parser.add_argument("--checkout", type=Path, default=ROOT, help="another checkout whose tests are tried")
+    parser.add_argument("--map", type=Path, default=RECORD, help="the coverage map of that checkout")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcomes to a file, too")
     return parser
 
