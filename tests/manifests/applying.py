@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import threading
+import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from volsched.testing.controlplane import ControlPlane, KubectlError
+from volsched.testing.controlplane import ApiServerError, ControlPlane, KubectlError
 from volsched.testing.patience import looks
 
-GONE_WITHIN_SECONDS = 300
-"""Mostly it takes five. But a CRD whose storage is being initialised when the API server's finalizer comes by is looked
-at again only a minute or two later (`InstanceDeletionFailed: storage is (re)initializing` in its conditions)."""
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def apply(cluster: ControlPlane, folder: Path, *flags: str) -> dict[str, str]:
@@ -57,5 +58,35 @@ def wait_refused(act: Callable[[], object], words: str) -> None:
 
 def delete(cluster: ControlPlane, how: str, what: Path) -> None:
     """Delete what is in a kustomization (`-k`) or a file (`-f`), and wait until it is gone."""
-    flags = ("--ignore-not-found", f"--timeout={GONE_WITHIN_SECONDS}s")
-    cluster.kubectl("delete", how, str(what), *flags, timeout=GONE_WITHIN_SECONDS + 10)
+    with reminded_of_crds(cluster):
+        cluster.kubectl("delete", how, str(what), "--ignore-not-found")
+
+
+@contextlib.contextmanager
+def reminded_of_crds(cluster: ControlPlane) -> Iterator[None]:
+    """Have the API server's finalizer look every second at CRDs that are being deleted, within a ``with`` block.
+
+    If the storage of a CRD is just being initialised (`InstanceDeletionFailed` in its conditions), the finalizer looks
+    again by itself minutes later.
+    """
+    is_over = threading.Event()
+
+    def remind() -> None:
+        while not is_over.wait(1.0):
+            _touch_deleted_crds(cluster)
+
+    with ThreadPoolExecutor(1) as pool:
+        reminding = pool.submit(remind)
+        try:
+            yield
+        finally:
+            is_over.set()
+            reminding.result()
+
+
+def _touch_deleted_crds(cluster: ControlPlane) -> None:
+    for crd in cluster.api.items(_CRDS):
+        if "deletionTimestamp" in crd["metadata"]:
+            note = {"metadata": {"annotations": {"looked-at": uuid.uuid4().hex}}}
+            with contextlib.suppress(ApiServerError):  # it may have gone
+                cluster.api.patch(f"{_CRDS}/{crd['metadata']['name']}", note)

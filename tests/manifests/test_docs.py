@@ -14,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import DOCS, Block, blocks
-from tests.manifests.applying import GONE_WITHIN_SECONDS, delete
+from tests.manifests.applying import delete, reminded_of_crds
 from tests.manifests.rendering import ROOT, SYSTEM, container, of_kind, rendered
 from volsched.testing.controlplane import ControlPlane
+from volsched.testing.patience import PATIENCE
 
 INSTALL, OPERATIONS = DOCS / "install.md", DOCS / "operations.md"
 NOT_HERE = ("docker ", "kubectl logs", "kubectl exec")
@@ -65,15 +66,16 @@ class Shell:
     """A shell of the cluster's administrator in a folder."""
 
     def __init__(self, cluster: ControlPlane, folder: Path) -> None:
-        self._folder = folder
+        self._cluster, self._folder = cluster, folder
         path = os.pathsep.join([str(folder / "bin"), str(cluster.binaries["kubectl"].parent), os.environ["PATH"]])
         self._environment = os.environ | {"KUBECONFIG": str(cluster.kubeconfig), "PATH": path, "PYTHONPATH": str(ROOT)}
 
     def __call__(self, text: str) -> str:
-        command = ["timeout", str(GONE_WITHIN_SECONDS), "sh", "-exc", text]
-        done = subprocess.run(
-            command, cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False
-        )
+        command = ["timeout", str(PATIENCE), "sh", "-exc", text]
+        with reminded_of_crds(self._cluster):
+            done = subprocess.run(
+                command, cwd=self._folder, env=self._environment, capture_output=True, text=True, check=False
+            )
         assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
         return done.stdout
 

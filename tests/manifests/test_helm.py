@@ -11,6 +11,7 @@ import pytest
 
 from charts.readme import CHART
 from tests.cluster.scheduling import eventually
+from tests.manifests.applying import reminded_of_crds
 from tests.manifests.rendering import SYSTEM
 from tests.manifests.test_applied import may, wait_until_available
 from volsched.testing import helm
@@ -35,8 +36,9 @@ def run(cluster: ControlPlane) -> Iterator[Helm]:
     finally:
         with contextlib.suppress(AssertionError):  # the test may have done it
             helm_says("uninstall")
-        cluster.kubectl("delete", "namespace", SYSTEM)
-        cluster.kubectl("delete", "crd", "-l", "app.kubernetes.io/instance=volsched", "--ignore-not-found")
+        with reminded_of_crds(cluster):
+            cluster.kubectl("delete", "namespace", SYSTEM)
+            cluster.kubectl("delete", "crd", "-l", "app.kubernetes.io/instance=volsched", "--ignore-not-found")
 
 
 def schedulers(cluster: ControlPlane) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-LONGEST_UNIT: Final = 60.0
+LONGEST_UNIT: Final = 120.0
 """Seconds above which a file is split. Each part makes the fixtures of the module anew."""
 
 
