@@ -28,6 +28,9 @@ FOLDER: Final = TESTS.parent / ".test-results"
 PROGRESS_SECONDS: Final = 15.0
 CHECK: Final = "check"
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
+_RACE_OF_TRACERS: Final = ("-W", "default::pytest.PytestUnraisableExceptionWarning")
+"""With coverage, Python refuses the tracer of a thread at times that begins beside another (`Cannot install a trace
+function while another trace function is being installed`). That thread does not run; another of its pool does."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,7 @@ class Run:
         return job
 
     def _arguments(self) -> list[str]:
-        measured = ["--cov", "--cov-report="] if self.order.coverage else []
+        measured = ["--cov", "--cov-report=", *_RACE_OF_TRACERS] if self.order.coverage else []
         return [*measured, *(["--cov-context=test"] if self.order.contexts else []), *self.order.arguments]
 
     def _variables(self, lane: str) -> dict[str, str]:
