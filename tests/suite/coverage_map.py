@@ -67,6 +67,8 @@ def executed_by(files: Iterable[Path]) -> dict[str, set[str]]:
         data.read()
         for measured in data.measured_files():
             path = Path(measured)
+            if path.suffix != ".py":  # a template of a page
+                continue
             found = executed.setdefault(str(path.relative_to(_ROOT)), set())
             found.update(_tests_inside_functions(path, data.contexts_by_lineno(measured)))
     return executed

@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from coverage import CoverageData
 
-from tests.suite.coverage_map import CoverageMap, function_of, lines_of_functions
+from tests.suite.coverage_map import CoverageMap, executed_by, function_of, lines_of_functions
+
+ROOT = Path(__file__).resolve().parents[2]
 
 SOURCE = '''
 import os
@@ -48,3 +51,18 @@ def test_a_map_is_read_as_it_was_saved(tmp_path: Path) -> None:
     assert {module: read.tests_of(module) for module in read.modules} == expected
     with pytest.raises(KeyError):
         read.tests_of("d.py")
+
+
+def test_the_map_of_the_repository_knows_the_tests_of_a_module() -> None:
+    tests = CoverageMap.recorded().tests_of("plugins/binpack/plugin.py")
+
+    assert any(test.startswith("tests/plugins/binpack/") for test in tests)
+
+
+def test_templates_of_pages_have_no_functions(tmp_path: Path) -> None:
+    measured = CoverageData(str(tmp_path / "coverage"))
+    measured.set_context("tests/x.py::test_y|run")
+    measured.add_lines({str(ROOT / "volsched/ui/templates/page.html"): [1]})
+    measured.write()
+
+    assert executed_by([tmp_path / "coverage"]) == {}
