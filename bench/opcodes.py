@@ -113,11 +113,12 @@ def opcodes_of(call: Callable[[], object]) -> Counter[str]:
         frame.f_trace_lines, frame.f_trace_opcodes = False, True
 
     sys._getframe().f_trace_opcodes = True  # or else Python 3.12 sends no events of opcodes
+    before = sys.gettrace()  # what measures coverage
     sys.settrace(on_call)
     try:
         call()
     finally:
-        sys.settrace(None)
+        sys.settrace(before)
     return Counter({file: executed() for file, (_, executed) in tracers.items()})
 
 

@@ -162,3 +162,16 @@ def test_settings_of_python_and_of_coverage_are_left_behind(monkeypatch: pytest.
         "PYTHONHASHSEED": "0"
     }
     assert found["PATH"]
+
+
+def test_a_tracer_that_was_there_before_goes_on() -> None:
+    def tracer(*_: object) -> None:
+        """Trace nothing."""
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        opcodes_of(lambda: None)
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
