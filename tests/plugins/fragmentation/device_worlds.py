@@ -97,14 +97,14 @@ def a_random_world(seed: int) -> ClusterBuilder:
     random, world = Random(seed), a_cluster()  # noqa: S311 - nothing here is secret
     world.add(device_class(CLASS, driver=NVIDIA, extendedResourceName=GPU))
     world.add(device_class("nic", driver="dra.net"))
-    for number in range(random.randint(3, 8)):
+    for number in range(random.randint(3, 6)):
         name = f"n{number}"
         cpu, memory = random.choice((16, 32, 64)), random.choice(("64Gi", "256Gi"))
         own = random.choice(({}, {}, {}, {}, {GPU: 2}, {CORE: 200, MEMORY: 32768}))
         world.node(name, cpu=cpu, memory=memory, **own)
         for found in _devices(random, name):
             world.add(found)
-    for number in range(random.randint(8, 24)):
+    for number in range(random.randint(8, 16)):
         _pods(random, world, number)
     return world
 

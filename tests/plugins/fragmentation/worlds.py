@@ -62,14 +62,14 @@ def demand_of(rig: Rig) -> Demand:
 def a_random_world(seed: int) -> ClusterBuilder:
     """Draw a cluster that is about full when all pods have come."""
     random, world = Random(seed), a_cluster()  # noqa: S311 - nothing here is secret
-    for number in range(random.randint(3, 9)):
+    for number in range(random.randint(3, 6)):
         labels = {"model": random.choice("ab")}
         if random.random() < 0.3:
             labels["nvidia.com/gpu.replicas"] = "4"
         taints = [{"key": "gpu", "value": "x", "effect": "NoSchedule"}] if random.random() < 0.2 else []
         cpu, memory = random.choice((16, 32, 64)), random.choice(("64Gi", "256Gi"))
         world.node(f"n{number}", cpu=cpu, memory=memory, labels=labels, taints=taints, **_cards(random))
-    for number in range(random.randint(8, 30)):
+    for number in range(random.randint(8, 20)):
         spec: dict[str, Any] = {"nodeSelector": {"model": random.choice("ab")}} if random.random() < 0.3 else {}
         if random.random() < 0.5:
             spec["tolerations"] = [{"key": "gpu", "operator": "Exists"}]
