@@ -90,8 +90,8 @@ def test_a_leader_whose_lease_cannot_be_renewed_stops_before_another_may_begin(
 
     def has_lost_it() -> bool:
         nonlocal number
-        installed.make_pods(namespace, [installed.pod(f"p{number}", cpu="10m")])
-        number += 1
+        installed.make_pods(namespace, [installed.pod(f"p{number + i}", cpu="10m") for i in range(5)])
+        number += 5
         return bool(first.said("lost the lease"))
 
     eventually(has_lost_it)

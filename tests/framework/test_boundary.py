@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import at_least
 from tests.framework.typed import by_task, shown
 from volsched.framework.boundary import LONGEST_PAUSE_SECONDS, Bounds
 from volsched.framework.callbacks import PERMIT, TaskEvents
@@ -218,6 +219,7 @@ def test_it_is_tried_again_after_growing_pauses_or_when_it_changes(kind: str) ->
 
 
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
+@at_least(150)
 @given(st.integers(1, 400), st.sets(st.sampled_from((*KINDS, "deallocate", "preemptable", "pipelined")), min_size=1))
 def test_wherever_callbacks_fail_accounts_are_exact_and_all_is_placed_in_the_end(at: int, kinds: set[str]) -> None:
     count = itertools.count(1)

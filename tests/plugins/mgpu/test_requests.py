@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from plugins.mgpu.devices import CORE, MEMORY, POLICY
 from plugins.mgpu.requests import MULTIPLE, read
 from plugins.mgpu.validation import validate
+from tests.examples import at_least
 from tests.plugins.mgpu.clusters import configuration, container, node, pod, rig_of, solo
 from volsched.framework.validation import Fault, Surroundings
 from volsched.model import api
@@ -224,6 +225,7 @@ def test_pods_inside_workloads_are_judged() -> None:
 amounts = st.one_of(st.none(), st.integers(-(2**70), 2**70), st.text(max_size=8), st.floats())
 
 
+@at_least(100)
 @given(
     st.lists(st.tuples(amounts, amounts), min_size=1, max_size=4),
     st.one_of(st.none(), st.text(max_size=12), st.from_regex(r"[0-9,]{0,12}", fullmatch=True)),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from plugins.nodeorder.plugin import ARGUMENTS as ORDER_ARGUMENTS
 from plugins.nodeorder.plugin import build as build_nodeorder
 from plugins.predicates.plugin import ARGUMENTS, build
+from tests.examples import at_least
 from tests.plugins.clusters import HOST, ZONE, Lab
 from tests.plugins.predicates.plain import affinity_admits, spread_admits
 from volsched.framework.config.arguments import values_of
@@ -186,6 +187,7 @@ class History:
 
 
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
+@at_least(150)
 @given(nodes=nodes, pods=pods, moves=moves)
 def test_counters_agree_with_a_recount(nodes: list[Any], pods: list[Any], moves: list[Any]) -> None:
     world = a_lab()

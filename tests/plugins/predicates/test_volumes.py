@@ -13,6 +13,7 @@ from plugins.predicates.volumes.binding import VolumeBinding
 from plugins.predicates.volumes.disks import LegacyDisks
 from plugins.predicates.volumes.limits import VolumeLimits
 from plugins.predicates.volumes.uses import ClaimUses
+from tests.examples import at_least
 from tests.plugins.clusters import HOST, ZONE, Lab
 from volsched.framework.config.arguments import values_of
 from volsched.model import api
@@ -499,6 +500,7 @@ changes = st.lists(
         st.tuples(st.just("class")),
         st.tuples(st.just("ask")),
     ),
+    min_size=10,
     max_size=20,
 )
 
@@ -570,6 +572,7 @@ class StorageHistory:
             self.world.check_twins(task)
 
 
+@at_least(150)
 @given(changes=changes)
 def test_accounts_of_storage_agree_with_fresh_ones(changes: list[Any]) -> None:
     history = StorageHistory()
