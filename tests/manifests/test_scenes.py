@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.scheduling import eventually
-from tests.manifests.applying import apply, installed
+from tests.manifests.applying import installed
 from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.dockerfile import Image
 from tests.manifests.examples import EXAMPLES, SCENES, WITH_PODS, documents, observed, simulated
@@ -22,6 +22,7 @@ from volsched.testing.controlplane.stages import RUN_FOR
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 STANDALONE = MANIFESTS / "overlays/standalone"
+CONFIGURATION = f"/api/v1/namespaces/{SYSTEM}/configmaps/volsched-config"
 
 
 @pytest.fixture(scope="module")
@@ -45,6 +46,7 @@ def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Pr
     expected = simulated([scene])
     found = documents([scene])
     configuration = [item for item in found if item["kind"] == "ConfigMap"]
+    shipped = {"data": cluster.api.get(CONFIGURATION)["data"]}
     rest = [item for item in found if item["kind"] not in {"ConfigMap", "Node"}]
     work = [item for item in rest if item["kind"] in WITH_PODS]
 
@@ -63,7 +65,7 @@ def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Pr
             lambda: sum(observed(cluster, [scene]).placed.values()) == 0, what="pods leave before their nodes do"
         )
         cluster.delete_nodes(nodes)
-        apply(cluster, STANDALONE)
+        cluster.api.patch(CONFIGURATION, shipped)
 
 
 def lasting(item: Json) -> Json:
@@ -90,7 +92,7 @@ def a_list(items: list[Json]) -> str:
 
 def wait_until_in_force(cluster: ControlPlane, processes: Processes) -> None:
     """Wait until every scheduler has the text that the ConfigMap has."""
-    [text] = cluster.api.get(f"/api/v1/namespaces/{SYSTEM}/configmaps/volsched-config")["data"].values()
+    [text] = cluster.api.get(CONFIGURATION)["data"].values()
     for replica in processes.replicas["volsched-scheduler"]:
         eventually(
             lambda r=replica: json.loads(r.page("/configz")[1])["configuration"]["text"] == text, what=replica.log.name

@@ -24,12 +24,12 @@ def cpu_seconds(process: int | None = None) -> float:
 def _family(process: int) -> Iterator[int]:
     """Yield a process and its descendants; any of them may go meanwhile."""
     yield process
-    for child in _children(process):
+    for child in children(process):
         yield from _family(child)
 
 
-def _children(process: int) -> list[int]:
-    """Return the children of all threads of a process; none if the process has gone."""
+def children(process: int) -> list[int]:
+    """Return the identifiers of the children of all threads of a process; none if the process has gone."""
     tasks = Path(f"/proc/{process}/task")
     with contextlib.suppress(OSError):
         return [int(child) for thread in os.listdir(tasks) for child in _read(tasks / thread / "children").split()]

@@ -129,6 +129,16 @@ def waiting_paths() -> list[Path]:
     return folders + [path for path in files if MARK in path.read_text()] + changed
 
 
+def is_compiled(folder: Path = TESTS) -> bool:
+    """Tell whether pytest has compiled each test file of a folder since it changed."""
+    return all(_is_compiled(file) for file in folder.rglob("test_*.py"))
+
+
+def _is_compiled(file: Path) -> bool:
+    compiled = (file.parent / "__pycache__").glob(f"{file.stem}.*-pytest-*.pyc")
+    return any(path.stat().st_mtime > file.stat().st_mtime for path in compiled)
+
+
 def _workers(number: int) -> list[str]:
     """A worker that died is not replaced: a new one would hide what a test did to it."""
     return ["-n", str(number), "--dist", "loadfile", "--max-worker-restart", "0"]

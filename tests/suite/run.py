@@ -18,6 +18,7 @@ from typing import Final
 from tests.processes import TESTS
 from tests.programs import CONTROL_PLANE, is_there
 from tests.suite import lanes
+from tests.suite.cpu import children
 from tests.suite.durations import Durations
 from tests.suite.lanes import Job, Lane
 from tests.suite.results import Result, busiest, report_of_failure, skipped, slowest, to_try_again
@@ -27,6 +28,8 @@ FOLDER: Final = TESTS.parent / ".test-results"
 
 PROGRESS_SECONDS: Final = 15.0
 CHECK: Final = "check"
+ORPHANS_SECONDS: Final = 10.0
+"""How long the guards of control planes may take to clean up after tests that were ended."""
 _SUBREAPER: Final = 36  # PR_SET_CHILD_SUBREAPER of prctl(2)
 _RACE_OF_TRACERS: Final = ("-W", "default::pytest.PytestUnraisableExceptionWarning")
 """With coverage, Python refuses the tracer of a thread at times that begins beside another (`Cannot install a trace
@@ -78,14 +81,17 @@ class Run:
         finally:
             for job in (*self.helpers, *self.lanes):
                 job.end()
+            end_orphans()
         return self._report(problem)
 
     def _tests(self) -> str:
         """Run the lanes, and say what ended them before their time; empty if nothing did."""
-        self.lanes.append(lanes.computing(self._arguments(), self.folder, **self._variables("computing")))
         programs = self._help("programs", sys.executable, "-m", "tests.programs")
         if self.order.check:
             self._help(CHECK, "make", "check")
+        if problem := self._compile():
+            return problem
+        self.lanes.append(lanes.computing(self._arguments(), self.folder, **self._variables("computing")))
         if problem := self._watch(lambda: programs.status is None and not is_there(CONTROL_PLANE)):
             return problem
         self.lanes.append(lanes.waiting(self._arguments(), self.folder, **self._variables("waiting")))
@@ -93,6 +99,13 @@ class Run:
             return problem
         self._try_again()
         return ""
+
+    def _compile(self) -> str:
+        """Have one process compile the tests, as pytest does it, if they changed: else each worker compiles them."""
+        if lanes.is_compiled():
+            return ""
+        compiling = self._help("compile", sys.executable, "-m", "pytest", "--collect-only", "-qq", str(TESTS))
+        return self._watch(lambda: compiling.status is None)
 
     def _help(self, name: str, *command: str) -> Job:
         job = Job(name, command, self.folder)
@@ -218,6 +231,17 @@ def reap_orphans(jobs: Sequence[Job]) -> None:
             if ended.si_pid in own:
                 return  # its job takes this status
             os.waitpid(ended.si_pid, 0)
+
+
+def end_orphans(patience: float = ORPHANS_SECONDS) -> None:
+    """Kill what tests have left behind that were ended; it has that many seconds to end by itself."""
+    deadline = time.monotonic() + patience
+    while left := children(os.getpid()):
+        reap_orphans([])
+        for process in left if time.monotonic() > deadline else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(0.05)
 
 
 def _cpu_seconds() -> float:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import FOLDERS, TESTS
-from tests.suite.lanes import TOOLS, Lane, waiting_paths
+from tests.suite.lanes import TOOLS, Lane, is_compiled, waiting_paths
 from tests.suite.results import report_of_failure, to_try_again
 from volsched.testing.patience import PATIENCE
 
@@ -130,6 +130,15 @@ def test_a_command_that_is_told_to_end_ends(small: Path) -> None:
     assert lane.status is not None
 
 
+def test_a_test_file_that_has_changed_is_not_compiled(small: Path) -> None:
+    before = is_compiled(small)
+    run(small, "-n", "0", "--collect-only", str(small), PYTHONDONTWRITEBYTECODE="")
+    after = is_compiled(small)
+    (small / "test_small.py").touch()
+
+    assert (before, after, is_compiled(small)) == (False, True, False)
+
+
 ORPHAN = """
 import subprocess, time
 from pathlib import Path
@@ -145,6 +154,22 @@ while Path("/proc", pid).exists():
 
 def test_a_process_whose_parent_has_ended_is_gone_when_it_ends() -> None:
     subprocess.run([sys.executable, "-c", ORPHAN], cwd=TESTS.parent, timeout=PATIENCE, check=True)
+
+
+LEFT_BEHIND = """
+import subprocess
+from tests.suite.run import adopt_orphans, end_orphans
+
+adopt_orphans()
+print(subprocess.run(["sh", "-c", "sleep 1000 >&- & echo $!"], capture_output=True, text=True, check=True).stdout)
+end_orphans(patience=0.0)
+"""
+
+
+def test_what_tests_leave_behind_ends_with_the_run() -> None:
+    left = subprocess.run([sys.executable, "-c", LEFT_BEHIND], cwd=TESTS.parent, capture_output=True, check=True)
+
+    assert not Path("/proc", left.stdout.decode().strip()).exists()
 
 
 def test_each_file_with_marked_tests_is_in_the_waiting_lane() -> None:

@@ -1,4 +1,4 @@
-"""A thousand pods come and go, and schedulers start anew: no card ever gives more than it has."""
+"""Hundreds of pods come and go, and schedulers start anew: no card ever gives more than it has."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tests.plugins.mgpu.sequences import WANTS, KeepsBooks, Shift
 from tests.properties.lives import Reader
 
 
-@pytest.mark.slow(reason="a thousand sessions")
+@pytest.mark.slow(reason="hundreds of sessions")
 @pytest.mark.parametrize("policy", ["binpack", "spread"])
-def test_a_thousand_random_arrivals_and_departures(policy: str) -> None:
+def test_hundreds_of_random_arrivals_and_departures(policy: str) -> None:
     rng = random.Random(policy)  # noqa: S311 - any order will do
     shift = Shift(policy, [])
     reader = Reader(shift)
     books = KeepsBooks(shift, reader)
 
-    for number in range(1000):
-        if number % 250 == 249:
+    for number in range(400):
+        if number % 100 == 99:
             shift.story.append(("restart", 0, 0))
             reader = Reader(shift)
             books = KeepsBooks(shift, reader)
@@ -34,4 +34,4 @@ def test_a_thousand_random_arrivals_and_departures(policy: str) -> None:
         shift.carry_out(reader)
         books.after(steps)
 
-    assert shift.bound > 200
+    assert shift.bound > 80
