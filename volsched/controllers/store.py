@@ -17,6 +17,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from volsched.controllers import grouping
+from volsched.controllers.counted import NOTHING, Counted
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, VOLCANO_PREFIX, Seed
 from volsched.controllers.job_controller import JobSurroundings, JobView
 from volsched.controllers.lifecycle import JobPod, Loss
@@ -29,6 +30,7 @@ from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.changes import Gone
+from volsched.model.job import UNKNOWN
 from volsched.model.pods.owners import Owner, controller_of, group_of, named_by
 from volsched.model.values.bounded import Bounded, Size
 
@@ -129,6 +131,7 @@ class Store:
     _rosters: dict[Owner, Roster] = field(default_factory=dict)
     _tree: QueueHierarchy = field(default_factory=QueueHierarchy)
     _namespaces: dict[str, str] = field(default_factory=dict)
+    _unknown_since: dict[str, float] = field(default_factory=dict)
     _seeds: WeakValueDictionary[tuple[Any, ...], Seed] = field(default_factory=WeakValueDictionary)
 
     # -- changes --------------------------------------------------------------------------------------------------
@@ -185,6 +188,7 @@ class Store:
             "store.rosters": lambda: len(self._rosters),
             "store.families": lambda: len(self._families),
             "store.seeds": lambda: len(self._seeds),
+            "store.unknown": lambda: len(self._unknown_since),
             "store.tombstones": lambda: len(self.tombstones),
         }
 
@@ -206,9 +210,18 @@ class Store:
         if view.plain:
             self._families.setdefault(f"{view.namespace}/{view.plain}", {})[uid] = view
         if view.roster is not None:
-            view.roster.put(member_of(pod, view.roster.get(uid), self.clock()))
+            view.roster.put(self._member(pod, view))
             self._rosters[view.whose] = view.roster
         self._tell_of_pod(view, known)
+
+    def _member(self, pod: api.Pod, view: PodView) -> JobPod:
+        """Return a pod of a Volcano Job as it stands; the Job states of some that they are to go."""
+        before = view.roster.get(pod.metadata.uid) if view.roster is not None else None
+        member, job = member_of(pod, before, self.clock()), self._job_of(view)
+        if member.killed or job is None:
+            return member
+        is_surplus = member.terminating and not (before is not None and before.terminating) and not job.wants(member)
+        return member._replace(killed=is_surplus or job.counted.covers(member))
 
     def _view(self, pod: api.Pod, known: PodView | None, version: int) -> PodView:
         meta = pod.metadata
@@ -261,9 +274,14 @@ class Store:
             self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
         job = self._job_of(view)
         if member is not None and job is not None:
-            if not member.is_finished and not member.killed:
-                job.losses[view.name] = Loss(view.name, member.task, member.number, member.version, self.clock())
+            loss = self._loss(member)
+            if (member.evicted or not member.is_finished) and not member.killed and job.is_open(loss):
+                job.losses[view.name] = loss
             self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
+
+    def _loss(self, member: JobPod) -> Loss:
+        since = member.since if member.terminating else self.clock()
+        return Loss(member.name, member.task, member.number, member.version, since, member.retry, member.session)
 
     def _leave(self, view: PodView) -> JobPod | None:
         """Take a pod out of what it was counted in; return what was known of a Job's pod."""
@@ -314,6 +332,10 @@ class Store:
             for pod in self.family(key):
                 if not pod.group:
                     self.dirty(Key(POD.name, pod.uid))
+        if _is_of_job(group) and group.status.phase == UNKNOWN:
+            self._unknown_since.setdefault(meta.uid, self.clock())
+        else:
+            self._unknown_since.pop(meta.uid, None)
         self._dirty_job_with(group)
 
     def _drop_group(self, key: str, uid: str) -> None:
@@ -321,6 +343,7 @@ class Store:
         if group is None or group.metadata.uid != uid:
             return
         del self.groups[key]
+        self._unknown_since.pop(uid, None)
         self.group_ledger.drop_group(key)
         self.dirty(Key(QUEUE.name, group.spec.queue or self.default_queue))
         self.dirty(Key(GROUP.name, key))
@@ -393,11 +416,21 @@ class Store:
         if known is not None and known.job.metadata.uid == meta.uid:
             if _version(view.job) < _version(known.job):
                 return
-            version = view.job.status.version
-            view.losses = {name: loss for name, loss in known.losses.items() if loss.version >= version}
-            view.prepared, view.command = known.prepared, known.command
+            view.losses = {name: loss for name, loss in known.losses.items() if view.is_open(loss)}
+            view.prepared = known.prepared
+            view.command, view.obeyed = known.commands_after(view.job.status.version)
         self.jobs[key] = view
+        self._condemn(view, known.counted if known is not None else NOTHING)
         self.dirty(Key(JOB.name, key))
+
+    def _condemn(self, view: JobView, before: Counted) -> None:
+        """Let those of its pods go that the Job states to have been counted for since."""
+        roster = self._rosters.get(as_owner(view.job))
+        if roster is None or view.counted.restarts == before.restarts:
+            return
+        for restart in set(view.counted.restarts) - set(before.restarts):
+            for pod in tuple(restart.pods(roster)):
+                roster.kill(pod.uid)
 
     def drop_job(self, key: str, uid: str) -> None:
         """Take in that a Volcano Job is gone."""
@@ -414,7 +447,8 @@ class Store:
         if group is not None and controller_of(group.metadata) != owner:
             group = None
         queue = self.queue_for(meta.namespace, view.job.spec.queue)
-        return JobSurroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue)
+        since = self._unknown_since.get(group.metadata.uid) if group is not None else None
+        return JobSurroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue, since)
 
 
 _JOB: Final = (group_of(JOB.group_version), JOB.name)
