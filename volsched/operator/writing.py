@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from volsched.controllers.objects import ManagedPodGroup
 from volsched.controllers.store import Store
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE, ApiKind, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError, FenceError
@@ -16,7 +17,11 @@ from volsched.model.values import json_text
 from volsched.operator.intake import Intake
 from volsched.operator.writer import Writer
 
-_STRUCTS: Final[dict[str, type[api.ApiObject]]] = {POD.name: api.Pod, GROUP.name: api.PodGroup, QUEUE.name: api.Queue}
+_STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
+    POD.name: api.Pod,
+    GROUP.name: ManagedPodGroup,
+    QUEUE.name: api.Queue,
+}
 
 _SHARE: Final = 4
 """The part of all writes at once that may be of one object: one in so many."""
