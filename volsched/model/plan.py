@@ -112,7 +112,7 @@ EVICTED: Final = "volsched.io/Evicted"
 
 
 class Evict(msgspec.Struct, frozen=True, gc=False):
-    """Take a pod off its node: condition ``DisruptionTarget``, then DELETE.
+    """Take a pod off its node: conditions ``DisruptionTarget`` and `EVICTED`, then DELETE.
 
     `session` is when the session began that decided it, in seconds since the epoch; 0 where no session did.
     """
