@@ -247,19 +247,19 @@ def test_a_pod_that_names_the_uid_of_another_ones_owner_decides_nothing() -> Non
     assert watched.follow() == {}
 
 
-def test_pods_wait_for_a_podgroup_that_is_about_to_name_their_queue() -> None:
+def test_a_podgroup_that_is_to_name_another_queue_does_so_before_pods_name_it() -> None:
     watched = Watched(pod("db-0", queue="q1"))
     store = watched.cluster.store
     watched.cluster.put(pod("db-1", queue="q2", made=9))
-    assert list(reconcile_pod(store, "uid-db-1")) == []
 
-    watched.cluster.keys.clear()
+    first, then = reconcile_pod(store, "uid-db-1")
+    assert isinstance(first, Patch)
+    assert isinstance(then, Patch)
+    assert first.body["spec"] == {"queue": "q2"}
+    assert then.body["metadata"]["annotations"] == {GROUP_NAME: NAME}
+
     watched.follow()
-
-    assert Key("Pod", "uid-db-1") in watched.cluster.keys
-    [patch] = reconcile_pod(store, "uid-db-1")
-    assert isinstance(patch, Patch)
-    assert patch.body["metadata"]["annotations"] == {GROUP_NAME: NAME}
+    assert list(reconcile_pod(store, "uid-db-1")) == [then]
 
 
 def test_pods_do_not_wait_for_a_queue_that_others_wrote() -> None:
@@ -268,6 +268,18 @@ def test_pods_do_not_wait_for_a_queue_that_others_wrote() -> None:
     watched.cluster.put(pod("db-1", queue="q2", made=9))
 
     assert len(list(reconcile_pod(watched.cluster.store, "uid-db-1"))) == 1
+
+
+def test_a_namespace_that_names_another_queue_takes_along_what_waits_there() -> None:
+    watched = Watched(pod("db-0"))
+    watched.cluster.keys.clear()
+
+    namespace = {"metadata": {"name": "ns", "annotations": {grouping.QUEUE_NAME: "team"}}}
+    for _ in range(2):
+        watched.cluster.put(api.decode_as(api.Namespace, namespace))
+
+    assert watched.cluster.keys == [Key("PodGroup", KEY)]
+    assert watched.follow()["spec"] == {"queue": "team"}
 
 
 # --- who wrote what -------------------------------------------------------------------------------------------------

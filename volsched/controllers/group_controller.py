@@ -54,25 +54,25 @@ def reconcile_group(store: Store, key: str) -> Iterator[Write]:
 
 
 def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
-    """Yield the annotation that names a pod's PodGroup, once that is there, of the pod's owner, and in its queue.
+    """Yield the annotation that names a pod's PodGroup, once that PodGroup is there and is of the pod's owner.
 
-    A pod that came before the PodGroup names its queue would be placed in the one that was named before.
+    A PodGroup that is to name another queue does so first: the pod could be placed in the one that is named until then.
     """
     pod = store.pods.get(uid)
     if pod is None or pod.group or not pod.plain or not pod.is_alive:
         return
     group = store.groups.get(f"{pod.namespace}/{pod.plain}")
-    if group is not None and _plain_owner(group) == pod.whose and not _is_to_move(store, group, pod.whose):
+    if group is not None and _plain_owner(group) == pod.whose:
+        if _is_to_move(store, group, pod.whose):
+            yield from reconcile_group(store, group.key)
         body = {"metadata": {"uid": uid, "annotations": {GROUP_NAME: pod.plain}}}
         yield Patch(POD, pod.namespace, pod.name, body)
 
 
 def _is_to_move(store: Store, group: api.PodGroup, whose: Owner) -> bool:
-    """Whether a PodGroup is about to name another queue."""
+    """Whether pods name another queue than their PodGroup."""
     newest = store.newest(group.key, whose)
-    if newest is None or not group.spec.queue or not store.authors(group.key).may_write(QUEUE_FIELD):
-        return False
-    return store.queue_for(newest.namespace, newest.seed.queue) != group.spec.queue
+    return newest is not None and store.queue_for(newest.namespace, newest.seed.queue) != group.spec.queue
 
 
 def failed_group(store: Store, key: str, why: str) -> Iterator[RecordEvent]:

@@ -396,7 +396,6 @@ class Store:
             self.dirty(Key(QUEUE.name, queue))
         if known is None:
             self.dirty(Key(GROUP.name, key))
-        if known is None or known.spec.queue != group.spec.queue:
             for pod in self.family(key):
                 if not pod.group:
                     self.dirty(Key(POD.name, pod.uid))
@@ -462,11 +461,16 @@ class Store:
         self.dirty(Key(GROUP.name, f"{gone.namespace}/podgroup-{gone.uid}"))
 
     def _put_namespace(self, found: api.Namespace) -> None:
-        queue = found.metadata.annotations.get(grouping.QUEUE_NAME, "")
+        name, queue = found.metadata.name, found.metadata.annotations.get(grouping.QUEUE_NAME, "")
+        if queue == self._namespaces.get(name, ""):
+            return
         if queue:
-            self._namespaces[found.metadata.name] = queue
+            self._namespaces[name] = queue
         else:
-            self._namespaces.pop(found.metadata.name, None)
+            del self._namespaces[name]
+        for key in self._waiting:
+            if key.startswith(f"{name}/"):
+                self.dirty(Key(GROUP.name, key))
 
     # -- queues ---------------------------------------------------------------------------------------------------
 
