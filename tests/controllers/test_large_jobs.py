@@ -12,13 +12,14 @@ import pytest
 
 from tests.controllers.cases import NOW, Json, a_group, a_job, a_member, a_task
 from volsched.controllers import jobs
+from volsched.controllers.counted import counted_in
 from volsched.controllers.job_controller import PODS_AT_ONCE, JobSurroundings, JobView, ReconcileResult, reconcile
 from volsched.controllers.job_plugins import PLAYED
 from volsched.controllers.job_plugins.flags import read
 from volsched.controllers.job_pods import MOST_BYTES, MOST_BYTES_ADDED, PodMaker
 from volsched.controllers.lifecycle import JobPod
 from volsched.controllers.roster import Roster
-from volsched.controllers.writes import POD, Condemn, Create, Delete, Patch
+from volsched.controllers.writes import POD, Create, Delete, Patch
 
 GROUP = a_group("train-uid-train", phase="Inqueue")
 NUMBERS = 10
@@ -120,13 +121,14 @@ def test_what_an_action_did_away_with_is_counted_once_and_deleted_in_slices() ->
     roster = Roster.of("train", [*pods(1_199), a_member("worker", 1_199, "Failed")])
 
     outcome = look(view, roster)
-    first, condemned, *deletions = outcome.writes
+    first, *deletions = outcome.writes
     assert isinstance(first, Patch)
-    assert isinstance(condemned, Condemn)
-    assert len(condemned.uids) == 1_200
+    [restart] = counted_in(first.body["status"]["controlledResources"]).restarts
+    condemned = list(restart.pods(roster))
+    assert len(condemned) == 1_200
     assert len(deletions) == 500
-    for uid in condemned.uids:
-        roster.kill(uid)
+    for pod in condemned:
+        roster.kill(pod.uid)
     for write in deletions[:400]:  # the others are refused
         assert isinstance(write, Delete)
         roster.asked(write.uid)

@@ -321,7 +321,7 @@ def test_a_handler_that_refuses_takes_the_placement_back_without_a_trace(kind: s
 
 def test_a_commit_binds_what_was_allocated_and_evicts_what_was_evicted() -> None:
     stage = staged(Handler())
-    stage.session.action = "preempt"
+    stage.session.action, stage.session.now = "preempt", 7.5
     stage.task("gang-0").bind_annotations = {"cards": "0,1"}
     statement = stage.session.statement()
     for operation in [("allocate", "gang-0", "n2"), ("evict", "old-1", ""), ("pipeline", "gang-1", "n2")]:
@@ -333,7 +333,7 @@ def test_a_commit_binds_what_was_allocated_and_evicts_what_was_evicted() -> None
     assert steps == stage.steps
     assert steps == [
         Bind("pod-default-gang-0", "default", "gang-0", "n2", {"cards": "0,1"}, "node--n2", (), "q", created),
-        Evict("pod-default-old-1", "default", "old-1", "preempt", "default/gang-1", "to make room"),
+        Evict("pod-default-old-1", "default", "old-1", "preempt", "default/gang-1", "to make room", 7.5),
     ]
     statuses = [stage.task(name).status for name in ("gang-0", "old-1", "gang-1")]
     assert statuses == [TaskStatus.BINDING, TaskStatus.RELEASING, TaskStatus.PIPELINED]

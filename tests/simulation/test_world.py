@@ -77,6 +77,33 @@ def test_pods_of_others_finished_pods_and_pods_with_a_group_get_none(manifest: M
     assert world(manifest).groups == {}
 
 
+@pytest.mark.parametrize(
+    ("waiting", "placed", "cpu"),
+    [
+        ({"p0": (6, 1), "p1": (1, 2)}, {}, "1"),
+        ({"p0": (1, 2), "p1": (6, 1)}, {}, "1"),
+        ({"p0": (6, 1), "p1": (1, 1)}, {}, "1"),
+        ({"p1": (2, 1)}, {"p0": (6, 0), "p2": (1, 3)}, "2"),
+        ({}, {"p0": (6, 1), "p1": (1, 2)}, "6"),
+    ],
+)
+def test_where_pods_of_one_owner_differ_the_newest_without_a_node_makes_their_pod_group(
+    waiting: dict[str, tuple[int, int]], placed: dict[str, tuple[int, int]], cpu: str
+) -> None:
+    web = workload("ReplicaSet", "web", 0, metadata={"uid": "u"})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+
+    def made(name: str, cpu: int, second: int, on: str | None = None) -> Manifest:
+        stamp = f"2026-01-01T00:00:0{second}Z"
+        return pod(name, on=on, cpu=cpu, metadata={"ownerReferences": [owner], "creationTimestamp": stamp})
+
+    pods = [made(name, *what) for name, what in waiting.items()]
+    pods += [made(name, *what, on="n1") for name, what in placed.items()]
+    (group_made,) = world(node("n1"), web, *pods).groups.values()
+
+    assert group_made.spec.min_resources == {"cpu": cpu}
+
+
 def test_a_deployments_pods_share_the_pod_group_of_their_replica_set() -> None:
     annotations = {"scheduling.volcano.sh/group-min-member": "2", "volcano.sh/card.request": "{}", "other": "x"}
     found = world(workload("Deployment", "web", 3, metadata={"annotations": annotations}))

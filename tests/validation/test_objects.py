@@ -390,6 +390,13 @@ def test_minima_of_roles_that_do_not_count_are_a_warning() -> None:
     assert (found.field, found.severity) == ("spec.minMember", "warning")
 
 
+@pytest.mark.parametrize(("action", "warned"), [("RestartTask", True), ("RestartPod", True), ("RestartJob", False)])
+def test_a_policy_that_restarts_nothing_is_a_warning(action: str, warned: bool) -> None:
+    found = problems(changed(JOB, "spec", "policies", to=[{"action": action, "events": ["PodFailed", "Unknown"]}]))
+
+    assert [(fault.field, fault.severity) for fault in found] == [("spec.policies[0].action", "warning")] * warned
+
+
 def test_an_unknown_plugin_of_a_job_is_a_warning() -> None:
     (found,) = problems(changed(JOB, "spec", "plugins", to={"pytorhc": []}))
     assert (found.field, found.severity) == ("spec.plugins[pytorhc]", "warning")

@@ -1,4 +1,8 @@
-"""PodGroups of plain pods and workloads: made when a pod needs one, kept as their owner is, gone when it is idle."""
+"""PodGroups of plain pods and workloads: made when a pod needs one, kept as pods and owner are, gone when it is idle.
+
+A PodGroup states what its pods do. Where they differ, as while a workload is corrected, the newest one without a node
+decides, as that is what the PodGroup waits for. What somebody else wrote into a field stays there (*ours*).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,12 @@ from typing import Any, Final
 import msgspec
 
 from volsched.controllers import grouping
+from volsched.controllers.authors import ANNOTATIONS, LABELS, Authorship
+from volsched.controllers.grouping import Seed
 from volsched.controllers.job_controller import group_body
 from volsched.controllers.objects import WORKLOADS
 from volsched.controllers.store import OwnerView, PodView, Store
-from volsched.controllers.writes import GROUP, POD, Create, Delete, Patch, Write
+from volsched.controllers.writes import GROUP, POD, Create, Delete, Patch, Write, merge_patch
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.plan import RecordEvent
@@ -39,22 +45,34 @@ def reconcile_group(store: Store, key: str) -> Iterator[Write]:
     first = next((pod for pod in _alive(store, key) if _counts(store, pod, whose)), None)
     if first is None:
         return
-    wanted = _wanted(store, first, store.owners.get(first.whose))
+    deciding = store.newest(key, first.whose)
+    wanted = _wanted(store, deciding or first, store.owners.get(first.whose))
     if group is not None:
-        yield from _update(group, wanted)
+        yield from _update(group, wanted, store.authors(key), first.seed if deciding is None else None)
     elif not _needs_no_group(store, first.whose):
         yield Create(GROUP, wanted.metadata.namespace, wanted.metadata.name, group_body(wanted))
 
 
 def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
-    """Yield the annotation that names a pod's PodGroup, once that PodGroup is there and is of the pod's owner."""
+    """Yield the annotation that names a pod's PodGroup, once that PodGroup is there and is of the pod's owner.
+
+    A PodGroup that is to name another queue does so first: the pod could be placed in the one that is named until then.
+    """
     pod = store.pods.get(uid)
     if pod is None or pod.group or not pod.plain or not pod.is_alive:
         return
     group = store.groups.get(f"{pod.namespace}/{pod.plain}")
     if group is not None and _plain_owner(group) == pod.whose:
+        if _is_to_move(store, group, pod.whose):
+            yield from reconcile_group(store, group.key)
         body = {"metadata": {"uid": uid, "annotations": {GROUP_NAME: pod.plain}}}
         yield Patch(POD, pod.namespace, pod.name, body)
+
+
+def _is_to_move(store: Store, group: api.PodGroup, whose: Owner) -> bool:
+    """Whether pods name another queue than their PodGroup."""
+    newest = store.newest(group.key, whose)
+    return newest is not None and store.queue_for(newest.namespace, newest.seed.queue) != group.spec.queue
 
 
 def failed_group(store: Store, key: str, why: str) -> Iterator[RecordEvent]:
@@ -106,17 +124,63 @@ def _wanted(store: Store, pod: PodView, owner: OwnerView | None) -> api.PodGroup
     return grouping.plain_group(meta, seed, annotations, inherit=store.inherit)
 
 
-def _update(group: api.PodGroup, wanted: api.PodGroup) -> Iterator[Patch]:
-    """Yield what a workload states differently by now: its minimum and its annotations. What others wrote stays."""
-    patch: dict[str, Any] = {}
-    told = {
-        key: value for key, value in wanted.metadata.annotations.items() if group.metadata.annotations.get(key) != value
+QUEUE_FIELD: Final = "queue"
+MINIMUM: Final = ("minMember", "minResources")
+"""What a PodGroup has of the minimum that its workload states."""
+
+
+def _update(group: api.PodGroup, wanted: api.PodGroup, authors: Authorship, undecided: Seed | None) -> Iterator[Patch]:
+    """Yield what pods and workload state differently by now. What others wrote stays.
+
+    Where all pods have nodes none decides, and what one of them states is `undecided`: the PodGroup follows its
+    workload alone.
+    """
+    meta, made = group.metadata, wanted.metadata
+    spec = _spec_changes(group.spec, wanted.spec, authors, is_decided=undecided is None)
+    if undecided is None:
+        parts = {
+            ANNOTATIONS: _changes(meta.annotations, made.annotations, ANNOTATIONS, authors),
+            LABELS: _changes(meta.labels, made.labels, LABELS, authors),
+        }
+    else:
+        of_pod = dict(undecided.annotations)
+        told = {key: value for key, value in made.annotations.items() if key not in of_pod}
+        parts = {ANNOTATIONS: _changes(meta.annotations, {**meta.annotations, **told}, ANNOTATIONS, authors)}
+    patch: dict[str, Any] = {name: part for name, part in parts.items() if part}
+    if patch or spec:
+        body = {"metadata": {"uid": meta.uid, **patch}, **({"spec": spec} if spec else {})}
+        yield Patch(GROUP, meta.namespace, meta.name, body)
+
+
+def _spec_changes(
+    before: api.PodGroupSpec, after: api.PodGroupSpec, authors: Authorship, *, is_decided: bool
+) -> dict[str, Any]:
+    """Return the merge patch of a spec; a queue that is not there any more was taken away by others."""
+    known, wanted = _fields(before), _fields(after)
+    changed = {name for name in known if known[name] != wanted[name] and authors.may_write(name)}
+    if not is_decided:
+        changed &= set(MINIMUM) if MINIMUM[0] in changed else set()
+    if not before.queue:
+        changed.discard(QUEUE_FIELD)
+    return merge_patch({name: known[name] for name in known if name in changed}, {
+        name: wanted[name] for name in wanted if name in changed and wanted[name] != ""
+    })  # fmt: skip
+
+
+def _fields(spec: api.PodGroupSpec) -> dict[str, Any]:
+    """Return the fields that a PodGroup takes from pods and workload."""
+    return {
+        "minMember": spec.min_member,
+        "minResources": spec.min_resources or {},
+        QUEUE_FIELD: spec.queue,
+        "priorityClassName": spec.priority_class_name,
     }
-    if told:
-        patch["metadata"] = {"annotations": told}
-    if group.spec.min_member != wanted.spec.min_member:
-        patch["spec"] = {"minMember": wanted.spec.min_member, "minResources": wanted.spec.min_resources}
-    if patch:
-        meta = group.metadata
-        patch["metadata"] = {"uid": meta.uid, **patch.get("metadata", {})}
-        yield Patch(GROUP, meta.namespace, meta.name, patch)
+
+
+def _changes(before: Mapping[str, str], after: Mapping[str, str], of: str, authors: Authorship) -> dict[str, Any]:
+    """Return the merge patch of annotations, or of labels: what is stated, and what is so no longer if it is ours."""
+    patch: dict[str, Any] = {
+        key: None for key in authors.keys(of) if key in before and key not in after and grouping.is_inherited(key)
+    }
+    patch |= {key: value for key, value in after.items() if before.get(key) != value}
+    return {key: value for key, value in patch.items() if authors.may_write(f"{of}/{key}")}

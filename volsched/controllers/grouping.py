@@ -86,7 +86,12 @@ def group_owner(pod: api.Pod) -> api.OwnerReference:
 
 def inherited(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return those of a workload's annotations that its PodGroup has too."""
-    return {key: value for key, value in annotations.items() if key.startswith(VOLCANO_PREFIX) or key in INHERITED}
+    return {key: value for key, value in annotations.items() if is_inherited(key)}
+
+
+def is_inherited(key: str) -> bool:
+    """Return whether an annotation is one that a PodGroup takes from its workload, or from its pods."""
+    return key.startswith(VOLCANO_PREFIX) or key in INHERITED
 
 
 def min_member_of(annotations: Mapping[str, str]) -> int:

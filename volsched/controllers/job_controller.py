@@ -11,18 +11,19 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import filterfalse, islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from volsched.controllers import job_plugins, jobs, lifecycle, policies
+from volsched.controllers import counted, job_plugins, jobs, lifecycle, policies
+from volsched.controllers.counted import NOTHING, Counted
 from volsched.controllers.job_parts import NO_PARTS, JobParts
 from volsched.controllers.job_pods import PodMaker
 from volsched.controllers.lifecycle import FINISHED, WORKING, JobPod, Loss, Phase, Tally
-from volsched.controllers.policies import TARGETED, JobAction
+from volsched.controllers.policies import STARTED, TARGETED, JobAction
 from volsched.controllers.roster import Roster
 from volsched.controllers.waiting import NO_WAIT, Wait, about_wait, wait_of, with_wait
-from volsched.controllers.writes import GROUP, JOB, POD, Condemn, Create, Delete, Patch, Write, merge_patch
+from volsched.controllers.writes import GROUP, JOB, POD, Create, Delete, Patch, Write, merge_patch
 from volsched.mirror.reading import seconds
 from volsched.model import api
 from volsched.model.errors import shortened
@@ -49,8 +50,10 @@ class JobView:
 
     `job` is what is read of it, completed with defaults; `parts` is what its pods are made from, whatever fields their
     templates have, and `status` its status as the API server has it. `problem` states why it cannot be run, `too_large`
-    that what it asks for is more than Kubernetes takes, `foreign` which scheduler of somebody else it names. `prepared`
-    is a digest of what its plugins and volumes were last given. Of one that is not run nothing is kept but who it is.
+    that what it asks for is more than Kubernetes takes, `foreign` which scheduler of somebody else it names. `counted`
+    is what was counted as a retry, `losses` what is to be counted yet of pods that are gone, by their names. `prepared`
+    is a digest of what its plugins and volumes were last given. `command` is what a Command asks for, `obeyed` the one
+    that is being carried out. Of one that is not run nothing is kept but who it is.
     """
 
     job: api.Job
@@ -59,28 +62,50 @@ class JobView:
     problem: str = ""
     too_large: str = ""
     foreign: str = ""
+    counted: Counted = NOTHING
     prepared: bytes = b""
     losses: dict[str, Loss] = field(default_factory=dict)
     command: str = ""
+    obeyed: str = ""
+
+    def commands_after(self, version: int) -> tuple[str, str]:
+        """Return `command` and `obeyed` of the Job at a version: the next one states that a Command was obeyed."""
+        if not self.obeyed or version == self.job.status.version:
+            return self.command, self.obeyed
+        return "" if self.command == self.obeyed else self.command, ""
+
+    def wants(self, pod: JobPod | Loss) -> bool:
+        """Whether the Job wants a pod of this task and number."""
+        task = next((task for task in self.job.spec.tasks if task.name == pod.task), None)
+        return task is not None and pod.number < task.replicas
+
+    def is_open(self, loss: Loss) -> bool:
+        """Whether a pod that is gone may still be what a policy is about: nothing was counted for it."""
+        is_current = loss.version >= self.job.status.version
+        return is_current and self.wants(loss) and not self.counted.covers(loss)
 
 
 @dataclass(frozen=True, slots=True)
 class JobSurroundings:
-    """What belongs to a Job: its pods (a Roster, where there may be many), its PodGroup, PriorityClasses, its queue."""
+    """What belongs to a Job: its pods (a Roster, where there may be many), its PodGroup, PriorityClasses, its queue.
+
+    `group_since` is when its PodGroup was first seen in its phase (seconds since the epoch), if that is known.
+    """
 
     pods: Iterable[JobPod]
     group: api.PodGroup | None
     classes: Mapping[str, int]
     queue: str
+    group_since: float | None = None
 
 
 @dataclass(slots=True)
 class ReconcileResult:
     """What is to be written, in order, what is to be told, and when to look again (seconds since the epoch).
 
-    `acted` states that an action was carried out, so that what led to it is over; `prepared` is a digest of what the
-    Job's pods have been given once all is written; `room` is how many more pods could have been made or deleted: with
-    none left there may be more to do.
+    `acted` states that an action is carried out, and `command` by which Command, if by one; `prepared` is a digest of
+    what the Job's pods have been given once all is written; `room` is how many more pods could have been made or
+    deleted: with none left there may be more to do.
     """
 
     room: int
@@ -88,6 +113,7 @@ class ReconcileResult:
     events: list[RecordEvent] = field(default_factory=list)
     wake_at: float | None = None
     acted: bool = False
+    command: str = ""
     prepared: bytes | None = None
 
     def some(self, found: Iterable[T]) -> list[T]:
@@ -108,20 +134,20 @@ def reconcile(view: JobView, around: JobSurroundings, now: float, pods_at_once: 
         return outcome
     roster = Roster.of(job.metadata.name, around.pods)
     _delete(outcome, roster.owed())
-    counted = roster.tally()
+    tally = roster.tally()
     phase = lifecycle.phase_of(job)
     if phase in FINISHED:
-        _write_status(outcome, view, counted, phase, now)
+        _write_status(outcome, view, tally, phase, now)
         _stop(outcome, roster, around)
         _expire(outcome, job, now)
         return outcome
     action = _action(view, roster, around, phase, outcome, now)
     if action is not None:
-        _act(outcome, view, roster, around, counted, action, now)
+        _act(outcome, view, roster, around, tally, action, now)
     elif phase in WORKING:
-        _sync(outcome, view, roster, around, counted, now)
+        _sync(outcome, view, roster, around, tally, now)
     else:
-        _write_status(outcome, view, counted, lifecycle.next_phase(job, counted), now)
+        _write_status(outcome, view, tally, lifecycle.next_phase(job, tally), now)
         _stop(outcome, roster, around, everything=phase is Phase.RESTARTING)
     return outcome
 
@@ -155,10 +181,9 @@ def _refusal(view: JobView) -> RecordEvent | None:
     return None
 
 
-_STARTED: Final = (*lifecycle.STOPS_AS, "RestartJob")
 _COMMANDS_OF: Final[Mapping[Phase, tuple[str, ...]]] = {
-    Phase.PENDING: _STARTED,
-    Phase.RUNNING: _STARTED,
+    Phase.PENDING: STARTED,
+    Phase.RUNNING: STARTED,
     Phase.ABORTING: ("ResumeJob",),
     Phase.ABORTED: ("ResumeJob",),
 }
@@ -166,6 +191,24 @@ _COMMANDS_OF: Final[Mapping[Phase, tuple[str, ...]]] = {
 
 COMMANDS: Final = tuple(sorted({action for actions in _COMMANDS_OF.values() for action in actions}))
 """What a Command may ask for at all."""
+
+
+class Counting(NamedTuple):
+    """What an action counts: the retries of the Job so far, what they were for, and the version of the Job."""
+
+    retries: int
+    counted: Counted
+    version: int
+
+    def status(self, known: Json) -> Json:
+        """Return the fields of the status that state it; what else stands beside it stays."""
+        resources = known.get(counted.FIELD)
+        others = resources if isinstance(resources, Mapping) else {}
+        return {
+            "version": self.version,
+            "retryCount": self.retries,
+            counted.FIELD: {**others, counted.KEY: self.counted.text()},
+        }
 
 
 # --- actions --------------------------------------------------------------------------------------------------------
@@ -176,15 +219,22 @@ def _action(
 ) -> JobAction | None:
     """Return what a command or a policy asks for, if it means anything in this phase."""
     if view.command in _COMMANDS_OF.get(phase, ()):
+        outcome.command = view.command
         return JobAction(view.command, "CommandIssued")
     if phase not in WORKING:
         return None
-    group_phase = around.group.status.phase if around.group is not None else ""
-    decision = policies.decide(view.job, roster, view.losses.values(), group_phase, now)
+    losses, group_phase = view.losses.values(), _group_phase(view, around)
+    decision = policies.decide(view.job, roster, losses, group_phase, now, view.counted, around.group_since)
     outcome.wake_at = decision.wake_at
-    if decision.action is not None and decision.action.name in (*_STARTED, *TARGETED):
-        return decision.action
-    return None
+    return decision.action
+
+
+def _group_phase(view: JobView, around: JobSurroundings) -> str:
+    """Return the phase of a Job's PodGroup; none of one that is going, or that was acted on because it is Unknown."""
+    group = around.group
+    if group is None or group.metadata.deletion_timestamp is not None or group.metadata.uid == view.counted.group:
+        return ""
+    return group.status.phase
 
 
 def _act(
@@ -192,27 +242,31 @@ def _act(
     view: JobView,
     roster: Roster,
     around: JobSurroundings,
-    counted: Tally,
+    tally: Tally,
     action: JobAction,
     now: float,
 ) -> None:
-    """Carry out an action: write the new phase first, then do away with pods."""
-    job = view.job
+    """Carry out an action: write the new phase first, and what was counted for what, then do away with pods.
+
+    The pods of one Job that one session of the scheduler evicted are one retry.
+    """
+    job, uid = view.job, around.group.metadata.uid if around.group is not None else ""
     outcome.acted = True
     outcome.events.append(_event(job, "Normal", "ExecuteAction", _because(action)))
-    retries = job.status.retry_count + 1
+    retries = job.status.retry_count + (not action.session or action.session not in view.counted.sessions)
+    known = view.counted.with_cause(action.cause(uid))
     if action.name in TARGETED:
-        pods = [pod for pod in policies.targets(job, action, roster) if not pod.is_leaving]
-        gives_up = retries >= (job.spec.max_retry or 0)
+        restart = policies.restart_for(job, action, retries)
+        gives_up = job.status.retry_count < retries >= (job.spec.max_retry or 0)
         phase = Phase.FAILED if gives_up else lifecycle.phase_of(job)
-        _write_status(outcome, view, counted, phase, now, retries=retries)
-        outcome.writes.append(Condemn(frozenset(pod.uid for pod in pods)))
-        _delete(outcome, pods)
+        known = known.with_restart(restart, roster)
+        _write_status(outcome, view, tally, phase, now, action=Counting(retries, known, job.status.version))
+        _delete(outcome, (pod for pod in tuple(restart.pods(roster)) if not pod.is_leaving))
         return
     restarts = action.name in ("RestartJob", "ResumeJob")
     phase = Phase.RESTARTING if restarts else lifecycle.STOPS_AS[action.name]
-    version = job.status.version + 1
-    _write_status(outcome, view, counted, phase, now, version=version, retries=retries if restarts else retries - 1)
+    counting = Counting(retries if restarts else job.status.retry_count, known.of_version(), job.status.version + 1)
+    _write_status(outcome, view, tally, phase, now, action=counting)
     _stop(outcome, roster, around, everything=restarts)
 
 
@@ -256,12 +310,12 @@ _FOREVER_SECONDS: Final = 10**10
 
 
 def _sync(
-    outcome: ReconcileResult, view: JobView, roster: Roster, around: JobSurroundings, counted: Tally, now: float
+    outcome: ReconcileResult, view: JobView, roster: Roster, around: JobSurroundings, tally: Tally, now: float
 ) -> None:
     """Bring about what a Job that works needs: its PodGroup, then its pods, then a status that states it."""
     job, group, maker = view.job, around.group, PodMaker(view.job, view.parts)
-    phase = lifecycle.next_phase(job, counted)
-    _write_status(outcome, view, counted, phase, now, wait=wait_of(group) if phase in WORKING else NO_WAIT)
+    phase = lifecycle.next_phase(job, tally)
+    _write_status(outcome, view, tally, phase, now, wait=wait_of(group) if phase in WORKING else NO_WAIT)
     _prepare(outcome, view, maker)
     wanted = jobs.job_group(job, around.classes, around.queue)
     if group is None:
@@ -271,7 +325,7 @@ def _sync(
     outcome.writes += _group_changes(group, wanted)
     _delete(outcome, _surplus(job, roster))
     if group.status.phase not in ("", "Pending"):
-        missing = outcome.some(_missing(job, roster, lifecycle.startable(job, counted)))
+        missing = outcome.some(_missing(job, roster, lifecycle.startable(job, tally)))
         outcome.writes += (maker.pod(member, group.metadata.name) for member in missing)
 
 
@@ -340,27 +394,30 @@ def _missing(job: api.Job, roster: Roster, startable: Container[str]) -> Iterato
 def _write_status(
     outcome: ReconcileResult,
     view: JobView,
-    counted: Tally,
+    tally: Tally,
     phase: Phase,
     now: float,
     *,
-    version: int | None = None,
-    retries: int | None = None,
+    action: Counting | None = None,
     wait: Wait = NO_WAIT,
 ) -> None:
-    """Write a Job's status if it states something new, and tell why it waits when that is new."""
+    """Write a Job's status if it states something new, and tell why it waits when that is new.
+
+    What an action counts is written only into the very version of the object that it was decided by.
+    """
     job, known = view.job, view.status
     status: Json = {
         "minAvailable": job.spec.min_available or 0,
-        "pending": counted.pending,
-        "running": counted.running,
-        "succeeded": counted.succeeded,
-        "failed": counted.failed,
-        "terminating": counted.terminating,
-        "unknown": counted.unknown,
-        "version": job.status.version if version is None else version,
-        "retryCount": job.status.retry_count if retries is None else retries,
-        "taskStatusCount": {task: {"phase": dict(phases)} for task, phases in counted.by_task},
+        "pending": tally.pending,
+        "running": tally.running,
+        "succeeded": tally.succeeded,
+        "failed": tally.failed,
+        "terminating": tally.terminating,
+        "unknown": tally.unknown,
+        "version": job.status.version,
+        "retryCount": job.status.retry_count,
+        "taskStatusCount": {task: {"phase": dict(phases)} for task, phases in tally.by_task},
+        **(action.status(known) if action is not None else {}),
     }
     changed = merge_patch({name: known[name] for name in status if name in known}, status)
     before, stamp = job.status.state, datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -371,7 +428,7 @@ def _write_status(
         conditions = with_wait([*history, {"status": str(phase), "lastTransitionTime": stamp}], wait, stamp)
         if phase in FINISHED:
             kind = "Normal" if phase is Phase.COMPLETED else "Warning"
-            outcome.events.append(_event(job, kind, "JobFinished", f"the Job is {phase}: {_summary(counted)}"))
+            outcome.events.append(_event(job, kind, "JobFinished", f"the Job is {phase}: {_summary(tally)}"))
     if wait != (before.reason, before.message):
         words = {"reason": wait.reason or None, "message": wait.message or None}
         changed["state"] = {"phase": str(phase), **changed.get("state", {}), **words}
@@ -382,12 +439,13 @@ def _write_status(
     if not changed:
         return
     meta = job.metadata
-    body = {"metadata": {"uid": meta.uid}, "status": changed}
+    seen = {"resourceVersion": meta.resource_version} if action is not None and meta.resource_version else {}
+    body = {"metadata": {"uid": meta.uid, **seen}, "status": changed}
     outcome.writes.append(Patch(JOB, meta.namespace, meta.name, body, subresource="status"))
 
 
-def _summary(counted: Tally) -> str:
-    return f"{counted.succeeded} pods succeeded, {counted.failed} failed"
+def _summary(tally: Tally) -> str:
+    return f"{tally.succeeded} pods succeeded, {tally.failed} failed"
 
 
 def _event(job: api.Job, kind: str, reason: str, message: str) -> RecordEvent:

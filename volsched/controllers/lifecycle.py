@@ -47,6 +47,10 @@ STOPS_AS: Final = {
 """Actions that stop the pods which are not finished, and the phase that they begin."""
 
 
+ENDED: Final = ("Succeeded", "Failed")
+"""Phases of pods that have ended by themselves."""
+
+
 class JobPod(NamedTuple):
     """One pod of a Job as it stands. Times are in seconds since the epoch."""
 
@@ -64,14 +68,20 @@ class JobPod(NamedTuple):
     restarts: int
     created: float
     since: float
-    """When it was first seen in its phase."""
+    """When it was first seen in its phase, or being deleted."""
     reason: str = ""
     """Why it failed, when not by its containers: it was evicted, or its node refused it."""
+    retry: int = 0
+    """How often the Job had been tried again when it was made."""
+    session: str = ""
+    """The session of the scheduler that evicted it."""
+    evicted: bool = False
+    """Whether its deletion began before it had ended."""
 
     @property
     def is_finished(self) -> bool:
         """Whether it has ended by itself."""
-        return self.phase in ("Succeeded", "Failed")
+        return self.phase in ENDED
 
     @property
     def is_leaving(self) -> bool:
@@ -87,6 +97,8 @@ class Loss(NamedTuple):
     number: int
     version: int
     since: float
+    retry: int = 0
+    session: str = ""
 
 
 # --- counts and phases ----------------------------------------------------------------------------------------------
@@ -94,7 +106,7 @@ class Loss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """How many pods of a Job stand how; those that terminate are counted as that alone."""
+    """How many pods of a Job stand how; those that terminate, or are about to, are counted as that alone."""
 
     pending: int = 0
     running: int = 0

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.model.api import ApiObject, ObjectMeta, Record
+from volsched.model.api import ApiObject, ObjectMeta, PodGroup, Record
 
 Json = dict[str, Any]
 
@@ -47,6 +47,25 @@ WORKLOADS: Final[Mapping[type[ApiObject], tuple[str, str]]] = {
     Job: ("batch/v1", "Job"),
 }
 """Kinds of owners whose annotations a PodGroup inherits, so that it is not made before they are known."""
+
+
+class ManagedEntry(Record, frozen=True):
+    """Who wrote which fields of an object last."""
+
+    manager: str = ""
+    fields_v1: Any = None
+
+
+class ManagedMeta(ObjectMeta, frozen=True):
+    """Who an object is, and who wrote what of it."""
+
+    managed_fields: tuple[ManagedEntry, ...] = ()
+
+
+class ManagedPodGroup(PodGroup, frozen=True):
+    """scheduling.volcano.sh/v1beta1 PodGroup with who wrote what of it."""
+
+    metadata: ManagedMeta = ManagedMeta()
 
 
 class CommandTarget(Record, frozen=True):

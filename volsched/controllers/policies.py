@@ -1,27 +1,31 @@
 """What the policies of a Volcano Job ask for, after Volcano's docs/user-guide/how_to_use_job_policy.md.
 
 A Job is judged by how things stand, not by what was heard on the way, so that a restart of the controllers loses
-nothing: a failed pod of the Job's current version has a policy that applies to it, or has none. Whatever a policy
-starts either ends the phase in which policies count or does away with the pods that it was about, so none applies
-twice. Only a pod that vanished at once leaves no trace; that comes as a `Loss`.
+nothing: a failed pod of the Job's current version has a policy that applies to it, or has none. How things stand is no
+event, though: a pod is evicted once and terminates for minutes. So none applies twice: whatever a policy starts begins
+a new version of the Job, whose pods alone count, or states in the Job which pods it was about (`Counted`). Only a pod
+that vanished at once leaves no trace; that comes as a `Loss`.
 
 Policies are asked about pods that stand alike, not about each pod.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
+from volsched.controllers.counted import NOTHING, Cause, Counted, Restart
 from volsched.controllers.jobs import MAX_RETRY
-from volsched.controllers.lifecycle import JobPod, Loss
+from volsched.controllers.lifecycle import STOPS_AS, JobPod, Loss
 from volsched.controllers.roster import EVICTED, FAILED, PENDING, RUNNING, SUCCEEDED, PodEvent, Roster
 from volsched.model import api
 from volsched.model.values.duration import seconds_of
 
 TARGETED: Final = ("RestartTask", "RestartPod", "RestartPartition")
+STARTED: Final = (*STOPS_AS, "RestartJob")
+"""Actions that are about the whole Job."""
 
 WITHOUT_NAME: Final = frozenset({"PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed"})
 """Events that a policy for `*` is about: what goes wrong or ends, and not that pods wait and run."""
@@ -40,6 +44,8 @@ class Happening(NamedTuple):
     since: float = 0.0
     reason: str = ""
     """Why a pod failed, if not by its containers."""
+    session: str = ""
+    """The session of the scheduler that evicted it."""
 
 
 Alike: TypeAlias = tuple[PodEvent, Mapping[str, JobPod]]
@@ -48,13 +54,19 @@ Alike: TypeAlias = tuple[PodEvent, Mapping[str, JobPod]]
 
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """What to do with a Job, why, and about which task or pod."""
+    """What to do with a Job, why, and about which task or pod (by name and by number)."""
 
     name: str
     event: str = ""
     task: str = ""
     pod: str = ""
     reason: str = ""
+    number: int = 0
+    session: str = ""
+
+    def cause(self, group: str) -> Cause:
+        """Return what it is for; `group` is the uid of the Job's PodGroup."""
+        return Cause(self.session, group if self.event == "Unknown" else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +77,25 @@ class Decision:
     wake_at: float | None = None
 
 
-def decide(job: api.Job, pods: Iterable[JobPod], losses: Iterable[Loss], group_phase: str, now: float) -> Decision:
-    """Return what the policies of a completed Job demand as things stand."""
-    rules, roster = _JobPolicies(job), Roster.of(job.metadata.name, pods)
+def decide(
+    job: api.Job,
+    pods: Iterable[JobPod],
+    losses: Iterable[Loss],
+    group_phase: str,
+    now: float,
+    counted: Counted = NOTHING,
+    group_since: float | None = None,
+) -> Decision:
+    """Return what the policies of a completed Job demand as things stand.
+
+    `group_phase` is the phase of its PodGroup, empty when that was acted on, and `group_since` when it began;
+    `counted` is what was counted as a retry.
+    """
+    rules, roster = _JobPolicies(job, counted), Roster.of(job.metadata.name, pods)
     wake_at: float | None = None
-    for happening in _happenings(rules, roster, losses, group_phase, now):
+    for happening in _happenings(rules, roster, losses, group_phase, now, group_since):
         policy = rules.about(happening.event, happening.task, happening.exit_code)
-        if policy is None:
+        if policy is None or policy.action not in _of(happening):
             continue
         due = happening.since + timeout_of(policy)
         if due <= now:
@@ -80,8 +104,13 @@ def decide(job: api.Job, pods: Iterable[JobPod], losses: Iterable[Loss], group_p
     return Decision(wake_at=wake_at)
 
 
-def _action(name: str, happening: Happening) -> JobAction:
-    return JobAction(name, happening.event, happening.task, happening.pod, happening.reason)
+def _of(happening: Happening) -> Collection[str]:
+    """What can be done because of it: nothing about a task where it names none."""
+    return (*STARTED, *TARGETED) if happening.task else STARTED
+
+
+def _action(name: str, found: Happening) -> JobAction:
+    return JobAction(name, found.event, found.task, found.pod, found.reason, found.number, found.session)
 
 
 def timeout_of(policy: api.LifecyclePolicy) -> float:
@@ -115,8 +144,9 @@ class _Policies:
 class _JobPolicies:
     """The policies of a Job and of its tasks; those of the task come before those of the Job."""
 
-    def __init__(self, job: api.Job) -> None:
+    def __init__(self, job: api.Job, counted: Counted) -> None:
         self.job = job
+        self.counted = counted
         self.tasks = {task.name: task for task in reversed(job.spec.tasks)}
         self._of_job = _Policies(job.spec.policies)
         self._of_tasks: dict[str, _Policies] = {}
@@ -136,6 +166,14 @@ class _JobPolicies:
         found = self.tasks.get(task)
         return found.replicas if found is not None else 0
 
+    def wants(self, pod: JobPod | Loss) -> bool:
+        """Whether the Job wants a pod of this number; one that it was scaled down by is nobody's concern."""
+        return pod.number < self.replicas(pod.task)
+
+    def is_settled(self, policy: api.LifecyclePolicy | None, pod: JobPod | Loss) -> bool:
+        """Whether nothing is left to do about an evicted pod: it goes, and what evicted it was counted."""
+        return policy is not None and policy.action == "RestartPod" and pod.session in self.counted.sessions
+
     @property
     def version(self) -> int:
         """The version of the Job whose pods count."""
@@ -146,7 +184,7 @@ class _JobPolicies:
 
 
 def _happenings(
-    rules: _JobPolicies, roster: Roster, losses: Iterable[Loss], group_phase: str, now: float
+    rules: _JobPolicies, roster: Roster, losses: Iterable[Loss], group_phase: str, now: float, group_since: float | None
 ) -> Iterator[Happening]:
     """Yield what policies are about: of pods that stand alike the first one that is due, else the next one."""
     current: dict[str, list[Alike]] = {}
@@ -154,28 +192,44 @@ def _happenings(
         if standing.version == rules.version:
             current.setdefault(standing.task, []).append((standing, pods))
     for _, alike in sorted(current.items()):
-        yield from sorted(_of_pods(rules, alike, now), key=lambda found: found.number)
-    for loss in losses:
-        if loss.version == rules.version and loss.number < rules.replicas(loss.task):
-            yield Happening(EVICTED, loss.task, loss.name, loss.number, since=loss.since)
+        yield from sorted(_of_pods(rules, roster, alike, now), key=lambda found: found.number)
+    yield from _of_losses(rules, roster, losses)
     for task in rules.job.spec.tasks:
         yield from _of_task(rules, task, current.get(task.name, ()))
     if group_phase == "Unknown":
-        yield Happening("Unknown", since=now)
+        yield Happening("Unknown", since=now if group_since is None else group_since)
 
 
-def _of_pods(rules: _JobPolicies, found: Iterable[Alike], now: float) -> Iterator[Happening]:
+def _of_losses(rules: _JobPolicies, roster: Roster, losses: Iterable[Loss]) -> Iterator[Happening]:
+    """Yield the evictions of pods that are gone; one that has been made again needs no restart by itself."""
+    for loss in losses:
+        policy = rules.about(EVICTED, loss.task)
+        if policy is None or loss.version != rules.version or not rules.wants(loss) or not roster.is_in_order(loss):
+            continue
+        is_back = policy.action == "RestartPod" and loss.number in roster.numbers(loss.task)
+        if not is_back and not rules.counted.covers(loss) and not rules.is_settled(policy, loss):
+            yield Happening(EVICTED, loss.task, loss.name, loss.number, since=loss.since, session=loss.session)
+
+
+def _of_pods(rules: _JobPolicies, roster: Roster, found: Iterable[Alike], now: float) -> Iterator[Happening]:
     for standing, pods in found:
         policy = rules.about(standing.event, standing.task, standing.exit_code) if standing.event in _OF_PODS else None
         if policy is None:
             continue
-        timeout, replicas = timeout_of(policy), rules.replicas(standing.task)
-        wanted = [pod for pod in pods.values() if pod.number < replicas]
+        timeout = timeout_of(policy)
+        wanted = [pod for pod in pods.values() if rules.wants(pod) and roster.is_in_order(pod)]
+        if standing.event == EVICTED:
+            wanted = [pod for pod in wanted if not rules.is_settled(policy, pod)]
         since = _created if standing.event == PENDING else _since
         due = [pod for pod in wanted if since(pod) + timeout <= now]
         if wanted:
             pod = min(due, key=_number) if due else min(wanted, key=since)
-            yield Happening(standing.event, pod.task, pod.name, pod.number, standing.exit_code, since(pod), pod.reason)
+            yield _happening(standing, pod, since(pod))
+
+
+def _happening(standing: PodEvent, pod: JobPod, since: float) -> Happening:
+    session = pod.session if standing.event == EVICTED else ""
+    return Happening(standing.event, pod.task, pod.name, pod.number, standing.exit_code, since, pod.reason, session)
 
 
 def _of_task(rules: _JobPolicies, task: api.TaskSpec, found: Sequence[Alike]) -> Iterator[Happening]:
@@ -183,7 +237,8 @@ def _of_task(rules: _JobPolicies, task: api.TaskSpec, found: Sequence[Alike]) ->
     if 0 < task.replicas <= done and rules.about("TaskCompleted", task.name):
         yield Happening("TaskCompleted", task.name, since=_last(found))
     if found and rules.about("TaskFailed", task.name):
-        restarts = sum(pod.restarts for _, pods in found for pod in pods.values() if not pod.is_finished)
+        staying = [pod for _, pods in found for pod in pods.values() if not pod.is_finished and not pod.is_leaving]
+        restarts = sum(pod.restarts for pod in staying)
         if restarts > (task.max_retry or MAX_RETRY):
             yield Happening("TaskFailed", task.name, since=_last(found))
 
@@ -201,18 +256,15 @@ _created: Final = attrgetter("created")
 # --- whom it is about -----------------------------------------------------------------------------------------------
 
 
-def targets(job: api.Job, action: JobAction, pods: Iterable[JobPod]) -> list[JobPod]:
-    """Return the pods that an action about one task, partition or pod does away with."""
-    of_task = [pod for pod in pods if pod.task == action.task]
-    if action.name == "RestartTask" or not action.pod:
-        return of_task
-    if action.name == "RestartPod":
-        return [pod for pod in of_task if pod.name == action.pod]
+def restart_for(job: api.Job, action: JobAction, retry: int) -> Restart:
+    """Return which pods an action about one task, partition or pod does away with, at a retry of the Job."""
+    if action.name == "RestartPod" and action.pod:
+        return Restart(action.task, action.number, action.number, retry)
     size = partition_size(next((task for task in job.spec.tasks if task.name == action.task), None))
-    number = next((pod.number for pod in of_task if pod.name == action.pod), None)
-    if not size or number is None:
-        return of_task
-    return [pod for pod in of_task if pod.number // size == number // size]
+    if action.name == "RestartTask" or not action.pod or not size:
+        return Restart(action.task, 0, None, retry)
+    first = action.number // size * size
+    return Restart(action.task, first, first + size - 1, retry)
 
 
 def partition_size(task: api.TaskSpec | None) -> int:

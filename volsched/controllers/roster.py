@@ -12,9 +12,10 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from volsched.controllers import jobs
-from volsched.controllers.lifecycle import FIELDS, JobPod, Tally
+from volsched.controllers.lifecycle import ENDED, FIELDS, JobPod, Loss, Tally
 from volsched.mirror.reading import ROLE, seconds
 from volsched.model import api
+from volsched.model.plan import EVICTED as EVICTED_IN_SESSION
 
 Key = TypeVar("Key")
 Inner = TypeVar("Inner")
@@ -44,20 +45,22 @@ def standing_of(pod: JobPod) -> PodEvent:
 
 
 def _event_of(pod: JobPod) -> str:
-    if pod.killed or (pod.is_finished and pod.terminating):
+    if pod.killed:
         return OTHER
+    if pod.terminating:
+        return EVICTED if pod.evicted or not pod.is_finished else OTHER
     if pod.phase == "Succeeded":
         return SUCCEEDED
     if pod.phase == "Failed":
         return FAILED
-    if pod.terminating:
-        return EVICTED
     return RUNNING if pod.phase == "Running" else PENDING
 
 
 def member_of(pod: api.Pod, before: JobPod | None, now: float) -> JobPod:
     """Return a pod of a Job as it stands; `before` is what was known of it, `now` is in seconds since the epoch."""
     meta = pod.metadata
+    terminating = meta.deletion_timestamp is not None
+    session = next((found.message for found in pod.status.conditions if found.type == EVICTED_IN_SESSION), "")
     ended = [status.state.terminated for status in pod.status.container_statuses if status.state is not None]
     return JobPod(
         uid=meta.uid,
@@ -67,14 +70,29 @@ def member_of(pod: api.Pod, before: JobPod | None, now: float) -> JobPod:
         number=_number(meta.annotations.get(jobs.TASK_INDEX, "")),
         version=_number(meta.annotations.get(jobs.JOB_VERSION, "")),
         phase=pod.status.phase,
-        terminating=meta.deletion_timestamp is not None,
+        terminating=terminating,
         killed=before is not None and before.killed,
         exit_code=next((state.exit_code for state in ended if state is not None and state.exit_code), 0),
         restarts=sum(status.restart_count for status in pod.status.container_statuses),
         created=seconds(meta.creation_timestamp) or now,
-        since=before.since if before is not None and before.phase == pod.status.phase else now,
+        since=before.since if before is not None and _stood_so(before, pod.status.phase, terminating) else now,
         reason=pod.status.reason if pod.status.phase == "Failed" else "",
+        retry=_number(meta.annotations.get(jobs.RETRY_COUNT, "")),
+        session=session,
+        evicted=terminating and _began_alive(pod, before, session),
     )
+
+
+def _stood_so(before: JobPod, phase: str, terminating: bool) -> bool:
+    """Whether a pod has been in its phase already, or, while it is being deleted, has been so already."""
+    return before.terminating == terminating and (terminating or before.phase == phase)
+
+
+def _began_alive(pod: api.Pod, before: JobPod | None, session: str) -> bool:
+    """Whether the deletion of a pod that is being deleted began before the pod had ended."""
+    if pod.status.phase not in ENDED or session:
+        return True
+    return before is not None and (before.evicted or not before.is_finished)
 
 
 def _number(text: str) -> int:
@@ -119,7 +137,7 @@ class Roster:
         if before is not None:
             self.drop(before.uid)  # whoever has its name now came after it
         self._members[pod.uid] = pod
-        if self._is_in_order(pod):
+        if self.is_in_order(pod):
             self._numbers.setdefault(pod.task, {})[pod.number] = pod
         else:
             self._strays[pod.name] = pod
@@ -133,7 +151,7 @@ class Roster:
         pod = self._members.pop(uid, None)
         if pod is None:
             return None
-        if self._is_in_order(pod):
+        if self.is_in_order(pod):
             _discard(self._numbers, pod.task, pod.number)
         else:
             del self._strays[pod.name]
@@ -153,7 +171,7 @@ class Roster:
         self._owed.pop(uid, None)
 
     def _count(self, pod: JobPod, by: int) -> None:
-        if pod.terminating:
+        if pod.is_leaving:
             self._terminating += by
             return
         counts = self._phases.setdefault(pod.task, Counter())
@@ -165,10 +183,10 @@ class Roster:
 
     def _called(self, pod: JobPod) -> JobPod | None:
         numbered = self._numbers.get(pod.task, {}).get(pod.number)
-        known = numbered if self._is_in_order(pod) else self._strays.get(pod.name)
+        known = numbered if self.is_in_order(pod) else self._strays.get(pod.name)
         return known if known is not None and known.name == pod.name else None
 
-    def _is_in_order(self, pod: JobPod) -> bool:
+    def is_in_order(self, pod: JobPod | Loss) -> bool:
         """Whether a pod has the name that one of its task and number has to have."""
         return pod.name == f"{self._job}-{pod.task}-{pod.number}"
 

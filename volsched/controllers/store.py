@@ -10,25 +10,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
-import msgspec
 from msgspec.structs import astuple
 
 from volsched.controllers import grouping
+from volsched.controllers.authors import OURS, Authorship, authorship_of
+from volsched.controllers.counted import NOTHING, Counted
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, VOLCANO_PREFIX, Seed
 from volsched.controllers.job_controller import JobSurroundings, JobView
 from volsched.controllers.lifecycle import JobPod, Loss
-from volsched.controllers.objects import WORKLOADS, PodOwner
+from volsched.controllers.objects import WORKLOADS, ManagedMeta, PodOwner
 from volsched.controllers.owners import as_owner
 from volsched.controllers.queues import GroupLedger, QueueHierarchy
 from volsched.controllers.roster import Roster, member_of
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
-from volsched.mirror.reading import GROUP_NAME
+from volsched.mirror.reading import GROUP_NAME, seconds
 from volsched.model import api
 from volsched.model.changes import Gone
+from volsched.model.job import UNKNOWN
 from volsched.model.pods.owners import Owner, controller_of, group_of, named_by
 from volsched.model.values.bounded import Bounded, Size
 
@@ -63,8 +66,10 @@ class PodView:
     seed: Seed
     phase: str
     terminating: bool
+    has_node: bool
     roster: Roster | None
     seen: float
+    created: float
 
     @property
     def whose(self) -> Owner:
@@ -75,6 +80,41 @@ class PodView:
     def is_alive(self) -> bool:
         """Whether it waits or runs, and is to go on doing so."""
         return self.phase not in FINISHED and not self.terminating
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has no node yet, and is to get one."""
+        return self.is_alive and not self.has_node
+
+
+class _Waiting:
+    """The pods of one owner that wait for a node, the newest one first.
+
+    What a pod states may change, and so may what it is; an entry is looked at when it has become the first one. `told`
+    is what the pod stated that was the newest one when that was last asked for.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[tuple[float, int, str]] = []
+        self._numbers = 0
+        self.told: Seed | None = None
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def put(self, pod: PodView) -> None:
+        """Take in a pod that waits; of those made in the same second the one that came last is the newest."""
+        self._numbers += 1
+        heappush(self._entries, (-pod.created, -self._numbers, pod.uid))
+
+    def newest(self, pods: Mapping[str, PodView], whose: Owner) -> PodView | None:
+        """Return the newest of these pods that waits."""
+        while self._entries:
+            pod = pods.get(self._entries[0][2])
+            if pod is not None and pod.is_waiting and pod.whose == whose:
+                return pod
+            heappop(self._entries)
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +166,13 @@ class Store:
     group_ledger: GroupLedger = field(default_factory=GroupLedger)
     tombstones: Tombstones = field(default_factory=Tombstones)
     _families: dict[str, dict[str, PodView]] = field(default_factory=dict)
+    _waiting: dict[str, dict[Owner, _Waiting]] = field(default_factory=dict)
+    _authors: dict[str, Authorship] = field(default_factory=dict)
+    _known_authors: WeakValueDictionary[tuple[Any, ...], Authorship] = field(default_factory=WeakValueDictionary)
     _rosters: dict[Owner, Roster] = field(default_factory=dict)
     _tree: QueueHierarchy = field(default_factory=QueueHierarchy)
     _namespaces: dict[str, str] = field(default_factory=dict)
+    _unknown_since: dict[str, float] = field(default_factory=dict)
     _seeds: WeakValueDictionary[tuple[Any, ...], Seed] = field(default_factory=WeakValueDictionary)
 
     # -- changes --------------------------------------------------------------------------------------------------
@@ -183,8 +227,11 @@ class Store:
             "store.queues": lambda: len(self.queues),
             "store.jobs": lambda: len(self.jobs),
             "store.rosters": lambda: len(self._rosters),
+            "store.waiting": lambda: sum(len(some) for owners in self._waiting.values() for some in owners.values()),
+            "store.authors": lambda: len(self._authors),
             "store.families": lambda: len(self._families),
             "store.seeds": lambda: len(self._seeds),
+            "store.unknown": lambda: len(self._unknown_since),
             "store.tombstones": lambda: len(self.tombstones),
         }
 
@@ -204,11 +251,23 @@ class Store:
             self._leave(known)
         self.pods[uid] = view
         if view.plain:
-            self._families.setdefault(f"{view.namespace}/{view.plain}", {})[uid] = view
+            key = f"{view.namespace}/{view.plain}"
+            self._families.setdefault(key, {})[uid] = view
+            if view.is_waiting and (known is None or not known.is_waiting or known.plain != view.plain):
+                self._waiting.setdefault(key, {}).setdefault(view.whose, _Waiting()).put(view)
         if view.roster is not None:
-            view.roster.put(member_of(pod, view.roster.get(uid), self.clock()))
+            view.roster.put(self._member(pod, view))
             self._rosters[view.whose] = view.roster
         self._tell_of_pod(view, known)
+
+    def _member(self, pod: api.Pod, view: PodView) -> JobPod:
+        """Return a pod of a Volcano Job as it stands; the Job states of some that they are to go."""
+        before = view.roster.get(pod.metadata.uid) if view.roster is not None else None
+        member, job = member_of(pod, before, self.clock()), self._job_of(view)
+        if member.killed or job is None:
+            return member
+        is_surplus = member.terminating and not (before is not None and before.terminating) and not job.wants(member)
+        return member._replace(killed=is_surplus or job.counted.covers(member))
 
     def _view(self, pod: api.Pod, known: PodView | None, version: int) -> PodView:
         meta = pod.metadata
@@ -231,8 +290,10 @@ class Store:
             seed=self._seed(pod) if plain else _NO_SEED,
             phase=pod.status.phase,
             terminating=meta.deletion_timestamp is not None,
+            has_node=bool(pod.spec.node_name),
             roster=self._rosters.get(whose, Roster(whose.name)) if of_job else None,
-            seen=known.seen if known is not None else self.clock(),
+            seen=(seen := known.seen if known is not None else self.clock()),
+            created=seconds(meta.creation_timestamp) or seen,
         )
 
     def _seed(self, pod: api.Pod) -> Seed:
@@ -247,10 +308,21 @@ class Store:
                 if view.phase == "Running":
                     job.losses.pop(view.name, None)  # a pod that was lost runs again
                 self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
-        elif view.plain and (known is None or (known.group, known.is_alive) != (view.group, view.is_alive)):
-            self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
-            if not view.group:
+        elif view.plain:
+            has_news = known is None or (known.group, known.is_alive) != (view.group, view.is_alive)
+            if self._states_anew(view) or has_news:
+                self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
+            if has_news and not view.group:
                 self.dirty(Key(POD.name, view.uid))
+
+    def _states_anew(self, pod: PodView) -> bool:
+        """Whether the newest pod that waits for a node, of the same PodGroup, states something else than before."""
+        key = f"{pod.namespace}/{pod.plain}"
+        newest, waiting = self.newest(key, pod.whose), self._waiting.get(key, {}).get(pod.whose)
+        if newest is None or waiting is None or waiting.told is newest.seed:
+            return False
+        waiting.told = newest.seed
+        return True
 
     def _drop_pod(self, uid: str) -> None:
         view = self.pods.pop(uid, None)
@@ -261,9 +333,14 @@ class Store:
             self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
         job = self._job_of(view)
         if member is not None and job is not None:
-            if not member.is_finished and not member.killed:
-                job.losses[view.name] = Loss(view.name, member.task, member.number, member.version, self.clock())
+            loss = self._loss(member)
+            if (member.evicted or not member.is_finished) and not member.killed and job.is_open(loss):
+                job.losses[view.name] = loss
             self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
+
+    def _loss(self, member: JobPod) -> Loss:
+        since = member.since if member.terminating else self.clock()
+        return Loss(member.name, member.task, member.number, member.version, since, member.retry, member.session)
 
     def _leave(self, view: PodView) -> JobPod | None:
         """Take a pod out of what it was counted in; return what was known of a Job's pod."""
@@ -272,6 +349,7 @@ class Store:
             del self._families[key][view.uid]
             if not self._families[key]:
                 del self._families[key]
+                self._waiting.pop(key, None)
         if view.roster is None:
             return None
         member = view.roster.drop(view.uid)
@@ -293,6 +371,11 @@ class Store:
         """Return the pods that have this PodGroup by the owner that they name, in the order in which they came."""
         return self._families.get(key, {}).values()
 
+    def newest(self, key: str, whose: Owner) -> PodView | None:
+        """Return of the pods of an owner that have this PodGroup by it the newest one that waits for a node."""
+        waiting = self._waiting.get(key, {}).get(whose)
+        return waiting.newest(self._families[key], whose) if waiting is not None else None
+
     # -- PodGroups ------------------------------------------------------------------------------------------------
 
     def _put_group(self, group: api.PodGroup) -> None:
@@ -302,7 +385,9 @@ class Store:
             return
         kept = unschedulable(group) if _is_of_job(group) else ()
         status = api.PodGroupStatus(phase=group.status.phase, conditions=kept)
-        self.groups[key] = msgspec.structs.replace(group, status=status)
+        self._note_authors(key, group)
+        plain = api.PodGroup(_plain_meta(meta), group.spec, status)
+        self.groups[key] = plain
         queue = group.spec.queue or self.default_queue
         if known is None or _standing(known) != _standing(group):
             if known is not None:
@@ -314,6 +399,10 @@ class Store:
             for pod in self.family(key):
                 if not pod.group:
                     self.dirty(Key(POD.name, pod.uid))
+        if _is_of_job(group) and group.status.phase == UNKNOWN:
+            self._unknown_since.setdefault(meta.uid, self.clock())
+        else:
+            self._unknown_since.pop(meta.uid, None)
         self._dirty_job_with(group)
 
     def _drop_group(self, key: str, uid: str) -> None:
@@ -321,10 +410,25 @@ class Store:
         if group is None or group.metadata.uid != uid:
             return
         del self.groups[key]
+        self._authors.pop(key, None)
+        self._unknown_since.pop(uid, None)
         self.group_ledger.drop_group(key)
         self.dirty(Key(QUEUE.name, group.spec.queue or self.default_queue))
         self.dirty(Key(GROUP.name, key))
         self._dirty_job_with(group)
+
+    def _note_authors(self, key: str, group: api.PodGroup) -> None:
+        """Keep who wrote what of a PodGroup for pods that name none; most have the same authors and share that."""
+        entries = group.metadata.managed_fields if isinstance(group.metadata, ManagedMeta) else ()
+        authors = authorship_of(entries) if not _is_of_job(group) else OURS
+        if authors == OURS:
+            self._authors.pop(key, None)
+        else:
+            self._authors[key] = self._known_authors.setdefault(astuple(authors), authors)
+
+    def authors(self, key: str) -> Authorship:
+        """Return who wrote what of a PodGroup."""
+        return self._authors.get(key, OURS)
 
     def _dirty_job_with(self, group: api.PodGroup) -> None:
         owner = controller_of(group.metadata)
@@ -357,11 +461,16 @@ class Store:
         self.dirty(Key(GROUP.name, f"{gone.namespace}/podgroup-{gone.uid}"))
 
     def _put_namespace(self, found: api.Namespace) -> None:
-        queue = found.metadata.annotations.get(grouping.QUEUE_NAME, "")
+        name, queue = found.metadata.name, found.metadata.annotations.get(grouping.QUEUE_NAME, "")
+        if queue == self._namespaces.get(name, ""):
+            return
         if queue:
-            self._namespaces[found.metadata.name] = queue
+            self._namespaces[name] = queue
         else:
-            self._namespaces.pop(found.metadata.name, None)
+            del self._namespaces[name]
+        for key in self._waiting:
+            if key.startswith(f"{name}/"):
+                self.dirty(Key(GROUP.name, key))
 
     # -- queues ---------------------------------------------------------------------------------------------------
 
@@ -393,11 +502,21 @@ class Store:
         if known is not None and known.job.metadata.uid == meta.uid:
             if _version(view.job) < _version(known.job):
                 return
-            version = view.job.status.version
-            view.losses = {name: loss for name, loss in known.losses.items() if loss.version >= version}
-            view.prepared, view.command = known.prepared, known.command
+            view.losses = {name: loss for name, loss in known.losses.items() if view.is_open(loss)}
+            view.prepared = known.prepared
+            view.command, view.obeyed = known.commands_after(view.job.status.version)
         self.jobs[key] = view
+        self._condemn(view, known.counted if known is not None else NOTHING)
         self.dirty(Key(JOB.name, key))
+
+    def _condemn(self, view: JobView, before: Counted) -> None:
+        """Let those of its pods go that the Job states to have been counted for since."""
+        roster = self._rosters.get(as_owner(view.job))
+        if roster is None or view.counted.restarts == before.restarts:
+            return
+        for restart in set(view.counted.restarts) - set(before.restarts):
+            for pod in tuple(restart.pods(roster)):
+                roster.kill(pod.uid)
 
     def drop_job(self, key: str, uid: str) -> None:
         """Take in that a Volcano Job is gone."""
@@ -414,12 +533,20 @@ class Store:
         if group is not None and controller_of(group.metadata) != owner:
             group = None
         queue = self.queue_for(meta.namespace, view.job.spec.queue)
-        return JobSurroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue)
+        since = self._unknown_since.get(group.metadata.uid) if group is not None else None
+        return JobSurroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue, since)
 
 
 _JOB: Final = (group_of(JOB.group_version), JOB.name)
 _NO_SEED: Final = Seed()
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
+
+
+def _plain_meta(meta: api.ObjectMeta) -> api.ObjectMeta:
+    """Return metadata without who wrote what."""
+    if not isinstance(meta, ManagedMeta):
+        return meta
+    return api.ObjectMeta(**{name: getattr(meta, name) for name in api.ObjectMeta.__struct_fields__})
 
 
 def _is_of_job(group: api.PodGroup) -> bool:

@@ -76,17 +76,7 @@ class Delete:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Condemn:
-    """Note that these pods (uids) go because a controller wants it, whatever becomes of this process's requests.
-
-    Nothing is written. It stands between the status that counts why they go and their deletions, which come in slices.
-    """
-
-    uids: frozenset[str]
-
-
-Write: TypeAlias = Create | Patch | Delete | Condemn
+Write: TypeAlias = Create | Patch | Delete
 
 
 def merge_patch(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:

@@ -213,6 +213,7 @@ class Statement:
             self._session.action,
             preemptor.key if preemptor else "",
             condition,
+            self._session.now,
         )
 
 

@@ -7,7 +7,7 @@ has moved on.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -107,8 +107,15 @@ class LiftGate(msgspec.Struct, frozen=True, gc=False):
     gate: str
 
 
+EVICTED: Final = "volsched.io/Evicted"
+"""The condition of a pod that states which session evicted it: pods of one session have the same message."""
+
+
 class Evict(msgspec.Struct, frozen=True, gc=False):
-    """Take a pod off its node: condition ``DisruptionTarget``, then DELETE."""
+    """Take a pod off its node: conditions ``DisruptionTarget`` and `EVICTED`, then DELETE.
+
+    `session` is when the session began that decided it, in seconds since the epoch; 0 where no session did.
+    """
 
     uid: str
     namespace: str
@@ -116,6 +123,7 @@ class Evict(msgspec.Struct, frozen=True, gc=False):
     action: str
     preemptor: str
     message: str
+    session: float = 0.0
 
 
 class WriteGroupStatus(msgspec.Struct, frozen=True, gc=False):

@@ -190,6 +190,7 @@ class ControllerEngine:
         now = self.store.clock()
         outcome = job_controller.reconcile(view, self.store.around(view), now, self._options.job_pods_at_once)
         self._report(key.name, outcome.events)
+        view.obeyed = outcome.command
         try:
             await self.writes.all(outcome.writes)
         except ApiError as error:
@@ -198,8 +199,6 @@ class ControllerEngine:
         current = self.store.jobs.get(key.name)
         if current is None:
             return
-        if outcome.acted:
-            current.losses, current.command = {}, ""
         if outcome.prepared is not None:
             current.prepared = outcome.prepared
         if not outcome.room:

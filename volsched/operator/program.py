@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from volsched import __version__, logs
-from volsched.controllers.objects import WORKLOADS, RawJob
+from volsched.controllers.objects import WORKLOADS, ManagedPodGroup, RawJob
 from volsched.controllers.writes import COMMAND, JOB, QUEUE, ApiKind
 from volsched.kube.client.client import Api
 from volsched.kube.lead.elector import Predecessor
@@ -66,7 +66,7 @@ def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
         Resource("Namespace", "v1", "namespaces", api.Namespace),
         Resource("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", api.PriorityClass),
         *(Resource(kind, version, f"{kind.lower()}s", struct) for struct, (version, kind) in WORKLOADS.items()),
-        Resource("PodGroup", VOLCANO, "podgroups", api.PodGroup),
+        Resource("PodGroup", VOLCANO, "podgroups", ManagedPodGroup),
         *pods,
     )
 

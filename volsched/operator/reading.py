@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from volsched.controllers import jobs
+from volsched.controllers.counted import FIELD, counted_in
 from volsched.controllers.job_controller import JobView
 from volsched.controllers.job_parts import parts_of
 from volsched.controllers.job_pods import PodMaker
@@ -57,7 +58,8 @@ def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, mo
     misnamed, too_large = maker.misnamed(), maker.too_large()
     if misnamed or too_large:
         return JobView(_identity(job), problem=misnamed, too_large=too_large)
-    return JobView(job, parts, _status(raw))
+    status = _status(raw)
+    return JobView(job, parts, status, counted=counted_in(status.get(FIELD)))
 
 
 def _identity(job: api.Job) -> api.Job:

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
+from volsched.controllers.objects import ManagedPodGroup
 from volsched.controllers.store import Store
-from volsched.controllers.writes import GROUP, JOB, POD, QUEUE, ApiKind, Condemn, Delete, Patch, Write
+from volsched.controllers.writes import GROUP, JOB, POD, QUEUE, ApiKind, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError, FenceError
 from volsched.model import api
 from volsched.model.changes import Gone
@@ -16,7 +17,11 @@ from volsched.model.values import json_text
 from volsched.operator.intake import Intake
 from volsched.operator.writer import Writer
 
-_STRUCTS: Final[dict[str, type[api.ApiObject]]] = {POD.name: api.Pod, GROUP.name: api.PodGroup, QUEUE.name: api.Queue}
+_STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
+    POD.name: api.Pod,
+    GROUP.name: ManagedPodGroup,
+    QUEUE.name: api.Queue,
+}
 
 _SHARE: Final = 4
 """The part of all writes at once that may be of one object: one in so many."""
@@ -66,10 +71,6 @@ class Writes:
 
     async def one(self, write: Write) -> bool:
         """Carry out a write; return whether there was anything to write to."""
-        if isinstance(write, Condemn):
-            for uid in write.uids:
-                self._kill(uid)
-            return True
         if isinstance(write, Delete) and write.kind is POD:
             answer = await self._delete_pod(write)
         else:
@@ -82,17 +83,14 @@ class Writes:
 
     async def _delete_pod(self, write: Delete) -> bytes | None:
         """Delete a pod; that it goes is known before anybody sees it, and that it is to, until it was asked."""
-        self._kill(write.uid)
+        roster = self._store.roster_of(write.uid)
+        if roster is not None:
+            roster.kill(write.uid)
         answer = await self._writer.write(write)
         roster = self._store.roster_of(write.uid)
         if roster is not None:
             roster.asked(write.uid)
         return answer
-
-    def _kill(self, uid: str) -> None:
-        roster = self._store.roster_of(uid)
-        if roster is not None:
-            roster.kill(uid)
 
     def _take_in(self, kind: ApiKind, answer: bytes) -> None:
         """See at once what was written, and not only when the watch shows it."""

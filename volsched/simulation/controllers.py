@@ -16,7 +16,7 @@ import msgspec
 from volsched.controllers import grouping, jobs, lifecycle
 from volsched.controllers.owners import as_owner, is_owner, owner_reference
 from volsched.controllers.waiting import NO_WAIT, about_wait, wait_of
-from volsched.mirror.reading import GROUP_NAME, role_of
+from volsched.mirror.reading import GROUP_NAME, role_of, seconds
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.errors import FieldError
@@ -276,8 +276,23 @@ class Controllers:
         if f"{pod.metadata.namespace}/{name}" not in self._objects.groups:
             owner = controller_of(pod.metadata)
             known = self._owners.get(owner) if owner is not None else None
-            self._objects.put_group(self._admitted(workloads.plain_group(pod, known)))
+            self._objects.put_group(self._admitted(workloads.plain_group(self._deciding(pod, name), known)))
         return name
+
+    def _deciding(self, first: api.Pod, group: str) -> api.Pod:
+        """Return the pod by which a PodGroup is made: the newest of its owner's that has no node, or the first one."""
+        owner = controller_of(first.metadata)
+        pods = self._pods.get(owner, {}).values() if owner is not None else ()
+        waiting = [pod for pod in pods if self._waits_in(pod, group)]
+        return max(reversed(waiting), key=lambda pod: seconds(pod.metadata.creation_timestamp) or 0.0, default=first)
+
+    def _waits_in(self, pod: api.Pod, group: str) -> bool:
+        """Whether a pod of ours that names no other PodGroup is to get a node."""
+        is_ours = pod.spec.scheduler_name in self._schedulers and pod.spec.scheduling_group is None
+        is_alive = pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
+        return (
+            is_ours and is_alive and not pod.spec.node_name and pod.metadata.annotations.get(GROUP_NAME, group) == group
+        )
 
     def _group_of_job(self, job: api.Job) -> api.PodGroup:
         """Return the Job's PodGroup: one that it controls already, else a new one."""

@@ -8,6 +8,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from volsched.controllers import job_plugins
+from volsched.controllers.policies import TARGETED
 from volsched.framework.validation import (
     DUPLICATE,
     FORBIDDEN,
@@ -173,6 +174,9 @@ def _policies_faults(field: str, policies: tuple[api.LifecyclePolicy, ...]) -> F
         events = [*([policy.event] if policy.event else []), *policy.events]
         for event in events:
             yield from one_of(f"{at}.event", event, POLICY_EVENTS)
+        if "Unknown" in events and policy.action in TARGETED:
+            message = f"{policy.action} does nothing on Unknown, which is about the whole Job; take RestartJob"
+            yield warning(f"{at}.action", INVALID, message)
         if policy.exit_code is not None and events:
             yield Fault(f"{at}.exitCode", FORBIDDEN, "is for a policy without events")
         if policy.exit_code == 0:

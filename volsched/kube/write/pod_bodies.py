@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
-from volsched.model.plan import Bind, Evict, LiftGate
+from volsched.model.plan import EVICTED, Bind, Evict, LiftGate
 from volsched.model.pods.task import UNGATED
 
 
@@ -38,25 +38,36 @@ def binding_body(step: Bind) -> bytes:
 
 
 def disruption_body(step: Evict) -> bytes:
-    """Return the patch that states why a pod is about to be deleted; it fails for another pod of the same name."""
+    """Return the patch that states why a pod is about to be deleted, and which session decided it.
+
+    It fails for another pod of the same name.
+    """
     message = step.message or f"volsched: {step.action} to make room for {step.preemptor}"
-    return _condition_body(step.uid, "DisruptionTarget", "PreemptionByScheduler", message)
+    conditions = [_condition("DisruptionTarget", "PreemptionByScheduler", message)]
+    if step.session:
+        began = datetime.fromtimestamp(step.session, UTC).isoformat(timespec="microseconds")
+        conditions.append(_condition(EVICTED, "EvictedBySession", f"volsched: in the session of {began}"))
+    return _status_body(step.uid, conditions)
 
 
 def ungated_body(step: LiftGate) -> bytes:
     """Return the patch that states that a queue has taken a pod on; it fails for another pod of the same name."""
-    return _condition_body(step.uid, UNGATED, "QueueAllocated", f'volsched: the gate "{step.gate}" is lifted')
+    message = f'volsched: the gate "{step.gate}" is lifted'
+    return _status_body(step.uid, [_condition(UNGATED, "QueueAllocated", message)])
 
 
-def _condition_body(uid: str, kind: str, reason: str, message: str) -> bytes:
-    condition = {
+def _condition(kind: str, reason: str, message: str) -> dict[str, str]:
+    return {
         "type": kind,
         "status": "True",
         "reason": reason,
         "message": message,
         "lastTransitionTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }
-    return msgspec.json.encode({"metadata": {"uid": uid}, "status": {"conditions": [condition]}})
+
+
+def _status_body(uid: str, conditions: Sequence[Mapping[str, str]]) -> bytes:
+    return msgspec.json.encode({"metadata": {"uid": uid}, "status": {"conditions": conditions}})
 
 
 def gate_body(step: LiftGate) -> bytes:

@@ -1,0 +1,321 @@
+"""PodGroups follow their pods: what was copied from the first one is corrected by the newest that waits for a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.controllers.cases import Cluster, Json, a_pod, a_workload, metadata, reference
+from tests.controllers.test_retries import merged
+from volsched.controllers import grouping
+from volsched.controllers.authors import MANAGER, OURS, Authorship, authorship_of
+from volsched.controllers.group_controller import reconcile_group, reconcile_pod
+from volsched.controllers.objects import ManagedEntry, ManagedPodGroup, StatefulSet
+from volsched.controllers.store import Key
+from volsched.controllers.writes import Create, Patch
+from volsched.kube.client.client import USER_AGENT
+from volsched.mirror.reading import GROUP_NAME
+from volsched.model import api
+from volsched.model.changes import Gone
+
+DB = reference("StatefulSet", "db")
+KEY = "ns/podgroup-uid-db"
+NAME = "podgroup-uid-db"
+HIGH = {"priorityClassName": "high"}
+
+
+def pod(name: str, cpu: str = "1", *, made: int = 0, queue: str = "", node: str = "", **more: Any) -> api.Pod:
+    """A pod of the workload, made at a second of a minute."""
+    annotations = {grouping.QUEUE_NAME: queue} if queue else {}
+    annotations |= more.pop("annotations", {})
+    found = a_pod(name, owner=DB, cpu=cpu, node=node, annotations=annotations, **more)
+    raw = api.as_json(api_dict(found))
+    raw["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{made:02}Z"
+    return api.decode_as(api.Pod, raw)
+
+
+def api_dict(found: api.Pod) -> Json:
+    return dict(msgspec.to_builtins(found))
+
+
+class Watched:
+    """A PodGroup that volsched has made, as the API server has it and says who wrote what."""
+
+    def __init__(self, *pods: api.Pod) -> None:
+        self.cluster = Cluster().put(*pods, a_statefulset())
+        [made] = reconcile_group(self.cluster.store, KEY)
+        assert isinstance(made, Create)
+        self.body = merged(made.body, {"metadata": {"uid": "uid-group"}})
+        self.managers: dict[str, Json] = {}
+        self.wrote(MANAGER, {"spec": self.body["spec"], "metadata": {
+            field: self.body["metadata"].get(field, {}) for field in ("annotations", "labels")
+        }})  # fmt: skip
+        self.show()
+
+    def wrote(self, manager: str, patch: Json) -> None:
+        """Note who wrote these fields last, as the API server does."""
+        listed = _fields_of(patch)
+        for fields in self.managers.values():
+            _without(fields, listed)
+        self.managers[manager] = merged(self.managers.get(manager, {}), listed)
+
+    def write(self, manager: str, patch: Json) -> None:
+        """Patch it, as a user does."""
+        self.body = merged(self.body, patch)
+        self.wrote(manager, patch)
+        self.show()
+
+    def show(self) -> None:
+        entries = [
+            {"manager": name, "operation": "Update", "fieldsV1": fields} for name, fields in self.managers.items()
+        ]
+        meta = metadata(NAME) | self.body["metadata"] | {"managedFields": entries}
+        owners = [dict(owner) for owner in meta["ownerReferences"]]
+        raw = self.body | {
+            "metadata": meta | {"ownerReferences": owners, "resourceVersion": metadata("")["resourceVersion"]}
+        }
+        self.cluster.put(api.decode_as(ManagedPodGroup, raw))
+
+    def follow(self) -> Json:
+        """Look at it and write what is to be written; return that."""
+        writes = list(reconcile_group(self.cluster.store, KEY))
+        for write in writes:
+            assert isinstance(write, Patch)
+            self.write(MANAGER, dict(write.body))
+        assert list(reconcile_group(self.cluster.store, KEY)) == []
+        return {**writes[0].body} if writes else {}
+
+    @property
+    def spec(self) -> Json:
+        return dict(self.body["spec"])
+
+
+def a_statefulset(annotations: Json | None = None) -> StatefulSet:
+    found = a_workload("db", 3, annotations)
+    return StatefulSet(metadata=found.metadata, spec=found.spec)
+
+
+def _fields_of(patch: Json) -> Json:
+    return {f"f:{key}": _fields_of(value) if isinstance(value, dict) else {} for key, value in patch.items()}
+
+
+def _without(fields: Json, others: Json) -> None:
+    for key, inner in others.items():
+        if key in fields:
+            _without(fields[key], inner)
+            if not fields[key]:
+                del fields[key]
+
+
+def test_the_user_agent_is_the_author() -> None:
+    assert USER_AGENT.partition("/")[0] == MANAGER
+
+
+def test_what_is_corrected_in_a_template_reaches_the_podgroup_with_the_first_new_pod() -> None:
+    first = pod(
+        "db-0",
+        "6",
+        queue="q1",
+        annotations={"volcano.sh/preemptable": "true"},
+        labels={"volcano.sh/preemptable": "true"},
+        **HIGH,
+    )
+    watched = Watched(first)
+    assert watched.spec == {"minMember": 1, "minResources": {"cpu": "6"}, "queue": "q1", "priorityClassName": "high"}
+
+    watched.cluster.store.gone(Gone("Pod", "ns", "db-0", "uid-db-0"))
+    watched.cluster.keys.clear()
+    corrected = pod("db-0", "1", made=9, queue="q2", annotations={"volcano.sh/cooldown-time": "1m"})
+    corrected = api.decode_as(api.Pod, merged(api_dict(corrected), {"metadata": {"uid": "uid-new"}}))
+    watched.cluster.put(corrected)
+
+    assert Key("PodGroup", KEY) in watched.cluster.keys
+    watched.follow()
+    assert watched.spec == {"minMember": 1, "minResources": {"cpu": "1"}, "queue": "q2"}
+    assert watched.body["metadata"]["annotations"] == {"volcano.sh/cooldown-time": "1m"}
+    assert watched.body["metadata"]["labels"] == {}
+
+
+def test_resources_that_nobody_asks_for_any_more_are_not_asked_for() -> None:
+    watched = Watched(a_pod("db-0", owner=DB, overhead={"example.com/gpu": "6"}))
+    assert watched.spec["minResources"] == {"cpu": "1", "example.com/gpu": "6"}
+
+    watched.cluster.put(pod("db-1", made=9))
+    assert watched.follow()["spec"] == {"minResources": {"example.com/gpu": None}}
+
+
+def test_a_pod_that_is_annotated_otherwise_takes_its_podgroup_along() -> None:
+    watched = Watched(pod("db-0", queue="q1"))
+    watched.cluster.keys.clear()
+
+    watched.cluster.put(pod("db-0", queue="q2"))
+
+    assert Key("PodGroup", KEY) in watched.cluster.keys
+    assert watched.follow()["spec"] == {"queue": "q2"}
+
+
+FIELDS = [
+    ("minMember", {"spec": {"minMember": 2}}),
+    ("minResources", {"spec": {"minResources": {"cpu": "3"}}}),
+    ("queue", {"spec": {"queue": "mine"}}),
+    ("priorityClassName", {"spec": {"priorityClassName": "mine"}}),
+    ("annotations", {"metadata": {"annotations": {"volcano.sh/preemptable": "mine"}}}),
+]
+
+
+@pytest.mark.parametrize(("field", "edit"), FIELDS)
+def test_what_others_wrote_into_a_field_stays_and_all_other_fields_follow(field: str, edit: Json) -> None:
+    old = {"annotations": {"volcano.sh/preemptable": "true", "volcano.sh/revocable-zone": "a"}}
+    watched = Watched(pod("db-0", "6", queue="q1", **HIGH, **old))
+    watched.write("kubectl-edit", edit)
+    edited = watched.body
+
+    new = {"annotations": {"volcano.sh/preemptable": "false", "volcano.sh/revocable-zone": "b"}}
+    watched.cluster.put(a_statefulset({grouping.GROUP_MIN_MEMBER: "3"}))
+    watched.cluster.put(pod("db-1", "1", made=9, queue="q2", priorityClassName="low", **new))
+    watched.follow()
+
+    wanted = {
+        "metadata": {"annotations": new["annotations"]},
+        "spec": {"minMember": 3, "minResources": {"cpu": "3"}, "queue": "q2", "priorityClassName": "low"},
+    }
+    assert watched.body == merged(merged(edited, wanted), edit)
+    assert field != "queue" or watched.spec["queue"] == "mine"
+
+
+def test_a_part_of_the_minimum_that_others_wrote_keeps_the_whole_minimum() -> None:
+    watched = Watched(pod("db-0", "6"))
+    watched.write("kubectl-patch", {"spec": {"minResources": {"memory": "1Gi"}}})
+
+    watched.cluster.put(pod("db-1", "1", made=9))
+
+    assert watched.follow() == {}
+
+
+def test_a_queue_that_others_took_away_does_not_come_back() -> None:
+    watched = Watched(pod("db-0", "6", queue="q1"))
+    watched.write("kubectl-patch", {"spec": {"queue": None}})
+
+    watched.cluster.put(pod("db-1", "1", made=9, queue="q2"))
+
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "1"}}
+
+
+def test_where_pods_differ_the_newest_without_a_node_decides() -> None:
+    watched = Watched(pod("db-0", "6", made=1))
+    watched.cluster.put(pod("db-1", "2", made=5), pod("db-2", "4", made=3))
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "2"}}
+
+    watched.cluster.keys.clear()
+    watched.cluster.put(pod("db-1", "2", made=5, node="n1", phase="Running"))
+    assert Key("PodGroup", KEY) in watched.cluster.keys
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "4"}}
+
+    watched.cluster.store.gone(Gone("Pod", "ns", "db-2", "uid-db-2"))
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "6"}}
+
+    watched.cluster.put(pod("db-0", "6", made=1, node="n1", phase="Running"), pod("db-3", "9", made=9, node="n1"))
+    assert watched.follow() == {}, "all have nodes"
+
+
+def test_of_pods_made_in_the_same_second_the_one_that_came_last_decides() -> None:
+    watched = Watched(pod("db-0", "6"))
+    watched.cluster.put(pod("db-1", "5"), pod("db-2", "4"))
+
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "4"}}
+
+
+def test_pods_that_are_alike_cost_no_look_when_they_get_nodes() -> None:
+    watched = Watched(*(pod(f"db-{number}", made=number) for number in range(5)))
+    watched.cluster.keys.clear()
+
+    for number in range(5):
+        watched.cluster.put(pod(f"db-{number}", made=number, node="n1"))
+
+    assert watched.cluster.keys == []
+    assert all(not waiting for owners in watched.cluster.store._waiting.values() for waiting in owners.values())
+
+
+def test_a_pod_that_names_the_uid_of_another_ones_owner_decides_nothing() -> None:
+    watched = Watched(pod("db-0", "6"))
+    forged = a_pod("evil", owner={**DB, "name": "other"}, cpu="64", annotations={grouping.QUEUE_NAME: "rich"})
+
+    watched.cluster.put(forged)
+
+    assert watched.follow() == {}
+
+
+def test_a_podgroup_that_is_to_name_another_queue_does_so_before_pods_name_it() -> None:
+    watched = Watched(pod("db-0", queue="q1"))
+    store = watched.cluster.store
+    watched.cluster.put(pod("db-1", queue="q2", made=9))
+
+    first, then = reconcile_pod(store, "uid-db-1")
+    assert isinstance(first, Patch)
+    assert isinstance(then, Patch)
+    assert first.body["spec"] == {"queue": "q2"}
+    assert then.body["metadata"]["annotations"] == {GROUP_NAME: NAME}
+
+    watched.follow()
+    assert list(reconcile_pod(store, "uid-db-1")) == [then]
+
+
+def test_pods_do_not_wait_for_a_queue_that_others_wrote() -> None:
+    watched = Watched(pod("db-0", queue="q1"))
+    watched.write("kubectl-edit", {"spec": {"queue": "mine"}})
+    watched.cluster.put(pod("db-1", queue="q2", made=9))
+
+    assert len(list(reconcile_pod(watched.cluster.store, "uid-db-1"))) == 1
+
+
+def test_a_namespace_that_names_another_queue_takes_along_what_waits_there() -> None:
+    watched = Watched(pod("db-0"))
+    watched.cluster.keys.clear()
+
+    namespace = {"metadata": {"name": "ns", "annotations": {grouping.QUEUE_NAME: "team"}}}
+    for _ in range(2):
+        watched.cluster.put(api.decode_as(api.Namespace, namespace))
+
+    assert watched.cluster.keys == [Key("PodGroup", KEY)]
+    assert watched.follow()["spec"] == {"queue": "team"}
+
+
+# --- who wrote what -------------------------------------------------------------------------------------------------
+
+
+def entry(manager: str, **fields: Any) -> ManagedEntry:
+    return ManagedEntry(manager, _fields_of(fields))
+
+
+def test_of_a_field_that_two_have_written_alike_we_are_the_author() -> None:
+    ours, theirs = entry(MANAGER, spec={"queue": ""}), entry("kubectl", spec={"queue": "", "minMember": 1})
+
+    assert authorship_of([theirs, ours]) == Authorship(frozenset({"minMember"}))
+
+
+@pytest.mark.parametrize(
+    "odd", [None, 7, [], {"f:spec": None}, {"f:metadata": {"f:annotations": 3}}, {"f:spec": {"x": 1}}]
+)
+def test_what_nobody_can_read_was_written_by_nobody(odd: Any) -> None:
+    assert authorship_of([ManagedEntry("somebody", odd)]) in (OURS, Authorship(frozenset({"annotations/"})))
+
+
+def test_who_wrote_what_is_kept_once_for_podgroups_that_are_alike_and_ends_with_them() -> None:
+    watched = Watched(pod("db-0"))
+    store = watched.cluster.store
+    watched.write("kubectl-edit", {"spec": {"queue": "mine"}})
+    assert store.authors(KEY).others == {"queue"}
+    assert not hasattr(store.groups[KEY].metadata, "managed_fields")
+
+    store.gone(Gone("PodGroup", "ns", NAME, "uid-group"))
+    assert (store._authors, len(store._known_authors)) == ({}, 0)
+
+
+def test_nothing_is_left_of_pods_that_are_gone() -> None:
+    cluster = Cluster().put(pod("db-0"), pod("db-1", "2"))
+    for name in ("db-0", "db-1"):
+        cluster.store.gone(Gone("Pod", "ns", name, f"uid-{name}"))
+
+    assert (cluster.store._waiting, cluster.store._families) == ({}, {})

@@ -1,0 +1,125 @@
+"""What was counted as a retry of a Volcano Job already, as its status states it.
+
+A pod that was evicted or has failed is there for as long as it takes to go, and may be looked at any number of times,
+by one process and by the next. So the status that counts a retry states in the same write what that was for. Every pod
+states at which retry it was made (`volcano.sh/job-retry-count`), so a few numbers tell of thousands of pods that they
+are to go and count no more, and nothing of those that take their place.
+
+It stands in `status.controlledResources`, a map of texts by Volcano's schema, of which its controllers read their own
+keys alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from volsched.controllers.lifecycle import JobPod, Loss
+from volsched.controllers.roster import Roster
+
+KEY: Final = "volsched.io/counted"
+FIELD: Final = "controlledResources"
+
+MOST_RESTARTS: Final = 512
+"""Restarts that are remembered, some 20 KB; of more the oldest are forgotten, although pods of theirs may be there."""
+
+_LATEST: Final = 16
+"""So many stay although none of their pods is there any more: another replica may still believe that it is."""
+
+_MOST_SESSIONS: Final = 16
+"""Sessions of the scheduler, the latest ones; one that was forgotten had its pods evicted long ago."""
+
+
+class Restart(msgspec.Struct, frozen=True, array_like=True):
+    """The pods of a task from the number `first` to `last`, both included, that were made before a retry: they go."""
+
+    task: str
+    first: int
+    last: int | None
+    retry: int
+
+    @property
+    def is_of_task(self) -> bool:
+        """Whether it is about a whole task."""
+        return self.last is None
+
+    def covers(self, pod: JobPod | Loss) -> bool:
+        """Whether it is about a pod."""
+        return pod.task == self.task and pod.retry < self.retry and self.has(pod.number)
+
+    def has(self, number: int) -> bool:
+        """Whether it is about pods of a number."""
+        return self.first <= number and (self.last is None or number <= self.last)
+
+    def replaces(self, other: Restart) -> bool:
+        """Whether an earlier one states nothing beside this one."""
+        return other.task == self.task and self.has(other.first) and (self.last is None or self._ends_after(other))
+
+    def _ends_after(self, other: Restart) -> bool:
+        return self.last is not None and other.last is not None and other.last <= self.last
+
+    def pods(self, roster: Roster) -> Iterator[JobPod]:
+        """Yield the pods that it is about."""
+        numbers = roster.numbers(self.task)
+        if self.last is None or self.last - self.first > len(numbers):
+            found: Iterator[JobPod | None] = iter(tuple(numbers.values()))
+        else:
+            found = map(numbers.get, range(self.first, self.last + 1))
+        yield from (pod for pod in found if pod is not None and self.covers(pod))
+
+
+class Cause(NamedTuple):
+    """What a retry is counted for, beside pods: the session that evicted them, the PodGroup that became Unknown."""
+
+    session: str = ""
+    group: str = ""
+
+
+class Counted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Restarts of parts of a Job, sessions whose evictions were counted, and the PodGroup (uid) that was Unknown."""
+
+    restarts: tuple[Restart, ...] = ()
+    sessions: tuple[str, ...] = ()
+    group: str = ""
+
+    def covers(self, pod: JobPod | Loss) -> bool:
+        """Whether a pod is to go for a retry that was counted."""
+        return any(restart.covers(pod) for restart in self.restarts)
+
+    def with_cause(self, cause: Cause) -> Counted:
+        """Return it with what an action was for."""
+        sessions = self.sessions
+        if cause.session and cause.session not in sessions:
+            sessions = (*sessions, cause.session)[-_MOST_SESSIONS:]
+        return msgspec.structs.replace(self, sessions=sessions, group=cause.group or self.group)
+
+    def with_restart(self, restart: Restart, roster: Roster) -> Counted:
+        """Return it with a restart more, and without those that are over."""
+        earlier = [known for known in self.restarts if not restart.replaces(known)]
+        old, latest = earlier[:-_LATEST], earlier[-_LATEST:]
+        kept = [known for known in old if known.is_of_task or any(known.pods(roster))]
+        return msgspec.structs.replace(self, restarts=(*kept, *latest, restart)[-MOST_RESTARTS:])
+
+    def of_version(self) -> Counted:
+        """Return what counts for the next version of the Job: whatever was of pods of this one is over."""
+        return msgspec.structs.replace(self, restarts=())
+
+    def text(self) -> str:
+        """Return it as the status has it."""
+        return msgspec.json.encode(self).decode()
+
+
+NOTHING: Final = Counted()
+
+
+def counted_in(resources: object) -> Counted:
+    """Return what `status.controlledResources` states; nothing where that cannot be read."""
+    text = resources.get(KEY) if isinstance(resources, Mapping) else None
+    if not isinstance(text, str):
+        return NOTHING
+    try:
+        return msgspec.json.decode(text, type=Counted)
+    except (msgspec.DecodeError, UnicodeError):
+        return NOTHING
