@@ -107,7 +107,7 @@ def _wanted(store: Store, pod: PodView, owner: OwnerView | None) -> api.PodGroup
 
 
 def _update(group: api.PodGroup, wanted: api.PodGroup) -> Iterator[Patch]:
-    """Yield what a workload states differently by now: its minimum and its annotations. What others wrote stays."""
+    """Yield what a workload states differently by now: minimum, annotations, topology. What others wrote stays."""
     patch: dict[str, Any] = {}
     told = {
         key: value for key, value in wanted.metadata.annotations.items() if group.metadata.annotations.get(key) != value
@@ -116,6 +116,9 @@ def _update(group: api.PodGroup, wanted: api.PodGroup) -> Iterator[Patch]:
         patch["metadata"] = {"annotations": told}
     if group.spec.min_member != wanted.spec.min_member:
         patch["spec"] = {"minMember": wanted.spec.min_member, "minResources": wanted.spec.min_resources}
+    if group.spec.network_topology is None and wanted.spec.network_topology is not None:
+        topology = msgspec.to_builtins(wanted.spec.network_topology)
+        patch["spec"] = {**patch.get("spec", {}), "networkTopology": topology}
     if patch:
         meta = group.metadata
         patch["metadata"] = {"uid": meta.uid, **patch.get("metadata", {})}

@@ -15,6 +15,7 @@ from volsched.controllers.owners import owner_reference
 from volsched.mirror.reading import GROUP_NAME, PREEMPTABLE, ROLE
 from volsched.model import api
 from volsched.model.dra.announced import announcement
+from volsched.model.unserved import is_hard
 from volsched.model.values.resources import Resources
 
 QUEUE_NAME: Final = "volcano.sh/queue-name"
@@ -24,6 +25,7 @@ JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 JOB_VERSION: Final = "volcano.sh/job-version"
 RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
+PARTITION: Final = "volcano.sh/partition-id"
 
 MAX_RETRY: Final = 3
 """How often a Job, or the containers of a task, may start again when the Job does not state."""
@@ -86,10 +88,34 @@ def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGr
             queue=queue,
             priority_class_name=spec.priority_class_name,
             min_resources=quantities(_least_resources(job, least, classes)),
-            network_topology=spec.network_topology,
+            network_topology=_explicit(spec.network_topology),
+            sub_group_policy=tuple(_partitions(spec)),
         ),
         status=api.PodGroupStatus(phase="Pending"),
     )
+
+
+def _partitions(spec: api.JobSpec) -> Iterator[api.SubGroupPolicy]:
+    """Yield how the pods of tasks are divided that must be placed by a topology, partition by partition.
+
+    Of others nothing is stated (*ours*): their partitions may start in part, and are what RestartPartition restarts.
+    """
+    for task in spec.tasks:
+        policy = task.partition_policy
+        if policy is not None and is_hard(policy.network_topology):
+            yield api.SubGroupPolicy(
+                name=task.name,
+                sub_group_size=max(1, policy.partition_size),
+                min_sub_groups=max(0, policy.min_partitions or 0),
+                label_selector=api.LabelSelector(match_labels={ROLE: task.name}),
+                match_label_keys=(PARTITION,),
+                network_topology=_explicit(policy.network_topology),
+            )
+
+
+def _explicit(topology: api.NetworkTopology | None) -> api.NetworkTopology | None:
+    """Return a topology with its mode as it counts, so that a default of the API server makes no difference."""
+    return msgspec.structs.replace(topology, mode="hard") if topology is not None and is_hard(topology) else topology
 
 
 def _announcement(spec: api.JobSpec) -> dict[str, str]:

@@ -20,6 +20,7 @@ from volsched.validation.problems import Problem
 from volsched.validation.quantities import quantity_faults
 from volsched.validation.queues import children_faults, queue_faults
 from volsched.validation.states import state_faults
+from volsched.validation.unserved import ignored_faults, unserved_faults
 
 
 def read_object(raw: Mapping[str, Any]) -> api.ApiObject:
@@ -60,6 +61,8 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
     yield from state_faults(found)
     yield from quantity_faults(found)
     yield from annotation_faults(found)
+    yield from unserved_faults(found)
+    yield from ignored_faults(found)
     yield from permissions.pod_faults(found, beside)
     yield from native_groups.member_faults(found, beside)
     rules = _RULES.get(type(found))

@@ -135,6 +135,7 @@ from volsched.model.api.volcano import (
     QueueSpec,
     QueueStatus,
     QueueUsage,
+    SubGroupPolicy,
     TaskSpec,
 )
 from volsched.model.api.workloads import (
@@ -250,6 +251,7 @@ __all__ = [
     "StatefulSetOrdinals",
     "StatefulSetSpec",
     "StorageClass",
+    "SubGroupPolicy",
     "T",
     "Taint",
     "TaskSpec",
