@@ -79,6 +79,9 @@ def find(simulation: Simulation, subject: Subject) -> AskedAbout:
         task = next((task for task in cluster.tasks.values() if task.key == key), None)
         if task is not None and task.job is not None:
             return AskedAbout(task.job, task)
+        pod = simulation.world.pods.get(key)
+        if pod is not None and (task is not None or pod.spec.scheduler_name not in simulation.settings.scheduler_names):
+            raise NotFoundError(_of_another(subject, pod.spec.scheduler_name))
         raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
     job = _group_of(simulation, subject) if subject.kind == "podgroup" else _job_of(simulation, subject)
     if job is None:
@@ -120,6 +123,13 @@ def _absent(subject: Subject, keys: Iterable[str]) -> str:
     meant = nearest(subject.name, known)
     hint = f"; did you mean {known[meant]}?" if meant else ""
     return f"there is no {_called(subject)}{hint}"
+
+
+def _of_another(subject: Subject, scheduler: str) -> str:
+    return (
+        f"{_called(subject)} is placed by the scheduler {scheduler!r}, which is not explained here; "
+        f"--scheduler-name {scheduler} explains it"
+    )
 
 
 def _called(subject: Subject) -> str:

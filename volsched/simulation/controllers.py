@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeGuard, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from volsched.model.pods.owners import Owner, controller_of
 from volsched.model.pods.rules import Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.simulation import claims, workloads
+from volsched.simulation.daemons import Room
 from volsched.simulation.manifests import Inventory, completed, states_uid
 from volsched.simulation.workloads import Birth
 
@@ -94,6 +95,7 @@ class Controllers:
         self._group_of: dict[Owner, str] = {}
         self._numbers: dict[Owner, int] = {}
         self._fixed_names: set[str] = set()
+        self._room: Room | None = None
         self._generations: dict[str, int] = {}
 
     # -- turns --------------------------------------------------------------------------------------------------------
@@ -113,7 +115,13 @@ class Controllers:
             elif isinstance(found, api.Pod):
                 self._objects.pods[found.key] = found
                 self.saw(found)
-        return [pod for found in known for pod in self._first_pods(found)]
+        daemons = [found for found in known if isinstance(found, api.DaemonSet)]
+        running = {as_owner(found): self._missing_pods(found) for found in daemons}
+        return [
+            pod
+            for found in known
+            for pod in (running[as_owner(found)] if isinstance(found, api.DaemonSet) else self._first_pods(found))
+        ]
 
     def act(self) -> list[api.Pod]:
         """Return the pods that controllers make now, and tell on Volcano Jobs why they wait."""
@@ -121,6 +129,26 @@ class Controllers:
             if isinstance(workload, api.Job):
                 self._tell_wait(workload)
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
+
+    def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
+        """Yield each workload, or pod without one, of which another scheduler has pods to place, and which."""
+        for pod in self._objects.pods.values():
+            waits = not pod.spec.node_name and pod.status.phase not in FINISHED
+            if waits and pod.spec.scheduler_name not in self._schedulers:
+                yield self._topmost(pod), pod.spec.scheduler_name
+        for workload in self._workloads.values():
+            if self._is_left_alone(workload):
+                yield workload, workload.spec.scheduler_name
+
+    def _topmost(self, found: api.ApiObject) -> api.ApiObject:
+        """Return the workload that an object comes from, over its owners; the object itself when it has none here."""
+        owner = controller_of(found.metadata)
+        known = self._owners.get(owner) if owner is not None else None
+        return self._topmost(known) if known is not None and known is not found else found
+
+    def _is_left_alone(self, workload: Workload) -> TypeGuard[api.Job]:
+        """Whether a workload is a Volcano Job of another scheduler: the Job controller makes nothing of it."""
+        return isinstance(workload, api.Job) and workload.spec.scheduler_name not in self._schedulers
 
     def saw(self, pod: api.Pod) -> None:
         """Note a pod as it is now."""
@@ -192,8 +220,9 @@ class Controllers:
                 yield pod
 
     def _daemon_pods(self, workload: api.DaemonSet) -> Iterator[api.Pod]:
+        """Yield a pod for each node that has none: before the first cycle it runs there, if the node has room."""
         spec = workload.spec.template.spec
-        served = {pod.spec.node_name for pod in self._pods_of(workload)}
+        served = {_daemon_node(pod.spec) for pod in self._pods_of(workload)}
         tolerations = (*spec.tolerations, *_DAEMON_TOLERATIONS)
         for node in self._nodes:
             name = f"{workload.metadata.name}-{node.metadata.name}"
@@ -201,14 +230,25 @@ class Controllers:
                 continue
             pinned = _pinned(spec.affinity, node)
             birth = self._birth(workload, name)
-            yield workloads.pod_of(workload, workload.spec.template, birth, affinity=pinned, tolerations=tolerations)
+            pod = workloads.pod_of(workload, workload.spec.template, birth, affinity=pinned, tolerations=tolerations)
+            yield self._started(pod, node.metadata.name)
+
+    def _started(self, pod: api.Pod, node: str) -> api.Pod:
+        """Have a pod run on a node, if it is early enough and there is room."""
+        if self._objects.cycle:
+            return pod
+        self._room = self._room or Room(self._nodes, self._objects.pods.values())
+        if not self._room.take(node, pod.spec):
+            return pod
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        return _with_standing(msgspec.structs.replace(pod, spec=spec, status=api.PodStatus()))
 
     def _job_pods(self, job: api.Job) -> Iterator[api.Pod]:
         """Yield the pods of a Volcano Job: none before its PodGroup is admitted, or once it is stopped or over.
 
         Those of a task that depends on others come when the others are as far as the Job's controller asks.
         """
-        if lifecycle.phase_of(job) not in _MAKES_PODS:
+        if lifecycle.phase_of(job) not in _MAKES_PODS or self._is_left_alone(job):
             return
         group = self._group_of_job(job)
         if group.status.phase in ("", "Pending"):
@@ -345,6 +385,15 @@ def _pinned(affinity: api.Affinity | None, node: api.Node) -> api.Affinity:
     terms = nodes.required.node_selector_terms if nodes.required is not None else (api.NodeSelectorTerm(),)
     required = api.NodeSelector(tuple(msgspec.structs.replace(t, match_fields=(*t.match_fields, name)) for t in terms))
     return msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(nodes, required=required))
+
+
+def _daemon_node(spec: api.PodSpec) -> str:
+    """Return the node of a DaemonSet's pod: where it is, or the one that its affinity names; empty for none."""
+    nodes = spec.affinity.node_affinity if spec.affinity is not None else None
+    if spec.node_name or nodes is None or nodes.required is None:
+        return spec.node_name
+    fields = (field for term in nodes.required.node_selector_terms for field in term.match_fields)
+    return next((field.values[0] for field in fields if field.key == "metadata.name" and field.values), "")
 
 
 def _daemon_runs_on(spec: api.PodSpec, node: api.Node) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from volsched.controllers import grouping, jobs
 from volsched.controllers.owners import owner_reference
 from volsched.model import api
-from volsched.simulation.manifests import completed, derived_uid
+from volsched.simulation.manifests import DEFAULT_SCHEDULER, completed, derived_uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,8 @@ def pod_of(owner: api.ApiObject, template: api.PodTemplateSpec, birth: Birth, **
         annotations=template.metadata.annotations,
         owner_references=(owner_reference(owner),),
     )
-    spec = msgspec.structs.replace(template.spec, **changes) if changes else template.spec
+    changes.setdefault("scheduler_name", template.spec.scheduler_name or DEFAULT_SCHEDULER)
+    spec = msgspec.structs.replace(template.spec, **changes)
     return api.Pod(metadata=meta, spec=spec, status=api.PodStatus(phase="Pending"))
 
 

@@ -174,6 +174,10 @@ class World:
             case WritePodCondition():
                 self.put_pod(steps.unscheduled(pod, step))
 
+    def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
+        """Yield each workload of which another scheduler has pods to place, and which; see ``Controllers``."""
+        return self._controllers.of_others()
+
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _bind(self, pod: api.Pod, step: Bind) -> None:
