@@ -366,6 +366,7 @@ def test_a_binding_binds_the_claims_that_it_carries() -> None:
         "kind": "StorageClass",
         "metadata": {"name": "fast"},
         "provisioner": "csi.example",
+        "volumeBindingMode": "WaitForFirstConsumer",
     }
     found = world(node("n1", labels={"zone": "z1"}), fast, csi_node, volume, claim("a"), claim("b"), pod("p"))
     writes = (VolumeWrite("static", "default/a", "v", "n1"), VolumeWrite("dynamic", "default/b", "", "n1"))

@@ -25,7 +25,7 @@ from volsched.model.pods.owners import Owner, controller_of
 from volsched.model.pods.rules import Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.simulation import claims, workloads
-from volsched.simulation.daemons import Room
+from volsched.simulation.kubelets import Kubelets
 from volsched.simulation.manifests import Inventory, completed, states_uid
 from volsched.simulation.workloads import Birth
 
@@ -53,6 +53,7 @@ class Objects(Protocol):
     """The cluster as controllers see it."""
 
     cycle: int
+    kubelets: Kubelets
     pods: dict[str, api.Pod]
     groups: dict[str, api.PodGroup]
     resource_claims: dict[str, dra.ResourceClaim]
@@ -70,6 +71,9 @@ class Objects(Protocol):
     def put_resource_claim(self, claim: dra.ResourceClaim) -> None:
         """Write a ResourceClaim."""
 
+    def remove_pod(self, pod: api.Pod) -> None:
+        """Delete a pod."""
+
     def release_claims_of(self, pod: api.Pod) -> None:
         """Let a pod that is over use no ResourceClaim any more."""
 
@@ -86,7 +90,10 @@ class Controllers:
         self._schedulers = scheduler_names
         self._default_scheduler = "volcano" if "volcano" in scheduler_names else scheduler_names[0]
         self._namespaces = {found.metadata.name: found.metadata for found in inventory.of(api.Namespace)}
-        self._classes = {found.metadata.name: found.value for found in inventory.of(api.PriorityClass)}
+        classes = inventory.of(api.PriorityClass)
+        self._classes = {found.metadata.name: found.value for found in classes}
+        self._policies = {found.metadata.name: found.preemption_policy for found in classes if found.preemption_policy}
+        self._default_class = next((found.metadata.name for found in classes if found.global_default), "")
         self._nodes = inventory.of(api.Node)
         self._claim_templates = {found.key: found for found in inventory.of(dra.ResourceClaimTemplate)}
         self._owners = {as_owner(found): found for found in inventory.objects if is_owner(found)}
@@ -95,7 +102,6 @@ class Controllers:
         self._group_of: dict[Owner, str] = {}
         self._numbers: dict[Owner, int] = {}
         self._fixed_names: set[str] = set()
-        self._room: Room | None = None
         self._generations: dict[str, int] = {}
 
     # -- turns --------------------------------------------------------------------------------------------------------
@@ -105,6 +111,7 @@ class Controllers:
         objects = self._inventory.objects
         named = _without_uids(self._owners)
         known = [_with_owner(found, self._owners, named) for found in objects]
+        self._owners.update((as_owner(found), found) for found in known if is_owner(found))
         self._take_on(known)
         for found in known:
             if isinstance(found, api.PodGroup):
@@ -114,6 +121,7 @@ class Controllers:
                     self._group_of.setdefault(owner, found.metadata.name)
             elif isinstance(found, api.Pod):
                 self._objects.pods[found.key] = found
+                self._objects.kubelets.saw(_with_standing(found))
                 self.saw(found)
         daemons = [found for found in known if isinstance(found, api.DaemonSet)]
         running = {as_owner(found): self._missing_pods(found) for found in daemons}
@@ -140,15 +148,36 @@ class Controllers:
             if self._is_left_alone(workload):
                 yield workload, workload.spec.scheduler_name
 
+    def owners_of(self, found: api.ApiObject) -> Iterator[api.ApiObject]:
+        """Yield the workloads to which an object belongs, its own first."""
+        seen: set[Owner] = set()
+        owner = controller_of(found.metadata)
+        while owner is not None and owner in self._owners and owner not in seen:
+            seen.add(owner)
+            known = self._owners[owner]
+            yield known
+            owner = controller_of(known.metadata)
+
     def _topmost(self, found: api.ApiObject) -> api.ApiObject:
         """Return the workload that an object comes from, over its owners; the object itself when it has none here."""
-        owner = controller_of(found.metadata)
-        known = self._owners.get(owner) if owner is not None else None
-        return self._topmost(known) if known is not None and known is not found else found
+        *_, top = (found, *self.owners_of(found))
+        return top
 
     def _is_left_alone(self, workload: Workload) -> TypeGuard[api.Job]:
         """Whether a workload is a Volcano Job of another scheduler: the Job controller makes nothing of it."""
         return isinstance(workload, api.Job) and workload.spec.scheduler_name not in self._schedulers
+
+    def wanted_of(self, pods: Sequence[api.Pod]) -> int:
+        """Return how many pods the workloads of these want: a pod without one is none, one of no such number is one."""
+        wanted, counted = 0, set()
+        for pod in pods:
+            top = self._topmost(pod)
+            if isinstance(top, api.Deployment | api.ReplicaSet | api.StatefulSet):
+                wanted += workloads.replicas_of(top) if as_owner(top) not in counted else 0
+                counted.add(as_owner(top))
+            else:
+                wanted += controller_of(pod.metadata) is not None
+        return wanted
 
     def saw(self, pod: api.Pod) -> None:
         """Note a pod as it is now."""
@@ -213,6 +242,7 @@ class Controllers:
             yield workloads.pod_of(workload, workload.spec.template, birth)
 
     def _stateful_pods(self, workload: api.StatefulSet) -> Iterator[api.Pod]:
+        self._remove_failed(workload)
         for name in workloads.stateful_names(workload):
             if not self._exists(workload, name):
                 pod, claims = workloads.stateful_pod(workload, self._birth(workload, name))
@@ -222,6 +252,7 @@ class Controllers:
     def _daemon_pods(self, workload: api.DaemonSet) -> Iterator[api.Pod]:
         """Yield a pod for each node that has none: before the first cycle it runs there, if the node has room."""
         spec = workload.spec.template.spec
+        self._remove_failed(workload)
         served = {_daemon_node(pod.spec) for pod in self._pods_of(workload)}
         tolerations = (*spec.tolerations, *_DAEMON_TOLERATIONS)
         for node in self._nodes:
@@ -233,15 +264,20 @@ class Controllers:
             pod = workloads.pod_of(workload, workload.spec.template, birth, affinity=pinned, tolerations=tolerations)
             yield self._started(pod, node.metadata.name)
 
+    def _remove_failed(self, workload: api.StatefulSet | api.DaemonSet) -> None:
+        """Delete the pods that failed since the first cycle, as their controllers do before they make them again."""
+        if self._objects.cycle:
+            for pod in [pod for pod in self._pods_of(workload) if pod.status.phase == "Failed"]:
+                self._objects.remove_pod(pod)
+
     def _started(self, pod: api.Pod, node: str) -> api.Pod:
         """Have a pod run on a node, if it is early enough and there is room."""
-        if self._objects.cycle:
-            return pod
-        self._room = self._room or Room(self._nodes, self._objects.pods.values())
-        if not self._room.take(node, pod.spec):
+        if self._objects.cycle or not self._objects.kubelets.has_room(node, pod.spec):
             return pod
         spec = msgspec.structs.replace(pod.spec, node_name=node)
-        return _with_standing(msgspec.structs.replace(pod, spec=spec, status=api.PodStatus()))
+        pod = _with_standing(msgspec.structs.replace(pod, spec=spec, status=api.PodStatus()))
+        self._objects.kubelets.saw(pod)
+        return pod
 
     def _job_pods(self, job: api.Job) -> Iterator[api.Pod]:
         """Yield the pods of a Volcano Job: none before its PodGroup is admitted, or once it is stopped or over.
@@ -300,6 +336,7 @@ class Controllers:
 
     def _grouped(self, pod: api.Pod) -> api.Pod:
         """Give a pod of ours the PodGroup and the claims that controllers would make for it."""
+        pod = self._with_policy(pod)
         if pod.spec.scheduler_name in self._schedulers and pod.status.phase not in FINISHED:
             if GROUP_NAME not in pod.metadata.annotations and pod.spec.scheduling_group is None:
                 pod = workloads.annotated(pod, {GROUP_NAME: self._plain_group(pod)})
@@ -310,6 +347,13 @@ class Controllers:
         self._objects.pods[pod.key] = pod
         self.saw(pod)
         return pod
+
+    def _with_policy(self, pod: api.Pod) -> api.Pod:
+        """Give a pod the preemption policy of its PriorityClass, as the API server does."""
+        policy = self._policies.get(pod.spec.priority_class_name or self._default_class, "")
+        if not policy or pod.spec.preemption_policy:
+            return pod
+        return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, preemption_policy=policy))
 
     def _plain_group(self, pod: api.Pod) -> str:
         name = grouping.plain_group_name(pod)

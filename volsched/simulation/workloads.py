@@ -77,7 +77,7 @@ def replica_set_of(deployment: api.Deployment) -> api.ReplicaSet:
     return completed(made)
 
 
-def replicas_of(workload: api.ReplicaSet | api.StatefulSet) -> int:
+def replicas_of(workload: api.Deployment | api.ReplicaSet | api.StatefulSet) -> int:
     """Return how many pods a workload wants; 1 when it does not state."""
     return 1 if workload.spec.replicas is None else workload.spec.replicas
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 from volsched import registry
 from volsched.controllers.grouping import DEFAULT_QUEUE
 from volsched.controllers.objects import GivenJob
-from volsched.framework.validation import WORKLOADS, Faults, Surroundings, under
+from volsched.framework.validation import FORBIDDEN, INVALID, WORKLOADS, Fault, Faults, Surroundings, under
 from volsched.model import api
+from volsched.model.budget import pods_stated
 from volsched.model.native import api as native
 from volsched.validation import native_groups, permissions
 from volsched.validation.annotations import annotation_faults
@@ -90,6 +91,16 @@ def _job(job: api.Job, beside: Surroundings) -> Faults:
     yield from permissions.use_faults("spec.queue", job.metadata.namespace, queue, beside)
 
 
+def _budget(budget: api.PodDisruptionBudget, _: Surroundings) -> Faults:
+    spec = budget.spec
+    if spec.min_available is not None and spec.max_unavailable is not None:
+        yield Fault("spec.minAvailable", FORBIDDEN, "stands beside maxUnavailable; a budget has one of the two")
+    for field, stated in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
+        if stated is not None and pods_stated(stated, 0) is None:
+            message = f"{stated!r} is neither a number of pods nor a percentage of them, as 50%"
+            yield Fault(f"spec.{field}", INVALID, message)
+
+
 def _config_map(found: api.ConfigMap, _: Surroundings) -> Faults:
     return config_map_faults(found)
 
@@ -108,6 +119,7 @@ def _workload(found: Any, _: Surroundings) -> Faults:
 
 _RULES: Final[Mapping[type[api.ApiObject], Callable[[Any, Surroundings], Faults]]] = {
     api.ConfigMap: _config_map,
+    api.PodDisruptionBudget: _budget,
     api.Queue: _queue,
     api.PodGroup: _group,
     api.Job: _job,
