@@ -337,6 +337,33 @@ def test_svc_makes_the_pods_of_a_job_find_each_other() -> None:
     assert names == ["VC_PS_HOSTS", "VC_PS_NUM", "VC_DATA_WORKER_HOSTS", "VC_DATA_WORKER_NUM"]
 
 
+# --- tasks that depend on others --------------------------------------------------------------------------------------
+
+AFTER = {"dependsOn": {"name": ["a"]}}
+
+
+def test_without_a_minimum_of_its_own_a_job_starts_with_the_tasks_that_depend_on_none() -> None:
+    spec = group_spec(a_task("a", 2), a_task("c", 3, minAvailable=1), a_task("b", 4, **AFTER))
+
+    assert (spec["minMember"], spec["minTaskMember"]) == (3, {"a": 2, "c": 1})
+    assert spec["minResources"] == group_spec(a_task("a", 2), a_task("c", 3, minAvailable=1))["minResources"]
+
+
+def test_a_minimum_that_the_job_states_is_left_as_it_is() -> None:
+    spec = group_spec(a_task("a", 2), a_task("b", 4, **AFTER), minAvailable=6)
+
+    assert (spec["minMember"], spec["minTaskMember"]) == (6, {"a": 2, "b": 4})
+
+
+@pytest.mark.parametrize(("failed", "phase"), [(0, Phase.COMPLETED), (1, Phase.FAILED)])
+def test_such_a_job_succeeds_only_with_the_minima_of_all_its_tasks(failed: int, phase: Phase) -> None:
+    view = a_job(a_task("a", 1), a_task("b", 2, **AFTER), phase="Running")
+    ends = ["Succeeded", "Failed" if failed else "Succeeded"]
+    pods = [a_member("a", 0, "Succeeded"), *(a_member("b", number, end) for number, end in enumerate(ends))]
+
+    assert phase_after(look(view, *pods), "Running") == phase
+
+
 # --- what pods want to be near --------------------------------------------------------------------------------------
 
 HARD = {"mode": "hard", "highestTierAllowed": 1}

@@ -368,7 +368,7 @@ def _write_status(
     """Write a Job's status if it states something new, and tell why it waits when that is new."""
     job, known = view.job, view.status
     status: Json = {
-        "minAvailable": job.spec.min_available or 0,
+        "minAvailable": lifecycle.least_of(job.spec),
         "pending": counted.pending,
         "running": counted.running,
         "succeeded": counted.succeeded,

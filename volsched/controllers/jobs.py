@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from volsched.controllers.grouping import DEFAULT_QUEUE, quantities, request_of
+from volsched.controllers.lifecycle import depends, first_tasks, least_of
 from volsched.controllers.owners import owner_reference
 from volsched.mirror.reading import GROUP_NAME, PREEMPTABLE, ROLE
 from volsched.model import api
@@ -41,7 +42,10 @@ _FROM_JOB: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-time", "v
 
 
 def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUEUE) -> api.Job:
-    """Return the Job as Volcano's admission completes it; `scheduler` is the name that it gets when it has none."""
+    """Return the Job as Volcano's admission completes it; `scheduler` is the name that it gets when it has none.
+
+    A Job of which tasks depend on others and that states no minimum is left without one: see `lifecycle.first_tasks`.
+    """
     spec = job.spec
     tasks = tuple(
         msgspec.structs.replace(
@@ -51,7 +55,9 @@ def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUE
         )
         for number, task in enumerate(spec.tasks)
     )
-    least = sum(task.min_available or 0 for task in tasks) if spec.min_available is None else spec.min_available
+    least = spec.min_available
+    if least is None and not any(map(depends, tasks)):
+        least = sum(task.min_available or 0 for task in tasks)
     spec = msgspec.structs.replace(
         spec,
         tasks=tasks,
@@ -72,7 +78,7 @@ def _with_needed(plugins: Mapping[str, tuple[str, ...] | None]) -> dict[str, tup
 def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGroup:
     """Return the PodGroup of a completed Job, in a queue; `classes` are the values of PriorityClasses."""
     meta, spec = job.metadata, job.spec
-    least = spec.min_available or 0
+    least = least_of(spec)
     return api.PodGroup(
         metadata=api.ObjectMeta(
             name=f"{meta.name}-{meta.uid}",
@@ -84,7 +90,7 @@ def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGr
         ),
         spec=api.PodGroupSpec(
             min_member=least,
-            min_task_member={task.name: task.min_available or 0 for task in spec.tasks},
+            min_task_member={task.name: task.min_available or 0 for task in first_tasks(spec)},
             queue=queue,
             priority_class_name=spec.priority_class_name,
             min_resources=quantities(_least_resources(job, least, classes)),
@@ -126,7 +132,7 @@ def _announcement(spec: api.JobSpec) -> dict[str, str]:
 def _least_resources(job: api.Job, least: int, classes: Mapping[str, int]) -> Resources:
     """Return what the first ``least`` pods ask for, the most important tasks first."""
     total, left = Resources.EMPTY, least
-    for task in sorted(job.spec.tasks, key=lambda t: -_task_priority(t, classes)):
+    for task in sorted(first_tasks(job.spec), key=lambda t: -_task_priority(t, classes)):
         pods = min(left, task.replicas)
         left -= pods
         total = total.plus(request_of(task.template.spec).scaled(pods))

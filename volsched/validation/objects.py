@@ -15,6 +15,7 @@ from volsched.model.native import api as native
 from volsched.validation import native_groups, permissions
 from volsched.validation.annotations import annotation_faults
 from volsched.validation.configuration import config_map_faults
+from volsched.validation.deadlocks import deadlock_faults
 from volsched.validation.jobs import group_faults, job_faults
 from volsched.validation.pods import not_below_zero, pod_faults
 from volsched.validation.problems import Problem
@@ -64,6 +65,7 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
     yield from annotation_faults(found)
     yield from unserved_faults(found)
     yield from ignored_faults(found)
+    yield from deadlock_faults(found, beside)
     yield from permissions.pod_faults(found, beside)
     yield from native_groups.member_faults(found, beside)
     rules = _RULES.get(type(found))
