@@ -347,6 +347,28 @@ def test_what_is_not_played_is_said() -> None:
     ]
 
 
+def test_a_gang_of_a_stateful_set_is_said_to_come_at_once() -> None:
+    least = {"annotations": {"scheduling.volcano.sh/group-min-member": "2"}}
+
+    found = result(node("n1"), workload("StatefulSet", "db", 2, metadata=least), workload("StatefulSet", "kv", 2))
+
+    assert found["notes"] == [
+        "pods of StatefulSets come at once here; a cluster would make the gang of StatefulSet/default/db one by one"
+    ]
+
+
+def test_what_the_api_server_would_heed_is_said_not_to_be() -> None:
+    others = [
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta("q"), "spec": {"hard": {"pods": "1"}}},
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta("l"), "spec": {"limits": []}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": meta("s")},
+    ]
+
+    assert result(node("n1"), *others)["notes"] == [
+        "LimitRange and ResourceQuota: not heeded here; the API server may refuse pods, or have them ask for more"
+    ]
+
+
 def test_policies_of_a_job_that_lost_a_pod_are_said_not_to_be_played() -> None:
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta("high"), "value": 9}
     job = volcano_job("low", {"w": 1}, minAvailable=0, policies=[{"event": "PodEvicted", "action": "RestartJob"}])

@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from volsched.controllers.grouping import min_member_of
 from volsched.controllers.owners import as_owner
 from volsched.model import api
 from volsched.simulation.kubelets import FINISHED, not_tolerated
 from volsched.simulation.manifests import subject_of
 from volsched.simulation.runner import Simulation
+from volsched.simulation.workloads import replicas_of
 
 MOST_NAMES: Final = 20
+_ADMISSION: Final = frozenset({"LimitRange", "ResourceQuota", "RuntimeClass"})
 
 
 def notes_of(simulation: Simulation) -> list[str]:
     """Return what was left out, a sentence for each reason; nothing where the simulation is as strict as a cluster."""
-    return [*_of_others(simulation), *_of_taints(simulation), *_of_ends(simulation), *_of_policies(simulation)]
+    sources = (_of_others, _of_taints, _of_ends, _of_order, _of_policies, _of_admission)
+    return [note for source in sources for note in source(simulation)]
 
 
 def _of_others(simulation: Simulation) -> Iterator[str]:
@@ -52,6 +56,27 @@ def _of_ends(simulation: Simulation) -> Iterator[str]:
     ]
     if found:
         yield f"no pod ends here, so the pods that follow others do not come: those of {_listed(found)}"
+
+
+def _of_order(simulation: Simulation) -> Iterator[str]:
+    """Yield which StatefulSets are gangs whose pods a cluster would make one after the other."""
+    found = [
+        subject_of(workload)
+        for workload in simulation.world.inventory.of(api.StatefulSet)
+        if workload.spec.pod_management_policy != "Parallel"
+        and replicas_of(workload) > 1 < min_member_of(workload.metadata.annotations)
+    ]
+    if found:
+        yield f"pods of StatefulSets come at once here; a cluster would make the gang of {_listed(found)} one by one"
+
+
+def _of_admission(simulation: Simulation) -> Iterator[str]:
+    """Yield which objects of the input the API server would heed when pods are made."""
+    counts = simulation.world.inventory.left_out.counts.values()
+    found = sorted({kind for counted in counts for kind in counted} & _ADMISSION)
+    if found:
+        may = "the API server may refuse pods, or have them ask for more"
+        yield f"{' and '.join(found)}: not heeded here; {may}"
 
 
 def _of_policies(simulation: Simulation) -> Iterator[str]:
