@@ -379,6 +379,7 @@ NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
         **_NAME_ALONE,
         "spec.minAvailable": "the disruption controller makes status.disruptionsAllowed of it, which is read",
         "spec.maxUnavailable": "the disruption controller makes status.disruptionsAllowed of it, which is read",
+        "status.desiredHealthy": "status.disruptionsAllowed is made of it",
         "status.disruptedPods": "status.disruptionsAllowed has them off already",
     },
     "Pod": {

@@ -121,6 +121,12 @@ def test_a_claim_for_which_nothing_will_do_keeps_its_pod_waiting(world: list[Man
     assert "unbound immediate PersistentVolumeClaims" in pending(found)["p"]["message"]
 
 
+def test_a_claim_that_states_that_it_is_pending_stays_so() -> None:
+    stuck = {**claim("p", storageClassName="fast"), "status": {"phase": "Pending"}}
+
+    assert placed(result(node("n1"), storage_class(), stuck, user("p"))) == {}
+
+
 def test_two_claims_do_not_share_a_volume_and_the_smaller_one_is_taken_first() -> None:
     world = [node("n1"), volume("large", "9Gi"), volume("small", "1Gi")]
     claims = [claim(name, storageClassName="") for name in ("a", "b", "c")]
@@ -171,6 +177,35 @@ def test_what_was_made_takes_of_the_storage_also_in_the_same_cycle() -> None:
     assert any('binding to node "n1" failed: failed to provision volume' in message for message in told)
 
 
+@pytest.mark.parametrize(
+    ("manifest", "field"),
+    [
+        (pool("much"), "capacity"),
+        (volume("v", "much"), "spec.capacity[storage]"),
+        (claim("c", "much"), "spec.resources.requests[storage]"),
+        (
+            workload("StatefulSet", "db", spec={"volumeClaimTemplates": [{**claim("data", "much")}]}),
+            "spec.volumeClaimTemplates[0].spec.resources.requests[storage]",
+        ),
+        (
+            pod(
+                "p", volumes=[{"name": "s", "ephemeral": {"volumeClaimTemplate": {"spec": claim("x", "much")["spec"]}}}]
+            ),
+            "spec.volumes[0].ephemeral.volumeClaimTemplate.spec.resources.requests[storage]",
+        ),
+        (
+            volcano_job("j", {"w": 1}, volumes=[{"mountPath": "/d", "volumeClaim": claim("x", "much")["spec"]}]),
+            "spec.volumes[0].volumeClaim.resources.requests[storage]",
+        ),
+    ],
+)
+def test_storage_that_is_no_quantity_is_an_error_of_the_input(manifest: Manifest, field: str) -> None:
+    answer = call("simulate", "-f", "-", given=text_of(node("n1"), manifest))
+
+    assert answer.exit_code == 2
+    assert f"{field}: 'much' is not a quantity" in answer.stderr
+
+
 def test_another_class_of_the_driver_has_less_too() -> None:
     zone = node("n1", labels={"zone": "a"})
     world = [zone, TRACKED, storage_class(**LATE), storage_class("slow"), pool("5Gi"), pool("5Gi", "slow")]
@@ -201,12 +236,15 @@ def test_a_volume_of_the_pods_own_goes_with_the_pod_and_gives_its_storage_back()
 # --- budgets --------------------------------------------------------------------------------------------------------
 
 
-def budget(status: int | None = None, **spec: Any) -> Manifest:
+def budget(status: int | None = None, desired: int | None = None, **spec: Any) -> Manifest:
     manifest = {
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta("b"),
         "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
     }  # fmt: skip
-    return manifest if status is None else {**manifest, "status": {"disruptionsAllowed": status}}
+    if status is None:
+        return manifest
+    known = {} if desired is None else {"desiredHealthy": desired, "expectedPods": 3, "currentHealthy": 3}
+    return {**manifest, "status": {"disruptionsAllowed": status, **known}}
 
 
 def preempted(given: Manifest, pods: int = 3, wanted: int = 3, owned: bool = True) -> list[str]:
@@ -236,6 +274,7 @@ def preempted(given: Manifest, pods: int = 3, wanted: int = 3, owned: bool = Tru
         (budget(status=2), 2),
         (budget(status=2, maxUnavailable=1), 1),
         (budget(minAvailable=0), 3),
+        (budget(status=1, desired=2, minAvailable="10%"), 1),
     ],
 )
 def test_no_budget_is_broken_in_any_cycle(given: Manifest, gone: int) -> None:

@@ -1,8 +1,8 @@
 """Kubernetes' disruption controller in memory: how many pods of each PodDisruptionBudget may go now.
 
 After pkg/controller/disruption. A percentage is one of the pods that the workloads of the protected pods want. Healthy
-is a pod that runs and does not state that it is not ready. A budget that names no number keeps what its status states,
-less the healthy pods that went since.
+is a pod that runs and does not state that it is not ready. How many have to stay is what the status states, as of a
+cluster, else worked out. A budget that names no number keeps what its status allows, less the healthy pods that went.
 """
 
 from __future__ import annotations
@@ -21,26 +21,40 @@ Scale = Callable[[Sequence[api.Pod]], int]
 
 
 class Disruptions:
-    """The budgets of the cluster, as their controller keeps them."""
+    """The budgets of the cluster, as their controller keeps them; those are worked out whose namespace changed."""
 
     def __init__(self, budgets: Iterable[api.PodDisruptionBudget], scale: Scale) -> None:
         self._budgets = {found.key: found for found in budgets}
         self._selectors = {key: _selector_of(found) for key, found in self._budgets.items()}
         self._scale = scale
+        self._health: dict[str, bool] = {}
         self._healthy: dict[str, int] = {}
+        self._changed = {found.metadata.namespace for found in self._budgets.values()}
+
+    def saw(self, pod: api.Pod) -> None:
+        """Follow a pod as it is now."""
+        healthy = is_healthy(pod)
+        if self._budgets and self._health.get(pod.key) != healthy:
+            self._health[pod.key] = healthy
+            self._changed.add(pod.metadata.namespace)
+
+    def lost(self, pod: api.Pod) -> None:
+        """Follow a pod that is gone."""
+        if self._health.pop(pod.key, None) is not None:
+            self._changed.add(pod.metadata.namespace)
 
     def settle(self, pods: Iterable[api.Pod]) -> Iterator[api.PodDisruptionBudget]:
         """Yield the budgets whose status is another one now."""
-        if not self._budgets:
-            return
-        known = list(pods)
-        for key, budget in self._budgets.items():
-            counted = [pod for pod in known if self._protects(key, budget, pod)]
-            allowed = self._allowed(key, budget, counted)
+        changed = [key for key, found in self._budgets.items() if found.metadata.namespace in self._changed]
+        known = [pod for pod in pods if pod.metadata.namespace in self._changed] if changed else []
+        self._changed.clear()
+        for key in changed:
+            budget = self._budgets[key]
+            allowed = self._allowed(key, budget, [pod for pod in known if self._protects(key, budget, pod)])
             if allowed != budget.status.disruptions_allowed:
                 status = msgspec.structs.replace(budget.status, disruptions_allowed=allowed)
-                self._budgets[key] = changed = msgspec.structs.replace(budget, status=status)
-                yield changed
+                self._budgets[key] = again = msgspec.structs.replace(budget, status=status)
+                yield again
 
     def _protects(self, key: str, budget: api.PodDisruptionBudget, pod: api.Pod) -> bool:
         meta = pod.metadata
@@ -50,7 +64,9 @@ class Disruptions:
         healthy = sum(1 for pod in pods if is_healthy(pod))
         before = self._healthy.get(key, healthy)
         self._healthy[key] = healthy
-        wanted = _healthy_wanted(budget.spec, pods, self._scale)
+        wanted = budget.status.desired_healthy
+        if wanted is None:
+            wanted = _healthy_wanted(budget.spec, pods, self._scale)
         if wanted is None:
             return max(0, budget.status.disruptions_allowed + min(0, healthy - before))
         return max(0, healthy - wanted)

@@ -8,7 +8,6 @@ not know are not. The reasons are the kubelet's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from volsched.controllers.grouping import request_of
@@ -30,48 +29,72 @@ class KubeletRefusal(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    """What a pod has on its node."""
+class _Kubelet:
+    """What one node offers, and what is left beside its pods."""
 
-    node: str
-    charge: Mapping[str, int]
-    ports: tuple[HostPort, ...]
+    def __init__(self, node: api.Node, pods: Iterable[api.Pod]) -> None:
+        self.offered = amounts(node.status.allocatable, "status.allocatable", _told_elsewhere)
+        self.left = dict(self.offered)
+        self.ports: dict[str, tuple[HostPort, ...]] = {}
+        for pod in pods:
+            self.put(pod)
+
+    def put(self, pod: api.Pod) -> None:
+        accumulate(self.left, _charge(pod.spec), -1)
+        ports = _ports(pod)
+        if ports:
+            self.ports[pod.key] = ports
+
+    def take(self, pod: api.Pod) -> None:
+        accumulate(self.left, _charge(pod.spec), 1)
+        self.ports.pop(pod.key, None)
+
+    def lacking(self, spec: api.PodSpec) -> Iterator[KubeletRefusal]:
+        for resource, amount in _charge(spec).items():
+            most, left = self.offered.get(resource, 0), self.left.get(resource, 0)
+            if amount > left and not ("/" in resource and resource not in self.offered):
+                message = f"requested: {amount}, used: {most - left}, capacity: {most}"
+                yield KubeletRefusal(f"OutOf{resource}", f"Node didn't have enough resource: {resource}, {message}")
+
+    def has_ports_taken(self, pod: api.Pod) -> bool:
+        taken = [port for ports in self.ports.values() for port in ports]
+        return bool(taken) and any(port.conflicts_with(other) for port in _ports(pod) for other in taken)
 
 
 class Kubelets:
-    """Follows which pods are on which nodes. Amounts are in the project's units (see ``quantity``)."""
+    """Follows which pods are on which nodes, and counts a node when it is first asked about.
+
+    Amounts are in the project's units (see ``quantity``).
+    """
 
     def __init__(self, nodes: Iterable[api.Node]) -> None:
         self._nodes = {node.metadata.name: node for node in nodes}
-        self._offered = {name: _allocatable(node) for name, node in self._nodes.items()}
-        self._left = {name: dict(offered) for name, offered in self._offered.items()}
-        self._held: dict[str, _Held] = {}
-        self._ports: dict[str, dict[str, tuple[HostPort, ...]]] = {}
+        self._pods: dict[str, dict[str, api.Pod]] = {}
+        self._node_of: dict[str, str] = {}
+        self._counted: dict[str, _Kubelet] = {}
 
     def saw(self, pod: api.Pod) -> None:
         """Follow a pod as it is now: it holds what it asks for while it is on a node and has not finished."""
         node = pod.spec.node_name if pod.status.phase not in FINISHED else ""
-        held = self._held.get(pod.key)
-        if node == (held.node if held is not None else ""):
+        if node == self._node_of.get(pod.key, ""):
             return
         self.lost(pod)
-        if node in self._left:
-            self._held[pod.key] = held = _Held(node, _charge(pod.spec), _ports(pod))
-            accumulate(self._left[node], held.charge, -1)
-            if held.ports:
-                self._ports.setdefault(node, {})[pod.key] = held.ports
+        if node:
+            self._node_of[pod.key] = node
+            self._pods.setdefault(node, {})[pod.key] = pod
+            if node in self._counted:
+                self._counted[node].put(pod)
 
     def lost(self, pod: api.Pod) -> None:
         """Follow a pod that is gone."""
-        held = self._held.pop(pod.key, None)
-        if held is not None:
-            accumulate(self._left[held.node], held.charge, 1)
-            self._ports.get(held.node, {}).pop(pod.key, None)
+        node = self._node_of.pop(pod.key, "")
+        known = self._pods[node].pop(pod.key) if node else None
+        if known is not None and node in self._counted:
+            self._counted[node].take(known)
 
     def has_room(self, node: str, spec: api.PodSpec) -> bool:
         """Whether a node has all that a pod asks for beside what is on it."""
-        left = self._left.get(node, {})
+        left = self._kubelet(node).left if node in self._nodes else {}
         return all(left.get(resource, 0) >= amount for resource, amount in _charge(spec).items())
 
     def refusal(self, node: str, pod: api.Pod) -> KubeletRefusal | None:
@@ -79,38 +102,25 @@ class Kubelets:
         known = self._nodes.get(node)
         return next(self._refusals(known, pod), None) if known is not None else None
 
+    def _kubelet(self, node: str) -> _Kubelet:
+        if node not in self._counted:
+            self._counted[node] = _Kubelet(self._nodes[node], self._pods.get(node, {}).values())
+        return self._counted[node]
+
     def _refusals(self, node: api.Node, pod: api.Pod) -> Iterator[KubeletRefusal]:
-        yield from self._lacking(node.metadata.name, pod.spec)
+        kubelet = self._kubelet(node.metadata.name)
+        yield from kubelet.lacking(pod.spec)
         if not _is_wanted(pod.spec, node):
             yield _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
-        if self._ports_taken(node.metadata.name, pod):
+        if kubelet.has_ports_taken(pod):
             yield _predicate("NodePorts", "node(s) didn't have free ports for the requested pod ports")
         taint = not_tolerated(pod.spec, node)
         if taint is not None:
             yield _predicate("TaintToleration", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
 
-    def _lacking(self, node: str, spec: api.PodSpec) -> Iterator[KubeletRefusal]:
-        left, offered = self._left[node], self._offered[node]
-        for resource, amount in _charge(spec).items():
-            if amount > left.get(resource, 0) and not ("/" in resource and resource not in offered):
-                most = offered.get(resource, 0)
-                message = (
-                    f"Node didn't have enough resource: {resource}, requested: {amount}, "
-                    f"used: {most - left.get(resource, 0)}, capacity: {most}"
-                )
-                yield KubeletRefusal(f"OutOf{resource}", message)
-
-    def _ports_taken(self, node: str, pod: api.Pod) -> bool:
-        taken = [port for ports in self._ports.get(node, {}).values() for port in ports]
-        return bool(taken) and any(port.conflicts_with(other) for port in _ports(pod) for other in taken)
-
 
 def _predicate(name: str, message: str) -> KubeletRefusal:
     return KubeletRefusal(name, f"Predicate {name} failed: {message}")
-
-
-def _allocatable(node: api.Node) -> dict[str, int]:
-    return amounts(node.status.allocatable, "status.allocatable", _told_elsewhere)
 
 
 def _told_elsewhere(field: str, message: str) -> None:

@@ -1,9 +1,9 @@
 """Claims and volumes in the in-memory cluster: what Kubernetes' volume controller and provisioners do with them.
 
 A claim without a class gets the default one. A claim of a class that binds immediately gets the smallest volume that
-will do, else one is made; so does any claim whose volume is named, by it or by the volume. Others wait for the node of
-their first pod. What is made takes of the storage that its driver reports (CSIStorageCapacity), counts as a volume of
-its driver, and goes with its claim.
+will do, else one is made; so does any claim whose volume is named, by it or by the volume. A claim of the input that
+states that it is Pending stays so. Others wait for the node of their first pod. What is made takes of the storage that
+its driver reports (CSIStorageCapacity), counts as a volume of its driver, and goes with its claim.
 """
 
 from __future__ import annotations
@@ -43,7 +43,10 @@ class VolumeController:
         self._unbound: dict[str, None] = {}
         self._made: dict[str, tuple[str, str, int]] = {}
         for found in inventory.of(api.PersistentVolumeClaim):
-            self._keep(self._classed(found))
+            if found.status.phase == "Pending":  # its controller has looked at it and could do nothing
+                self.claims[found.key] = found
+            else:
+                self._keep(self._classed(found))
 
     def _keep(self, claim: api.PersistentVolumeClaim) -> None:
         self.claims[claim.key] = claim
@@ -80,10 +83,13 @@ class VolumeController:
             return f'persistentvolumeclaim "{write.claim}" is gone'
         if claim.spec.volume_name:
             return ""
-        if write.kind == "static":
-            self._bind(claim, self.volumes[write.volume])
-            return ""
-        return self._provision(claim, write.node)
+        if write.kind == "dynamic":
+            return self._provision(claim, write.node)
+        volume = self.volumes.get(write.volume)
+        if volume is None:
+            return f'persistentvolume "{write.volume}" is gone'
+        self._bind(claim, volume)
+        return ""
 
     # -- binding ------------------------------------------------------------------------------------------------------
 

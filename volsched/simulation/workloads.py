@@ -40,8 +40,9 @@ def pod_of(owner: api.ApiObject, template: api.PodTemplateSpec, birth: Birth, **
         annotations=template.metadata.annotations,
         owner_references=(owner_reference(owner),),
     )
-    changes.setdefault("scheduler_name", template.spec.scheduler_name or DEFAULT_SCHEDULER)
-    spec = msgspec.structs.replace(template.spec, **changes)
+    if not template.spec.scheduler_name:
+        changes = {"scheduler_name": DEFAULT_SCHEDULER, **changes}
+    spec = msgspec.structs.replace(template.spec, **changes) if changes else template.spec
     return api.Pod(metadata=meta, spec=spec, status=api.PodStatus(phase="Pending"))
 
 

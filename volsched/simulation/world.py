@@ -246,6 +246,7 @@ class World:
             self._leaving[pod.key] = pod
         self._controllers.saw(pod)
         self.kubelets.saw(pod)
+        self._disruptions.saw(pod)
         self._changes.append(Put(pod))
 
     def put_group(self, group: api.PodGroup) -> None:
@@ -307,6 +308,7 @@ class World:
             return
         self._controllers.lost(pod)
         self.kubelets.lost(pod)
+        self._disruptions.lost(pod)
         self._changes.append(Gone("Pod", meta.namespace, meta.name, meta.uid))
         group = self.groups.get(f"{meta.namespace}/{meta.annotations.get(GROUP_NAME, '')}")
         if group is not None and controller_of(group.metadata) == as_owner(pod):
