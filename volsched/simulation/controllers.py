@@ -272,7 +272,7 @@ class Controllers:
 
     def _started(self, pod: api.Pod, node: str) -> api.Pod:
         """Have a pod run on a node, if it is early enough and there is room."""
-        if self._objects.cycle or not self._objects.kubelets.has_room(node, pod.spec):
+        if self._objects.cycle or not self._objects.kubelets.has_room(node, pod):
             return pod
         spec = msgspec.structs.replace(pod.spec, node_name=node)
         pod = _with_standing(msgspec.structs.replace(pod, spec=spec, status=api.PodStatus()))

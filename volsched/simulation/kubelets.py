@@ -1,8 +1,8 @@
 """Kubelets of the in-memory cluster: what is on each node, and which pod one refuses that was bound to its node.
 
 After the kubelet's admission (pkg/kubelet/lifecycle/predicate.go): amounts, node affinity and host ports are looked at
-again, and taints that execute, whatever the scheduler's configuration leaves out. Extended resources that the node does
-not know are not. The reasons are the kubelet's.
+again, and taints that execute, whatever the scheduler's configuration leaves out. Extended resources of which the node
+has none are not, as devices may stand for them. The reasons are the kubelet's.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from volsched.controllers.grouping import request_of
 from volsched.mirror.reading import amounts
 from volsched.model import api
 from volsched.model.errors import FieldError
+from volsched.model.pods import requests
 from volsched.model.pods.rule_reading import rules_of
 from volsched.model.pods.rules import HostPort, Toleration
 from volsched.model.selectors import NodeSelector
@@ -40,19 +40,19 @@ class _Kubelet:
             self.put(pod)
 
     def put(self, pod: api.Pod) -> None:
-        accumulate(self.left, _charge(pod.spec), -1)
+        accumulate(self.left, _charge(pod), -1)
         ports = _ports(pod)
         if ports:
             self.ports[pod.key] = ports
 
     def take(self, pod: api.Pod) -> None:
-        accumulate(self.left, _charge(pod.spec), 1)
+        accumulate(self.left, _charge(pod), 1)
         self.ports.pop(pod.key, None)
 
-    def lacking(self, spec: api.PodSpec) -> Iterator[KubeletRefusal]:
-        for resource, amount in _charge(spec).items():
+    def lacking(self, pod: api.Pod) -> Iterator[KubeletRefusal]:
+        for resource, amount in _charge(pod).items():
             most, left = self.offered.get(resource, 0), self.left.get(resource, 0)
-            if amount > left and not ("/" in resource and resource not in self.offered):
+            if amount > left and (most or "/" not in resource):
                 message = f"requested: {amount}, used: {most - left}, capacity: {most}"
                 yield KubeletRefusal(f"OutOf{resource}", f"Node didn't have enough resource: {resource}, {message}")
 
@@ -92,10 +92,10 @@ class Kubelets:
         if known is not None and node in self._counted:
             self._counted[node].take(known)
 
-    def has_room(self, node: str, spec: api.PodSpec) -> bool:
+    def has_room(self, node: str, pod: api.Pod) -> bool:
         """Whether a node has all that a pod asks for beside what is on it."""
         left = self._kubelet(node).left if node in self._nodes else {}
-        return all(left.get(resource, 0) >= amount for resource, amount in _charge(spec).items())
+        return all(left.get(resource, 0) >= amount for resource, amount in _charge(pod).items())
 
     def refusal(self, node: str, pod: api.Pod) -> KubeletRefusal | None:
         """Return why the kubelet of a node refuses a pod that was bound there; None when it starts the pod."""
@@ -109,7 +109,7 @@ class Kubelets:
 
     def _refusals(self, node: api.Node, pod: api.Pod) -> Iterator[KubeletRefusal]:
         kubelet = self._kubelet(node.metadata.name)
-        yield from kubelet.lacking(pod.spec)
+        yield from kubelet.lacking(pod)
         if not _is_wanted(pod.spec, node):
             yield _predicate("NodeAffinity", "node(s) didn't match Pod's node affinity/selector")
         if kubelet.has_ports_taken(pod):
@@ -127,8 +127,13 @@ def _told_elsewhere(field: str, message: str) -> None:
     """Pass over an amount that cannot be read: the mirror tells of it, and counts 0, too."""
 
 
-def _charge(spec: api.PodSpec) -> Mapping[str, int]:
-    return {**request_of(spec), PODS: 1}
+def _charge(pod: api.Pod) -> Mapping[str, int]:
+    """Return what a pod takes on its node, as the scheduler counts it; one that cannot be read takes its slot."""
+    count = requests.of_placed_pod if pod.spec.node_name else requests.of_pod
+    try:
+        return {**count(pod).request, PODS: 1}
+    except FieldError:
+        return {PODS: 1}
 
 
 def _ports(pod: api.Pod) -> tuple[HostPort, ...]:
