@@ -21,7 +21,7 @@ from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import rules as native_rules
 from volsched.framework.native import topology as native_topology
 from volsched.framework.outcome import groups
-from volsched.framework.outcome.permission import QUEUE_NOT_ALLOWED, not_allowed, wants_its_queue
+from volsched.framework.outcome.permission import is_barring, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.rules import CountedOverTime, ShownHoldings
@@ -310,12 +310,12 @@ class Scheduler:
         self._orphans = orphans
 
     def _explain_barred(self, session: Session) -> None:
-        """Refuse jobs that want something of a queue which they may not use."""
+        """Refuse jobs that want something of a queue which they may not use, or by a rule that volsched cannot keep."""
         for job in list(session.cluster.queue_ledger.dirty_jobs.values()):
             verdict = not_allowed(job) if job.refusal is None or not _is_orphans(job.refusal) else None
             if verdict is not None and wants_its_queue(job):
                 session.refusals.refuse_job(job, verdict)
-            elif job.refusal is not None and job.refusal.reason == QUEUE_NOT_ALLOWED:
+            elif is_barring(job.refusal):
                 session.refusals.refuse_job(job, None)
 
     def _aftermath(self, session: Session) -> list[PlanStep]:

@@ -1,1 +1,1 @@
-"""Refuse jobs that ask for a network topology, as there is none."""
+"""A plugin of Volcano that configurations may name; jobs that need it wait whether they do or not."""

@@ -50,6 +50,42 @@ def test_a_bare_pod_owns_its_podgroup() -> None:
     assert body["spec"] == {"minMember": 1, "queue": "default", "minResources": {"cpu": "1"}}
 
 
+MODE, TIER = "volcano.sh/network-topology-mode", "volcano.sh/network-topology-highest-tier"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ({}, None),
+        ({MODE: "hard", TIER: "2"}, {"mode": "hard", "highestTierAllowed": 2}),
+        ({MODE: "Soft"}, {"mode": "soft"}),
+        ({MODE: "nonsense"}, {"mode": "hard"}),
+        ({TIER: "1"}, {"mode": "hard", "highestTierAllowed": 1}),
+        ({TIER: "one"}, {"mode": "hard"}),
+    ],
+)
+def test_the_topology_that_a_pod_states_stands_in_its_podgroup(
+    annotations: dict[str, str], expected: dict[str, object] | None
+) -> None:
+    body = the_group(Cluster().put(a_pod("alone", annotations=annotations)), "ns/podgroup-uid-alone")
+
+    assert body["spec"].get("networkTopology") == expected  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("known", "patched"), [(None, {"mode": "hard"}), ({"mode": "soft"}, None)])
+def test_a_podgroup_that_was_made_without_it_gets_the_topology_of_its_pods(
+    known: dict[str, str] | None, patched: dict[str, str] | None
+) -> None:
+    cluster = Cluster().put(a_workload("web", 1), a_pod("web-0", owner=WEB, annotations={MODE: "hard"}))
+    raw = {"metadata": {"name": "podgroup-uid-web", "namespace": "ns", "uid": "uid-group", "ownerReferences": [WEB]}}
+    spec = {"queue": "default", "minMember": 1, **({"networkTopology": known} if known else {})}
+    cluster.put(api.decode_as(api.PodGroup, raw | {"spec": spec}))
+
+    [patch] = [write for write in writes(cluster) if isinstance(write, Patch)]
+
+    assert patch.body.get("spec", {}).get("networkTopology") == patched
+
+
 def test_pods_of_one_owner_share_a_podgroup_that_is_made_once_the_owner_is_known() -> None:
     cluster = Cluster().put(a_pod("web-0", owner=WEB), a_pod("web-1", owner=WEB))
 

@@ -338,6 +338,111 @@ def test_svc_makes_the_pods_of_a_job_find_each_other() -> None:
     assert names == ["VC_PS_HOSTS", "VC_PS_NUM", "VC_DATA_WORKER_HOSTS", "VC_DATA_WORKER_NUM"]
 
 
+# --- tasks that depend on others --------------------------------------------------------------------------------------
+
+AFTER = {"dependsOn": {"name": ["a"]}}
+
+
+def test_without_a_minimum_of_its_own_a_job_starts_with_the_tasks_that_depend_on_none() -> None:
+    spec = group_spec(a_task("a", 2), a_task("c", 3, minAvailable=1), a_task("b", 4, **AFTER))
+
+    assert (spec["minMember"], spec["minTaskMember"]) == (3, {"a": 2, "c": 1})
+    assert spec["minResources"] == group_spec(a_task("a", 2), a_task("c", 3, minAvailable=1))["minResources"]
+
+
+def test_a_minimum_that_the_job_states_is_left_as_it_is() -> None:
+    spec = group_spec(a_task("a", 2), a_task("b", 4, **AFTER), minAvailable=6)
+
+    assert (spec["minMember"], spec["minTaskMember"]) == (6, {"a": 2, "b": 4})
+
+
+@pytest.mark.parametrize(("failed", "phase"), [(0, Phase.COMPLETED), (1, Phase.FAILED)])
+def test_such_a_job_succeeds_only_with_the_minima_of_all_its_tasks(failed: int, phase: Phase) -> None:
+    view = a_job(a_task("a", 1), a_task("b", 2, **AFTER), phase="Running")
+    ends = ["Succeeded", "Failed" if failed else "Succeeded"]
+    pods = [a_member("a", 0, "Succeeded"), *(a_member("b", number, end) for number, end in enumerate(ends))]
+
+    assert phase_after(look(view, *pods), "Running") == phase
+
+
+# --- what pods want to be near --------------------------------------------------------------------------------------
+
+HARD = {"mode": "hard", "highestTierAllowed": 1}
+
+
+def group_spec(*tasks: Json, **spec: Any) -> Json:
+    [create] = [w for w in look(a_job(*tasks, **spec), group=None).writes if isinstance(w, Create)]
+    return dict(create.body["spec"])
+
+
+def test_the_podgroup_has_the_topology_of_the_job_and_of_each_partition() -> None:
+    policy = {
+        "totalPartitions": 2,
+        "partitionSize": 2,
+        "minPartitions": 1,
+        "networkTopology": {"highestTierAllowed": 1},
+    }
+
+    spec = group_spec(a_task("ps", 1), a_task("worker", 4, partitionPolicy=policy), networkTopology=HARD)
+
+    assert spec["networkTopology"] == HARD
+    assert json.loads(msgspec.json.encode(spec["subGroupPolicy"])) == [
+        {
+            "name": "worker",
+            "subGroupSize": 2,
+            "minSubGroups": 1,
+            "labelSelector": {"matchLabels": {"volcano.sh/task-spec": "worker"}},
+            "matchLabelKeys": ["volcano.sh/partition-id"],
+            "networkTopology": HARD,
+        }
+    ]
+
+
+@pytest.mark.parametrize("topology", [{}, {"networkTopology": {"mode": "soft"}}])
+def test_partitions_without_a_hard_topology_ask_for_nothing(topology: Json) -> None:
+    policy = {"totalPartitions": 2, "partitionSize": 2, **topology}
+
+    assert "subGroupPolicy" not in group_spec(a_task("worker", 4, partitionPolicy=policy))
+
+
+@pytest.mark.parametrize(
+    ("stated", "known", "patched"),
+    [
+        ({"mode": "soft"}, HARD, {"mode": "soft", "highestTierAllowed": None}),
+        ({}, {"mode": "hard"}, None),
+        (HARD, {}, {"mode": "hard", "highestTierAllowed": 1}),
+    ],
+)
+def test_the_podgroup_follows_a_job_that_states_another_topology(stated: Json, known: Json, patched: Json) -> None:
+    view = a_job(a_task("worker", 1), phase="Pending", networkTopology=stated)
+    group = a_group(GROUP, phase="Pending", **{**_MINIMA(view), "networkTopology": known})
+
+    outcome = reconcile(view, JobSurroundings((), group, {}, "default"), NOW)
+
+    changes = [w.body["spec"] for w in outcome.writes if isinstance(w, Patch) and w.kind.name == "PodGroup"]
+    assert changes == ([{"networkTopology": patched}] if patched else [])
+
+
+def test_the_podgroup_loses_the_topology_that_its_job_no_longer_states() -> None:
+    view = a_job(a_task("worker", 1), phase="Pending")
+    group = a_group(GROUP, phase="Pending", **_MINIMA(view), networkTopology=HARD)
+
+    outcome = reconcile(view, JobSurroundings((), group, {}, "default"), NOW)
+
+    changes = [w.body["spec"] for w in outcome.writes if isinstance(w, Patch) and w.kind.name == "PodGroup"]
+    assert changes == [{"networkTopology": None}]
+
+
+def test_a_job_is_told_with_its_podgroup_what_of_it_has_no_effect() -> None:
+    view = a_job(a_task("worker", 1, topologyPolicy="single-numa-node"), a_task("ps", 1, topologyPolicy="none"))
+
+    told = look(view, group=None).events
+
+    assert [(tell.reason, tell.message.partition(":")[0]) for tell in told] == [
+        ("NotSupported", "spec.tasks[0].topologyPolicy has no effect")
+    ]
+
+
 def test_svc_makes_no_network_policy_when_told_not_to() -> None:
     view = a_job(a_task("worker", 1), phase="Pending", plugins={"svc": ["--disable-network-policy=true"]})
 

@@ -325,6 +325,7 @@ def _without_fields(given: Mapping[str, str], *fields: str) -> dict[str, str]:
     return {path: reason for path, reason in given.items() if path.removeprefix("metadata.") not in fields}
 
 
+_UNSERVED: Final = "no subgroup or domain is looked for: jobs that insist on one wait"
 _NATIVE: Final[Mapping[str, str]] = {**_UNUSED, **_conditions("status.conditions")}
 
 NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
@@ -349,7 +350,7 @@ NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
         "metadata.labels": _NAME_ALONE["metadata.labels"],
         "spec.state": "controllers turn it into status.state, which is read",
         "spec.dequeueStrategy": "`volsched validate` tells that it has no effect",
-        "spec.affinity": "`volsched validate` tells that it has no effect",
+        "spec.affinity": "an Event tells that it has no effect",
         "spec.type": "`volsched validate` tells that it has no effect",
         **dict.fromkeys(
             [f"status.{name}" for name in ("pending", "running", "inqueue", "unknown", "completed", "allocated")],
@@ -359,14 +360,26 @@ NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
     "PodGroup": {
         **_UNUSED,
         "metadata.deletionTimestamp": _NAME_ALONE["metadata.deletionTimestamp"],
-        "spec.networkTopology.highestTierAllowed": "`volsched validate` tells that it has no effect",
-        "spec.networkTopology.highestTierName": "`volsched validate` tells that it has no effect",
+        "metadata.annotations[volcano.sh/revocable-zone]": "an Event tells that it has no effect",
+        "spec.networkTopology.highestTierAllowed": _UNSERVED,
+        "spec.networkTopology.highestTierName": _UNSERVED,
+        **{
+            f"spec.subGroupPolicy[].{field}": _UNSERVED
+            for field in (
+                "name",
+                "labelSelector",
+                "matchLabelKeys",
+                "networkTopology.highestTierAllowed",
+                "networkTopology.highestTierName",
+            )
+        },
         **_conditions("status.conditions"),
     },
     "PodDisruptionBudget": {
         **_NAME_ALONE,
         "spec.minAvailable": "the disruption controller makes status.disruptionsAllowed of it, which is read",
         "spec.maxUnavailable": "the disruption controller makes status.disruptionsAllowed of it, which is read",
+        "status.desiredHealthy": "status.disruptionsAllowed is made of it",
         "status.disruptedPods": "status.disruptionsAllowed has them off already",
     },
     "Pod": {

@@ -55,11 +55,12 @@ def test_what_is_beside_a_deep_value_stays(before: Any, after: Any) -> None:
 
 @pytest.mark.parametrize("kind", ["[", "{"])
 def test_objects_that_the_api_server_takes_are_decoded(kind: str) -> None:
-    text = f'{{"metadata": {{"name": "a"}}, "spec": {{"queue": "q", "subGroupPolicy": {nested(9_000, kind=kind)}}}}}'
+    policy = f'{{"name": "s", "deep": {nested(9_000, kind=kind)}}}'
+    text = f'{{"metadata": {{"name": "a"}}, "spec": {{"queue": "q", "subGroupPolicy": [{policy}]}}}}'
 
     group = api.decode_text(api.PodGroup, text.encode())
 
-    assert (group.key, group.spec.queue) == ("a", "q")
+    assert (group.key, group.spec.queue, group.spec.sub_group_policy[0].name) == ("a", "q", "s")
 
 
 def test_a_field_that_is_read_and_nested_too_deep_is_refused_and_not_cut_silently() -> None:

@@ -148,7 +148,7 @@ def test_a_daemon_set_makes_a_pod_for_each_node_that_it_may_run_on() -> None:
         node("c", labels={"gpu": "1"}, taints=[{"key": "x", "effect": "NoExecute"}]),
     ]
     found = result(*nodes, workload("DaemonSet", "agent", nodeSelector={"gpu": "1"}))
-    assert placed(found) == {"agent-a": "a"}
+    assert {name: shown["node"] for name, shown in found["pods"].items()} == {"default/agent-a": "a"}
 
 
 def test_pods_of_the_input_count_for_the_workload_that_owns_them() -> None:
@@ -393,6 +393,7 @@ def test_a_binding_binds_the_claims_that_it_carries() -> None:
         "kind": "StorageClass",
         "metadata": {"name": "fast"},
         "provisioner": "csi.example",
+        "volumeBindingMode": "WaitForFirstConsumer",
     }
     found = world(node("n1", labels={"zone": "z1"}), fast, csi_node, volume, claim("a"), claim("b"), pod("p"))
     writes = (VolumeWrite("static", "default/a", "v", "n1"), VolumeWrite("dynamic", "default/b", "", "n1"))

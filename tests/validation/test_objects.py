@@ -413,3 +413,64 @@ def test_the_examples_have_no_errors() -> None:
     found = take_stock(read_documents([str(EXAMPLES)])).objects
     assert [p for p in problems_of(found, subject_of) if p.severity == "error"] == []
     assert stock(TEAM).objects
+
+
+# --- what volsched does not have of Volcano -------------------------------------------------------------------------
+
+HARD = {"networkTopology": {"highestTierAllowed": 1}}
+MODE, ZONE = "volcano.sh/network-topology-mode", "volcano.sh/revocable-zone"
+NUMA = "volcano.sh/numa-topology-policy"
+NOTED = ("metadata", "annotations")
+NODE_GROUPS = {"requiredDuringSchedulingIgnoredDuringExecution": ["g"]}
+UNSERVED: list[tuple[Manifest, str, str]] = [
+    (changed(group("g"), "spec", "networkTopology", to={"mode": "hard"}), "spec.networkTopology", "so its pods wait"),
+    (changed(group("g"), "spec", "networkTopology", to={}), "spec.networkTopology", "has no mode, which means hard"),
+    (changed(group("g"), "spec", "subGroupPolicy", to=[HARD]), "spec.subGroupPolicy[0].networkTopology", "pods wait"),
+    (changed(group("g"), "spec", "subGroupPolicy", to=[{"subGroupSize": 2}]), "spec.subGroupPolicy[0]", "pods wait"),
+    (changed(JOB, "spec", "networkTopology", to={}), "spec.networkTopology", "so its pods wait"),
+    (
+        changed(JOB, *TASK, "partitionPolicy", to={"partitionSize": 2, **HARD}),
+        "spec.tasks[1].partitionPolicy.networkTopology",
+        "so its pods wait",
+    ),
+    (
+        changed(workload("Deployment", "web"), "spec", "template", *NOTED, to={MODE: "hard"}),
+        f"spec.template.metadata.annotations[{MODE}]",
+        "so the pods wait",
+    ),
+    (queue("q", affinity={"nodeGroupAffinity": NODE_GROUPS}), "spec.affinity.nodeGroupAffinity", "has no effect"),
+    (
+        queue("q", affinity={"nodeGroupAntiAffinity": NODE_GROUPS}),
+        "spec.affinity.nodeGroupAntiAffinity",
+        "has no effect: volsched knows no node groups",
+    ),
+    (changed(JOB, *TASK, "topologyPolicy", to="restricted"), "spec.tasks[1].topologyPolicy", "knows no NUMA nodes"),
+    (changed(pod("p"), *NOTED, to={NUMA: "best-effort"}), f"metadata.annotations[{NUMA}]", "has no effect"),
+    (changed(pod("p"), *NOTED, to={ZONE: "*"}), f"metadata.annotations[{ZONE}]", "knows no revocable zones"),
+    (changed(group("g"), *NOTED, to={ZONE: "*"}), f"metadata.annotations[{ZONE}]", "has no effect"),
+    (changed(JOB, *NOTED, to={ZONE: "*"}), f"metadata.annotations[{ZONE}]", "has no effect"),
+]
+
+
+@pytest.mark.parametrize(("manifest", "field", "said"), UNSERVED)
+def test_what_volsched_does_not_have_is_warned_of(manifest: Manifest, field: str, said: str) -> None:
+    [found] = problems(manifest)
+
+    assert (found.field, found.code, found.severity) == (field, "NotSupported", "warning")
+    assert said in found.message
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        changed(group("g"), "spec", "networkTopology", to={"mode": "soft"}),
+        changed(group("g"), "spec", "subGroupPolicy", to=[{"subGroupSize": 1, "minSubGroups": 0}]),
+        changed(JOB, *TASK, "partitionPolicy", to={"partitionSize": 2, "minPartitions": 1}),
+        changed(JOB, *TASK, "topologyPolicy", to="none"),
+        changed(pod("p"), *NOTED, to={MODE: "soft"}),
+        queue("q", affinity={}),
+        queue("q", affinity={"nodeGroupAffinity": {}}),
+    ],
+)
+def test_what_makes_no_difference_is_not_warned_of(manifest: Manifest) -> None:
+    assert problems(manifest) == []

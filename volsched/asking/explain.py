@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from volsched.asking.lists import (
@@ -30,8 +31,10 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, IS_FINISHED
 from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Step, Verdict
+from volsched.simulation.manifests import subject_of
 from volsched.simulation.result import waiting_verdict
 from volsched.simulation.runner import Simulation
+from volsched.validation.deadlocks import deadlock_faults
 
 MOST_HOLDERS: Final = 10
 MOST_NAMES: Final = 3
@@ -65,11 +68,30 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
     if subject.kind == "queue":
         return _queue(simulation, subject)
     found = find(simulation, subject)
+    answer = _told(simulation, subject, found, nodes=nodes)
+    warnings = tuple(_deadlocks(simulation, found.job, waits=answer.state == "waits"))
+    return msgspec.structs.replace(answer, warnings=warnings)
+
+
+def _told(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
     if _is_over(found):
         return Explanation(subject, "finished", f"{_called(subject)} is over.", queue=found.job.queue)
     if not found.waiting and (found.job.tasks or found.job.phase not in ("", "Pending", "Inqueue")):
         return _scheduled(simulation, subject, found)
     return _waits(simulation, subject, found, nodes=nodes)
+
+
+def _deadlocks(simulation: Simulation, job: JobInfo, *, waits: bool) -> Iterator[str]:
+    """Yield why a job that waits never starts, or any will not after a roll-out, by what its workloads state."""
+    world = simulation.world
+    pods = (world.pods[task.key] for task in job.tasks.values() if task.key in world.pods)
+    first = world.groups.get(job.key) or next(pods, None)
+    owners = world.owners_of(first) if first is not None else ()
+    for owner in owners:
+        faults = list(deadlock_faults(owner)) if waits or isinstance(owner, api.Deployment) else []
+        if faults:
+            yield f"{subject_of(owner)}: {faults[0].field}: {faults[0].message}"
+            return
 
 
 def find(simulation: Simulation, subject: Subject) -> AskedAbout:
@@ -79,6 +101,9 @@ def find(simulation: Simulation, subject: Subject) -> AskedAbout:
         task = next((task for task in cluster.tasks.values() if task.key == key), None)
         if task is not None and task.job is not None:
             return AskedAbout(task.job, task)
+        pod = simulation.world.pods.get(key)
+        if pod is not None and (task is not None or pod.spec.scheduler_name not in simulation.settings.scheduler_names):
+            raise NotFoundError(_of_another(subject, pod.spec.scheduler_name))
         raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
     job = _group_of(simulation, subject) if subject.kind == "podgroup" else _job_of(simulation, subject)
     if job is None:
@@ -120,6 +145,13 @@ def _absent(subject: Subject, keys: Iterable[str]) -> str:
     meant = nearest(subject.name, known)
     hint = f"; did you mean {known[meant]}?" if meant else ""
     return f"there is no {_called(subject)}{hint}"
+
+
+def _of_another(subject: Subject, scheduler: str) -> str:
+    return (
+        f"{_called(subject)} is placed by the scheduler {scheduler!r}, which is not explained here; "
+        f"--scheduler-name {scheduler} explains it"
+    )
 
 
 def _called(subject: Subject) -> str:

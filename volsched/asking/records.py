@@ -146,6 +146,7 @@ class Explanation(AnswerRecord, frozen=True):
     placed: dict[str, str] = {}
     nodes: tuple[NodeLine, ...] = ()
     advice: Advice | None = None
+    warnings: tuple[str, ...] = ()
     jobs: tuple[WaitingJob, ...] = ()
 
 

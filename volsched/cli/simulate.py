@@ -13,7 +13,7 @@ from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
 from volsched.cli.inputs.known import Progress, snapshot_in
 from volsched.cli.inputs.sources import read_manifests
-from volsched.cli.output import print_result, width
+from volsched.cli.output import print_result, report, width
 from volsched.ports import CycleReport
 from volsched.simulation import result as results
 from volsched.simulation import table
@@ -111,6 +111,8 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     )
     simulation = run(inventory, profile, settings, _with_hints(progress))
     result = results.result_of(simulation)
+    for note in result.get("notes", ()):
+        report(note, "note")
     if output == "table":
         click.echo(table.render(simulation, result, width()), nl=False)
     else:

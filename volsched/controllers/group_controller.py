@@ -163,7 +163,7 @@ def _spec_changes(
     if not before.queue:
         changed.discard(QUEUE_FIELD)
     return merge_patch({name: known[name] for name in known if name in changed}, {
-        name: wanted[name] for name in wanted if name in changed and wanted[name] != ""
+        name: wanted[name] for name in wanted if name in changed and wanted[name] not in ("", None)
     })  # fmt: skip
 
 
@@ -174,6 +174,7 @@ def _fields(spec: api.PodGroupSpec) -> dict[str, Any]:
         "minResources": spec.min_resources or {},
         QUEUE_FIELD: spec.queue,
         "priorityClassName": spec.priority_class_name,
+        "networkTopology": msgspec.to_builtins(spec.network_topology),
     }
 
 

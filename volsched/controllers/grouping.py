@@ -8,6 +8,7 @@ and only that is kept of each.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -24,6 +25,8 @@ from volsched.model.values.resources import Resources
 
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 GROUP_MIN_MEMBER: Final = "scheduling.volcano.sh/group-min-member"
+TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
+TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
 VOLCANO_PREFIX: Final = "volcano.sh/"
 INHERITED: Final = (EXPECTED_DURATION, RESERVE_AFTER)
 """Annotations of ours that a workload gives to its PodGroup."""
@@ -34,13 +37,15 @@ _FROM_POD: Final[tuple[str, ...]] = (
     PREEMPTABLE,
     "volcano.sh/cooldown-time",
     "volcano.sh/revocable-zone",
-    "volcano.sh/network-topology-mode",
-    "volcano.sh/network-topology-highest-tier",
+    TOPOLOGY_MODE,
+    TOPOLOGY_TIER,
 )
 _BUDGETS: Final[tuple[str, ...]] = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 """Of these the first that a pod has."""
 
 _LABELS_FROM_POD: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-time")
+
+_TIER: Final = re.compile(r"[0-9]{1,9}")
 
 Pairs = tuple[tuple[str, str], ...]
 
@@ -126,9 +131,22 @@ def plain_group(
             queue=seed.queue or default_queue,
             priority_class_name=seed.priority_class,
             min_resources=quantities(seed.request.scaled(members)),
+            network_topology=topology_of(dict(seed.annotations)),
         ),
         status=api.PodGroupStatus(phase="Pending"),
     )
+
+
+def topology_of(annotations: Mapping[str, str]) -> api.NetworkTopology | None:
+    """Return how near to each other pods must be by their annotations, None when they do not state it.
+
+    A mode that is neither hard nor soft counts as hard, and a tier that is no number is left out, as in Volcano.
+    """
+    mode, tier = annotations.get(TOPOLOGY_MODE), annotations.get(TOPOLOGY_TIER)
+    if mode is None and tier is None:
+        return None
+    highest = int(tier) if tier is not None and _TIER.fullmatch(tier) else None
+    return api.NetworkTopology("soft" if (mode or "").lower() == "soft" else "hard", highest)
 
 
 def admitted_queue(queue: str, of_namespace: str, default_queue: str = DEFAULT_QUEUE) -> str:

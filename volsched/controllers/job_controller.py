@@ -25,7 +25,7 @@ from volsched.controllers.roster import Roster
 from volsched.controllers.waiting import NO_WAIT, Wait, about_wait, wait_of, with_wait
 from volsched.controllers.writes import GROUP, JOB, POD, Create, Delete, Patch, Write, merge_patch
 from volsched.mirror.reading import seconds
-from volsched.model import api
+from volsched.model import api, unserved
 from volsched.model.errors import shortened
 from volsched.model.plan import RecordEvent
 
@@ -321,12 +321,19 @@ def _sync(
     if group is None:
         meta = wanted.metadata
         outcome.writes.append(Create(GROUP, meta.namespace, meta.name, group_body(wanted), is_own=True))
+        outcome.events += _ignored(job)
         return
     outcome.writes += _group_changes(group, wanted)
     _delete(outcome, _surplus(job, roster))
     if group.status.phase not in ("", "Pending"):
         missing = outcome.some(_missing(job, roster, lifecycle.startable(job, tally)))
         outcome.writes += (maker.pod(member, group.metadata.name) for member in missing)
+
+
+def _ignored(job: api.Job) -> Iterator[RecordEvent]:
+    """Yield the Events that state what of a Job has no effect."""
+    for wish in unserved.ignored_by(job):
+        yield _event(job, "Warning", "NotSupported", f"{wish.field} has no effect: {wish.message}")
 
 
 def _prepare(outcome: ReconcileResult, view: JobView, maker: PodMaker) -> None:
@@ -348,21 +355,31 @@ def group_body(group: api.PodGroup) -> Json:
     return body | {"apiVersion": GROUP.group_version, "kind": GROUP.name}
 
 
+_PLACEMENT: Final = ("networkTopology", "subGroupPolicy")
+
+
+def _placement(spec: api.PodGroupSpec) -> Json:
+    """Return what a PodGroup states of where its pods go beside each other."""
+    found: Json = msgspec.to_builtins(spec)
+    return {name: found[name] for name in _PLACEMENT if name in found}
+
+
 def _group_changes(group: api.PodGroup, wanted: api.PodGroup) -> Iterator[Patch]:
     """Yield the patch that brings a Job's PodGroup up to date when the Job was scaled or given another priority."""
-    spec = merge_patch(_minima(group), _minima(wanted))
+    spec = merge_patch(_spec_of(group), _spec_of(wanted))
     if spec:
         meta = group.metadata
         yield Patch(GROUP, meta.namespace, meta.name, {"metadata": {"uid": meta.uid}, "spec": spec})
 
 
-def _minima(group: api.PodGroup) -> Json:
+def _spec_of(group: api.PodGroup) -> Json:
     spec = group.spec
     return {
         "minMember": spec.min_member,
         "minTaskMember": spec.min_task_member,
         "priorityClassName": spec.priority_class_name,
         "minResources": spec.min_resources or {},
+        **_placement(spec),
     }
 
 
@@ -407,7 +424,7 @@ def _write_status(
     """
     job, known = view.job, view.status
     status: Json = {
-        "minAvailable": job.spec.min_available or 0,
+        "minAvailable": lifecycle.least_of(job.spec),
         "pending": tally.pending,
         "running": tally.running,
         "succeeded": tally.succeeded,

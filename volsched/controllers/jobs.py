@@ -11,10 +11,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from volsched.controllers.grouping import DEFAULT_QUEUE, quantities, request_of
+from volsched.controllers.lifecycle import depends, first_tasks, least_of
 from volsched.controllers.owners import owner_reference
 from volsched.mirror.reading import GROUP_NAME, PREEMPTABLE, ROLE
 from volsched.model import api
 from volsched.model.dra.announced import announcement
+from volsched.model.unserved import is_hard
 from volsched.model.values.resources import Resources
 
 QUEUE_NAME: Final = "volcano.sh/queue-name"
@@ -24,6 +26,7 @@ JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 JOB_VERSION: Final = "volcano.sh/job-version"
 RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 TEMPLATE_UID: Final = "volcano.sh/template-uid"
+PARTITION: Final = "volcano.sh/partition-id"
 
 MAX_RETRY: Final = 3
 """How often a Job, or the containers of a task, may start again when the Job does not state."""
@@ -39,7 +42,10 @@ _FROM_JOB: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-time", "v
 
 
 def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUEUE) -> api.Job:
-    """Return the Job as Volcano's admission completes it; `scheduler` is the name that it gets when it has none."""
+    """Return the Job as Volcano's admission completes it; `scheduler` is the name that it gets when it has none.
+
+    A Job of which tasks depend on others and that states no minimum is left without one: see `lifecycle.first_tasks`.
+    """
     spec = job.spec
     tasks = tuple(
         msgspec.structs.replace(
@@ -49,7 +55,9 @@ def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUE
         )
         for number, task in enumerate(spec.tasks)
     )
-    least = sum(task.min_available or 0 for task in tasks) if spec.min_available is None else spec.min_available
+    least = spec.min_available
+    if least is None and not any(map(depends, tasks)):
+        least = sum(task.min_available or 0 for task in tasks)
     spec = msgspec.structs.replace(
         spec,
         tasks=tasks,
@@ -70,7 +78,7 @@ def _with_needed(plugins: Mapping[str, tuple[str, ...] | None]) -> dict[str, tup
 def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGroup:
     """Return the PodGroup of a completed Job, in a queue; `classes` are the values of PriorityClasses."""
     meta, spec = job.metadata, job.spec
-    least = spec.min_available or 0
+    least = least_of(spec)
     return api.PodGroup(
         metadata=api.ObjectMeta(
             name=f"{meta.name}-{meta.uid}",
@@ -82,14 +90,38 @@ def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGr
         ),
         spec=api.PodGroupSpec(
             min_member=least,
-            min_task_member={task.name: task.min_available or 0 for task in spec.tasks},
+            min_task_member={task.name: task.min_available or 0 for task in first_tasks(spec)},
             queue=queue,
             priority_class_name=spec.priority_class_name,
             min_resources=quantities(_least_resources(job, least, classes)),
-            network_topology=spec.network_topology,
+            network_topology=_explicit(spec.network_topology),
+            sub_group_policy=tuple(_partitions(spec)),
         ),
         status=api.PodGroupStatus(phase="Pending"),
     )
+
+
+def _partitions(spec: api.JobSpec) -> Iterator[api.SubGroupPolicy]:
+    """Yield how the pods of tasks are divided that must be placed by a topology, partition by partition.
+
+    Of others nothing is stated (*ours*): their partitions may start in part, and are what RestartPartition restarts.
+    """
+    for task in spec.tasks:
+        policy = task.partition_policy
+        if policy is not None and is_hard(policy.network_topology):
+            yield api.SubGroupPolicy(
+                name=task.name,
+                sub_group_size=max(1, policy.partition_size),
+                min_sub_groups=max(0, policy.min_partitions or 0),
+                label_selector=api.LabelSelector(match_labels={ROLE: task.name}),
+                match_label_keys=(PARTITION,),
+                network_topology=_explicit(policy.network_topology),
+            )
+
+
+def _explicit(topology: api.NetworkTopology | None) -> api.NetworkTopology | None:
+    """Return a topology with its mode as it counts, so that a default of the API server makes no difference."""
+    return msgspec.structs.replace(topology, mode="hard") if topology is not None and is_hard(topology) else topology
 
 
 def _announcement(spec: api.JobSpec) -> dict[str, str]:
@@ -100,7 +132,7 @@ def _announcement(spec: api.JobSpec) -> dict[str, str]:
 def _least_resources(job: api.Job, least: int, classes: Mapping[str, int]) -> Resources:
     """Return what the first ``least`` pods ask for, the most important tasks first."""
     total, left = Resources.EMPTY, least
-    for task in sorted(job.spec.tasks, key=lambda t: -_task_priority(t, classes)):
+    for task in sorted(first_tasks(job.spec), key=lambda t: -_task_priority(t, classes)):
         pods = min(left, task.replicas)
         left -= pods
         total = total.plus(request_of(task.template.spec).scaled(pods))

@@ -101,6 +101,31 @@ class Loss(NamedTuple):
     session: str = ""
 
 
+# --- the first gang ---------------------------------------------------------------------------------------------------
+
+
+def depends(task: api.TaskSpec) -> bool:
+    """Return whether the pods of a task are made only once others run."""
+    return task.depends_on is not None and bool(task.depends_on.name)
+
+
+def first_tasks(spec: api.JobSpec) -> tuple[api.TaskSpec, ...]:
+    """Return the tasks of a completed Job whose pods start together: all, where the Job states its minimum.
+
+    Else those that depend on no other: pods that are made later cannot be waited for (*ours*; Volcano waits for ever).
+    """
+    if spec.min_available is not None:
+        return spec.tasks
+    return tuple(task for task in spec.tasks if not depends(task))
+
+
+def least_of(spec: api.JobSpec) -> int:
+    """Return with how many pods a completed Job starts."""
+    if spec.min_available is not None:
+        return spec.min_available
+    return sum(task.min_available or 0 for task in first_tasks(spec))
+
+
 # --- counts and phases ----------------------------------------------------------------------------------------------
 
 
@@ -135,7 +160,7 @@ def next_phase(job: api.Job, counted: Tally) -> Phase:
     phase = phase_of(job)
     if phase is Phase.PENDING:
         started = counted.running + counted.succeeded + counted.failed
-        return Phase.RUNNING if started and started >= (job.spec.min_available or 0) else phase
+        return Phase.RUNNING if started and started >= least_of(job.spec) else phase
     if phase is Phase.RUNNING:
         return _after_running(job, counted)
     if phase in ENDS_AS:
@@ -147,7 +172,7 @@ def next_phase(job: api.Job, counted: Tally) -> Phase:
 
 def _after_running(job: api.Job, counted: Tally) -> Phase:
     spec = job.spec
-    least, replicas = spec.min_available or 0, sum(task.replicas for task in spec.tasks)
+    least, replicas = least_of(spec), sum(task.replicas for task in spec.tasks)
     if replicas == 0:
         return Phase.RUNNING
     if spec.min_success is not None and counted.succeeded >= spec.min_success:
@@ -163,8 +188,8 @@ def _succeeded(job: api.Job, counted: Tally) -> bool:
     The minima of its tasks count unless the Job's own is less than their sum, as when it is given and theirs are not.
     """
     spec = job.spec
-    least = spec.min_available or 0
     minima = {task.name: task.min_available or 0 for task in spec.tasks}
+    least = sum(minima.values()) if spec.min_available is None else spec.min_available
     of_tasks = counted.of_tasks()
     done = {task: of_tasks.get(task, {}).get("Succeeded", 0) for task in minima}
     if least >= sum(minima.values()) and any(done[task] < few for task, few in minima.items()):
@@ -179,7 +204,7 @@ def _after_restarting(job: api.Job, counted: Tally) -> Phase:
     if counted.alive > counted.terminating or counted.succeeded or counted.failed:
         return Phase.RESTARTING
     total = sum(task.replicas for task in job.spec.tasks)
-    return Phase.PENDING if total - counted.terminating >= (job.spec.min_available or 0) else Phase.RESTARTING
+    return Phase.PENDING if total - counted.terminating >= least_of(job.spec) else Phase.RESTARTING
 
 
 def phase_of(job: api.Job) -> Phase:
@@ -203,7 +228,7 @@ def startable(job: api.Job, counted: Tally) -> frozenset[str]:
 
 
 def _may_start(task: api.TaskSpec, is_up: Callable[[str], bool]) -> bool:
-    if task.depends_on is None or not task.depends_on.name:
+    if task.depends_on is None or not depends(task):
         return True
     came = (is_up(name) for name in task.depends_on.name)
     return any(came) if task.depends_on.iteration == "any" else all(came)

@@ -8,9 +8,9 @@ from volsched.mirror import reading
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.groups import NativeGroups
 from volsched.mirror.priorities import Priorities
-from volsched.mirror.problems import ReadingProblems
+from volsched.mirror.problems import NO_EFFECT, ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
-from volsched.model import api
+from volsched.model import api, unserved
 from volsched.model.changes import Gone, GroupWriteFailed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -104,15 +104,21 @@ class Groups:
         job.min_resources = reading.minimum_of(group, self._problems.reporter("PodGroup", group))
         job.priority_class = spec.priority_class_name
         job.priority = self._priorities.value(spec.priority_class_name)
-        job.topology = spec.network_topology.mode if spec.network_topology is not None else ""
+        self._cluster.queue_ledger.set_unserved(job, unserved.refusal_of(job.label, spec))
         job.resource_version = meta.resource_version
         self._cluster.queue_ledger.keep_job_queue(job, queue_in(reading.conditions_of(group)))
         self._cluster.queue_ledger.set_job_queue(job, spec.queue or self._settings.default_queue)
         self._take_status(job, group)
         if _spec_of(job) != before:
             job.refusal = None
+            self._warn(group)
             self._cluster.queue_ledger.put_job(job)
         self._left_overs.judge(job)
+
+    def _warn(self, group: api.PodGroup) -> None:
+        report = self._problems.reporter("PodGroup", group, NO_EFFECT)
+        for wish in unserved.ignored_by(group):
+            report(wish.field, wish.message)
 
     def drop(self, gone: Gone) -> None:
         """Forget a PodGroup; its pods stay."""
@@ -120,6 +126,7 @@ class Groups:
         if job is None or not job.has_group:
             return
         job.has_group = False
+        self._cluster.queue_ledger.set_unserved(job, None)
         job.reported, job.confirmed = None, True
         self._cluster.queue_ledger.set_phase(job, "")
         self._cluster.wake(ClusterEvent.JOB_CHANGED)
@@ -152,4 +159,4 @@ class Groups:
 def _spec_of(job: JobInfo) -> tuple[object, ...]:
     """What a PodGroup states that decides anything, its status aside."""
     needs = (job.min_available, job.min_roles, job.min_resources)
-    return (*needs, job.queue, job.priority_class, job.topology, job.labels, job.annotations)
+    return (*needs, job.queue, job.priority_class, job.unserved, job.labels, job.annotations)

@@ -12,6 +12,8 @@ from volsched.model.values.bounded import Bounded
 MOST_PROBLEMS: Final = 4096
 """Fields that could not be read and that nobody was told of yet; a follower tells nobody for as long as it follows."""
 
+NO_EFFECT: Final = "it has no effect"
+
 
 @dataclass(frozen=True, slots=True)
 class ReadingProblem:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from volsched.mirror import reading
-from volsched.mirror.problems import ReadingProblems
+from volsched.mirror.problems import NO_EFFECT, ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.cluster import Cluster
 from volsched.model.queues.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.model.queues.queue import QueueInfo
+from volsched.model.unserved import ignored_by
 
 
 class Queues:
@@ -34,9 +35,15 @@ class Queues:
         if info.allowed is not None and info.allowed.problem and (known is None or known.allowed != info.allowed):
             self._problems.reporter("Queue", found, "nobody new may use the queue")(ALLOWED_FIELD, info.allowed.problem)
         if known is None or known.declared != info.declared:
+            self._warn(found)
             self._cluster.queue_ledger.put_queue(info)
         else:
             known.past = info.past
+
+    def _warn(self, found: api.Queue) -> None:
+        report = self._problems.reporter("Queue", found, NO_EFFECT)
+        for wish in ignored_by(found):
+            report(wish.field, wish.message)
 
     def drop(self, gone: Gone) -> None:
         """Forget a Queue; one that exists without being declared stays, as if nobody had declared it."""

@@ -25,3 +25,13 @@ class Budget:
     def protects(self, task: TaskInfo) -> bool:
         """Whether a pod is one of those that it counts."""
         return task.namespace == self.namespace and self.selector.matches(task.labels)
+
+
+def pods_stated(stated: int | str, total: int, *, rounds_up: bool = True) -> int | None:
+    """Return the number of pods that is stated, or a percentage of ``total``; None when it is neither."""
+    if isinstance(stated, int):
+        return stated
+    text = stated.removesuffix("%")
+    if text == stated or not (text.isascii() and text.isdigit() and len(text) < 10):
+        return None
+    return -(-int(text) * total // 100) if rounds_up else int(text) * total // 100

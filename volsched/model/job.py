@@ -67,8 +67,8 @@ class JobInfo:
 
     A job of a plain pod that is scheduled without any PodGroup object has ``implicit`` set.
     ``allocated`` is what its placed tasks hold, by resource.
-    ``barred`` states why its namespace may not use its queue, empty when it may: then nobody looks at it, it is never
-    Inqueue, and counts for nothing but what it holds already.
+    ``barred`` states why nobody looks at it, empty when it is looked at: its namespace may not use its queue, or it is
+    ``unserved``. Then it is never Inqueue, and counts for nothing but what it holds already.
     ``placements``: in how many domains a native group with a topology key was last tried.
     ``fault`` states what is wrong with a native group, so that it is not placed.
     ``native``: the PodGroup where it is one of Kubernetes' own and is there. ``hollow``: a Volcano PodGroup
@@ -79,7 +79,7 @@ class JobInfo:
     in which the job was found to be unschedulable, ``unschedulable_with`` are the jobs that wait for the same, itself
     among them, ``searched_at`` has for each action the cluster's changes at which it last searched victims.
     ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
-    ``topology`` is the mode of ``spec.networkTopology``, empty without one.
+    ``unserved`` refuses a job whose PodGroup states a hard rule that volsched cannot keep (``unserved.py``).
     ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members whose Events tell
     why the job waits, by what they tell. ``highest``: the highest priority among its pods, None when it has to be
     looked for.
@@ -122,10 +122,10 @@ class JobInfo:
         "speakers",
         "tasks",
         "told",
-        "topology",
         "uid",
         "unschedulable_at",
         "unschedulable_with",
+        "unserved",
         "version",
         "waiting",
     )
@@ -150,7 +150,7 @@ class JobInfo:
         self.priority_class = ""
         self.priority = 0
         self.created = 0.0
-        self.topology = ""
+        self.unserved: Verdict | None = None
         self.labels: Mapping[str, str] = {}
         self.annotations: Mapping[str, str] = {}
         self.resource_version = ""

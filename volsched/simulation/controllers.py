@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeGuard, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from volsched.model.pods.owners import Owner, controller_of
 from volsched.model.pods.rules import Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.simulation import claims, workloads
+from volsched.simulation.kubelets import Kubelets
 from volsched.simulation.manifests import Inventory, completed, states_uid
 from volsched.simulation.workloads import Birth
 
@@ -52,6 +53,7 @@ class Objects(Protocol):
     """The cluster as controllers see it."""
 
     cycle: int
+    kubelets: Kubelets
     pods: dict[str, api.Pod]
     groups: dict[str, api.PodGroup]
     resource_claims: dict[str, dra.ResourceClaim]
@@ -69,6 +71,9 @@ class Objects(Protocol):
     def put_resource_claim(self, claim: dra.ResourceClaim) -> None:
         """Write a ResourceClaim."""
 
+    def remove_pod(self, pod: api.Pod) -> None:
+        """Delete a pod."""
+
     def release_claims_of(self, pod: api.Pod) -> None:
         """Let a pod that is over use no ResourceClaim any more."""
 
@@ -85,7 +90,10 @@ class Controllers:
         self._schedulers = scheduler_names
         self._default_scheduler = "volcano" if "volcano" in scheduler_names else scheduler_names[0]
         self._namespaces = {found.metadata.name: found.metadata for found in inventory.of(api.Namespace)}
-        self._classes = {found.metadata.name: found.value for found in inventory.of(api.PriorityClass)}
+        classes = inventory.of(api.PriorityClass)
+        self._classes = {found.metadata.name: found.value for found in classes}
+        self._policies = {found.metadata.name: found.preemption_policy for found in classes if found.preemption_policy}
+        self._default_class = next((found.metadata.name for found in classes if found.global_default), "")
         self._nodes = inventory.of(api.Node)
         self._claim_templates = {found.key: found for found in inventory.of(dra.ResourceClaimTemplate)}
         self._owners = {as_owner(found): found for found in inventory.objects if is_owner(found)}
@@ -103,6 +111,7 @@ class Controllers:
         objects = self._inventory.objects
         named = _without_uids(self._owners)
         known = [_with_owner(found, self._owners, named) for found in objects]
+        self._owners.update((as_owner(found), found) for found in known if is_owner(found))
         self._take_on(known)
         for found in known:
             if isinstance(found, api.PodGroup):
@@ -112,8 +121,15 @@ class Controllers:
                     self._group_of.setdefault(owner, found.metadata.name)
             elif isinstance(found, api.Pod):
                 self._objects.pods[found.key] = found
+                self._objects.kubelets.saw(_with_standing(found))
                 self.saw(found)
-        return [pod for found in known for pod in self._first_pods(found)]
+        daemons = [found for found in known if isinstance(found, api.DaemonSet)]
+        running = {as_owner(found): self._missing_pods(found) for found in daemons}
+        return [
+            pod
+            for found in known
+            for pod in (running[as_owner(found)] if isinstance(found, api.DaemonSet) else self._first_pods(found))
+        ]
 
     def act(self) -> list[api.Pod]:
         """Return the pods that controllers make now, and tell on Volcano Jobs why they wait."""
@@ -121,6 +137,47 @@ class Controllers:
             if isinstance(workload, api.Job):
                 self._tell_wait(workload)
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
+
+    def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
+        """Yield each workload, or pod without one, of which another scheduler has pods to place, and which."""
+        for pod in self._objects.pods.values():
+            waits = not pod.spec.node_name and pod.status.phase not in FINISHED
+            if waits and pod.spec.scheduler_name not in self._schedulers:
+                yield self._topmost(pod), pod.spec.scheduler_name
+        for workload in self._workloads.values():
+            if self._is_left_alone(workload):
+                yield workload, workload.spec.scheduler_name
+
+    def owners_of(self, found: api.ApiObject) -> Iterator[api.ApiObject]:
+        """Yield the workloads to which an object belongs, its own first."""
+        seen: set[Owner] = set()
+        owner = controller_of(found.metadata)
+        while owner is not None and owner in self._owners and owner not in seen:
+            seen.add(owner)
+            known = self._owners[owner]
+            yield known
+            owner = controller_of(known.metadata)
+
+    def _topmost(self, found: api.ApiObject) -> api.ApiObject:
+        """Return the workload that an object comes from, over its owners; the object itself when it has none here."""
+        *_, top = (found, *self.owners_of(found))
+        return top
+
+    def _is_left_alone(self, workload: Workload) -> TypeGuard[api.Job]:
+        """Whether a workload is a Volcano Job of another scheduler: the Job controller makes nothing of it."""
+        return isinstance(workload, api.Job) and workload.spec.scheduler_name not in self._schedulers
+
+    def wanted_of(self, pods: Sequence[api.Pod]) -> int:
+        """Return how many pods the workloads of these want: a pod without one is none, one of no such number is one."""
+        wanted, counted = 0, set()
+        for pod in pods:
+            top = self._topmost(pod)
+            if isinstance(top, api.Deployment | api.ReplicaSet | api.StatefulSet):
+                wanted += workloads.replicas_of(top) if as_owner(top) not in counted else 0
+                counted.add(as_owner(top))
+            else:
+                wanted += controller_of(pod.metadata) is not None
+        return wanted
 
     def saw(self, pod: api.Pod) -> None:
         """Note a pod as it is now."""
@@ -185,6 +242,7 @@ class Controllers:
             yield workloads.pod_of(workload, workload.spec.template, birth)
 
     def _stateful_pods(self, workload: api.StatefulSet) -> Iterator[api.Pod]:
+        self._remove_failed(workload)
         for name in workloads.stateful_names(workload):
             if not self._exists(workload, name):
                 pod, claims = workloads.stateful_pod(workload, self._birth(workload, name))
@@ -192,8 +250,10 @@ class Controllers:
                 yield pod
 
     def _daemon_pods(self, workload: api.DaemonSet) -> Iterator[api.Pod]:
+        """Yield a pod for each node that has none: before the first cycle it runs there, if the node has room."""
         spec = workload.spec.template.spec
-        served = {pod.spec.node_name for pod in self._pods_of(workload)}
+        self._remove_failed(workload)
+        served = {_daemon_node(pod.spec) for pod in self._pods_of(workload)}
         tolerations = (*spec.tolerations, *_DAEMON_TOLERATIONS)
         for node in self._nodes:
             name = f"{workload.metadata.name}-{node.metadata.name}"
@@ -201,14 +261,30 @@ class Controllers:
                 continue
             pinned = _pinned(spec.affinity, node)
             birth = self._birth(workload, name)
-            yield workloads.pod_of(workload, workload.spec.template, birth, affinity=pinned, tolerations=tolerations)
+            pod = workloads.pod_of(workload, workload.spec.template, birth, affinity=pinned, tolerations=tolerations)
+            yield self._started(pod, node.metadata.name)
+
+    def _remove_failed(self, workload: api.StatefulSet | api.DaemonSet) -> None:
+        """Delete the pods that failed since the first cycle, as their controllers do before they make them again."""
+        if self._objects.cycle:
+            for pod in [pod for pod in self._pods_of(workload) if pod.status.phase == "Failed"]:
+                self._objects.remove_pod(pod)
+
+    def _started(self, pod: api.Pod, node: str) -> api.Pod:
+        """Have a pod run on a node, if it is early enough and there is room."""
+        if self._objects.cycle or not self._objects.kubelets.has_room(node, pod):
+            return pod
+        spec = msgspec.structs.replace(pod.spec, node_name=node)
+        pod = _with_standing(msgspec.structs.replace(pod, spec=spec, status=api.PodStatus()))
+        self._objects.kubelets.saw(pod)
+        return pod
 
     def _job_pods(self, job: api.Job) -> Iterator[api.Pod]:
         """Yield the pods of a Volcano Job: none before its PodGroup is admitted, or once it is stopped or over.
 
         Those of a task that depends on others come when the others are as far as the Job's controller asks.
         """
-        if lifecycle.phase_of(job) not in _MAKES_PODS:
+        if lifecycle.phase_of(job) not in _MAKES_PODS or self._is_left_alone(job):
             return
         group = self._group_of_job(job)
         if group.status.phase in ("", "Pending"):
@@ -260,6 +336,7 @@ class Controllers:
 
     def _grouped(self, pod: api.Pod) -> api.Pod:
         """Give a pod of ours the PodGroup and the claims that controllers would make for it."""
+        pod = self._with_policy(pod)
         if pod.spec.scheduler_name in self._schedulers and pod.status.phase not in FINISHED:
             if GROUP_NAME not in pod.metadata.annotations and pod.spec.scheduling_group is None:
                 pod = workloads.annotated(pod, {GROUP_NAME: self._plain_group(pod)})
@@ -270,6 +347,13 @@ class Controllers:
         self._objects.pods[pod.key] = pod
         self.saw(pod)
         return pod
+
+    def _with_policy(self, pod: api.Pod) -> api.Pod:
+        """Give a pod the preemption policy of its PriorityClass, as the API server does."""
+        policy = self._policies.get(pod.spec.priority_class_name or self._default_class, "")
+        if not policy or pod.spec.preemption_policy:
+            return pod
+        return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, preemption_policy=policy))
 
     def _plain_group(self, pod: api.Pod) -> str:
         name = grouping.plain_group_name(pod)
@@ -360,6 +444,15 @@ def _pinned(affinity: api.Affinity | None, node: api.Node) -> api.Affinity:
     terms = nodes.required.node_selector_terms if nodes.required is not None else (api.NodeSelectorTerm(),)
     required = api.NodeSelector(tuple(msgspec.structs.replace(t, match_fields=(*t.match_fields, name)) for t in terms))
     return msgspec.structs.replace(affinity, node_affinity=msgspec.structs.replace(nodes, required=required))
+
+
+def _daemon_node(spec: api.PodSpec) -> str:
+    """Return the node of a DaemonSet's pod: where it is, or the one that its affinity names; empty for none."""
+    nodes = spec.affinity.node_affinity if spec.affinity is not None else None
+    if spec.node_name or nodes is None or nodes.required is None:
+        return spec.node_name
+    fields = (field for term in nodes.required.node_selector_terms for field in term.match_fields)
+    return next((field.values[0] for field in fields if field.key == "metadata.name" and field.values), "")
 
 
 def _daemon_runs_on(spec: api.PodSpec, node: api.Node) -> bool:

@@ -28,9 +28,13 @@ from volsched.validation.fields import field_faults
 from volsched.validation.objects import read_object
 from volsched.validation.quantities import quantity_faults
 from volsched.validation.states import state_faults
+from volsched.validation.unserved import ignored_faults
 
 MOST_PODS: Final = 1_000_000
 """Pods of one workload that a simulation makes."""
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""Whose pods are that name no scheduler: the API server writes it into them."""
 
 CLUSTER_SCOPED: Final = frozenset(
     {
@@ -64,7 +68,7 @@ class Inventory:
 
     ``origin`` has of each object, by kind, namespace and name, where it came from. ``configuration_problems`` state why
     no ConfigMap can be used, which is nobody's concern when the configuration is given otherwise. ``doubts`` keep
-    nobody from using it: fields that nobody knows, and what ``--at-max`` asks for in vain.
+    nobody from using it: fields that nobody knows, what has no effect, and what ``--at-max`` asks for in vain.
     """
 
     objects: list[api.ApiObject] = field(default_factory=list)
@@ -124,6 +128,8 @@ def _take(inventory: Inventory, found: api.ApiObject, document: Document, proble
         return
     inventory.origin[identity] = document
     inventory.objects.append(found)
+    ignored = ignored_faults(found)
+    inventory.doubts.extend(document.problem(fault.message, fault.field, subject_of(found)) for fault in ignored)
     if isinstance(found, api.ConfigMap):
         _take_configuration(inventory, found, document)
 
@@ -200,13 +206,16 @@ def unknown_subject(raw: Mapping[str, Any]) -> str:
 
 
 def completed(found: Object) -> Object:
-    """Give an object the namespace and the uid that it does not state, and a Node what the API server fills in."""
+    """Give an object the namespace and the uid that it does not state, a Node or a Pod what the API server fills in."""
     meta = found.metadata
     namespace = "" if type(found).__name__ in CLUSTER_SCOPED else meta.namespace or "default"
     uid = meta.uid or derived_uid(kind_of(found), namespace, meta.name)
     if isinstance(found, api.Node) and not found.status.allocatable and found.status.capacity:
         status = msgspec.structs.replace(found.status, allocatable=found.status.capacity)
         found = msgspec.structs.replace(found, status=status)
+    if isinstance(found, api.Pod) and not found.spec.scheduler_name:
+        spec = msgspec.structs.replace(found.spec, scheduler_name=DEFAULT_SCHEDULER)
+        found = msgspec.structs.replace(found, spec=spec)
     if (namespace, uid) == (meta.namespace, meta.uid):
         return found
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))

@@ -22,6 +22,7 @@ from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import Resources
 from volsched.model.verdict import Scope, Step, Verdict, truncated
 from volsched.scheduler import Profile
+from volsched.simulation.notes import notes_of
 from volsched.simulation.runner import Simulation
 
 API_VERSION: Final = "volsched.io/v1alpha1"
@@ -90,6 +91,9 @@ def result_of(simulation: Simulation) -> Json:
         table = quota_table(simulation, name)
         if table is not None and table.rows:
             result[field] = table.objects()
+    notes = notes_of(simulation)
+    if notes:
+        result["notes"] = notes
     if simulation.settings.scores:
         result["scores"] = {pod: _scores(found) for pod, found in simulation.scores.items() if pod in bound}
     return result

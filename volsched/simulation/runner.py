@@ -140,7 +140,7 @@ class Stage:
             report = self._scheduler.cycle()
             changes, anything = world.move()
             simulation.mirror.apply(changes)
-            simulation.settled = not anything
+            simulation.settled = not anything and simulation.mirror.next_retry() is None
             if on_cycle is not None:
                 on_cycle(simulation.cycles, report)
         return simulation

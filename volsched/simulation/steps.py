@@ -8,6 +8,7 @@ from volsched.model import api
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import UNGATED
 from volsched.simulation import workloads
+from volsched.simulation.kubelets import KubeletRefusal
 
 
 def running(pod: api.Pod, step: Bind, *, since: str) -> api.Pod:
@@ -22,6 +23,13 @@ def running(pod: api.Pod, step: Bind, *, since: str) -> api.Pod:
     spec = msgspec.structs.replace(pod.spec, node_name=step.node)
     pod = msgspec.structs.replace(pod, spec=spec, status=status)
     return workloads.annotated(pod, step.annotations) if step.annotations else pod
+
+
+def rejected(pod: api.Pod, step: Bind, refusal: KubeletRefusal) -> api.Pod:
+    """Return a pod that was bound and that its kubelet refused: it has failed, and stays on its node."""
+    status = msgspec.structs.replace(pod.status, phase="Failed", reason=refusal.reason, message=refusal.message)
+    spec = msgspec.structs.replace(pod.spec, node_name=step.node)
+    return msgspec.structs.replace(pod, spec=spec, status=status)
 
 
 def ungated(pod: api.Pod, step: LiftGate) -> api.Pod:

@@ -15,7 +15,7 @@ import msgspec
 from volsched.controllers import grouping, jobs
 from volsched.controllers.owners import owner_reference
 from volsched.model import api
-from volsched.simulation.manifests import completed, derived_uid
+from volsched.simulation.manifests import DEFAULT_SCHEDULER, completed, derived_uid
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,8 @@ def pod_of(owner: api.ApiObject, template: api.PodTemplateSpec, birth: Birth, **
         annotations=template.metadata.annotations,
         owner_references=(owner_reference(owner),),
     )
+    if not template.spec.scheduler_name:
+        changes = {"scheduler_name": DEFAULT_SCHEDULER, **changes}
     spec = msgspec.structs.replace(template.spec, **changes) if changes else template.spec
     return api.Pod(metadata=meta, spec=spec, status=api.PodStatus(phase="Pending"))
 
@@ -76,7 +78,7 @@ def replica_set_of(deployment: api.Deployment) -> api.ReplicaSet:
     return completed(made)
 
 
-def replicas_of(workload: api.ReplicaSet | api.StatefulSet) -> int:
+def replicas_of(workload: api.Deployment | api.ReplicaSet | api.StatefulSet) -> int:
     """Return how many pods a workload wants; 1 when it does not state."""
     return 1 if workload.spec.replicas is None else workload.spec.replicas
 

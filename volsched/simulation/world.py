@@ -19,7 +19,7 @@ from volsched.controllers.owners import as_owner
 from volsched.controllers.queues import wanted_state
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
-from volsched.model.changes import Change, Gone, KindServed, Put
+from volsched.model.changes import BindFailed, Change, Gone, KindServed, Put
 from volsched.model.dra import api as dra
 from volsched.model.native import api as native
 from volsched.model.plan import (
@@ -30,17 +30,19 @@ from volsched.model.plan import (
     PlanStep,
     RecordEvent,
     ReleaseClaim,
-    VolumeWrite,
     WriteGroupStatus,
     WriteNativeStatus,
     WritePodCondition,
     WriteQueueStatus,
 )
-from volsched.model.pods.owners import controller_of
+from volsched.model.pods.owners import Owner, controller_of
 from volsched.model.selectors import NAMESPACE_NAME
-from volsched.simulation import claims, steps, volumes
+from volsched.simulation import claims, steps
+from volsched.simulation.budgets import Disruptions
 from volsched.simulation.controllers import Controllers
+from volsched.simulation.kubelets import KubeletRefusal, Kubelets
 from volsched.simulation.manifests import Inventory
+from volsched.simulation.volumes import VolumeController
 
 T = TypeVar("T", bound=api.ApiObject)
 
@@ -49,6 +51,9 @@ _Deed: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | W
 
 STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 """How times are written, to the second as the API server does."""
+
+BACK_OFF: Final = 1.5
+"""Seconds for which a pod is not tried again whose binding failed: the next cycle tells of it, the one after tries."""
 
 _TOLD_FIRST: Final = (
     api.PriorityClass,
@@ -59,6 +64,7 @@ _TOLD_FIRST: Final = (
     api.VolumeAttachment,
     api.PersistentVolume,
     api.PersistentVolumeClaim,
+    api.PodDisruptionBudget,
     dra.DeviceClass,
     dra.DeviceTaintRule,
     dra.ResourceSlice,
@@ -74,11 +80,15 @@ _TOLD_FIRST: Final = (
 
 @dataclass(slots=True)
 class SimulationHistory:
-    """What happened, in order; an Event that states the same again is not told twice."""
+    """What happened, in order; an Event that states the same again is not told twice.
+
+    ``bereaved``: whose pods were evicted, None for those without an owner.
+    """
 
     binds: list[tuple[int, Bind]] = field(default_factory=list)
     evictions: list[tuple[int, Evict]] = field(default_factory=list)
     events: list[tuple[int, RecordEvent]] = field(default_factory=list)
+    bereaved: dict[Owner | None, None] = field(default_factory=dict)
     _told: set[tuple[str, ...]] = field(default_factory=set)
 
     def tell(self, cycle: int, event: RecordEvent) -> None:
@@ -94,17 +104,19 @@ class World:
 
     def __init__(self, inventory: Inventory, scheduler_names: Sequence[str]) -> None:
         self.cycle = 0
+        self._changes: list[Change] = []
         self.history = SimulationHistory()
         self.pods: dict[str, api.Pod] = {}
         self.groups: dict[str, api.PodGroup] = {}
-        self.claims = {found.key: found for found in inventory.of(api.PersistentVolumeClaim)}
-        self.volumes = {found.key: found for found in inventory.of(api.PersistentVolume)}
+        self.kubelets = Kubelets(inventory.of(api.Node))
+        self._storage = VolumeController(inventory, self._tell)
+        self.claims, self.volumes = self._storage.claims, self._storage.volumes
         self.resource_claims = {found.key: found for found in inventory.of(dra.ResourceClaim)}
         self.inventory = inventory
         self._controllers = Controllers(self, inventory, tuple(scheduler_names))
+        self._disruptions = Disruptions(inventory.of(api.PodDisruptionBudget), self._controllers.wanted_of)
         self._newest = _newest_stamp(inventory.objects)
         self._steps: list[_Deed] = []
-        self._changes: list[Change] = []
         self._leaving: dict[str, api.Pod] = {}
         self._versions = 0
 
@@ -128,11 +140,12 @@ class World:
         """
         self._changes += map(Put, _namespaces(self.inventory))
         for kind in _TOLD_FIRST:
-            for found in self.inventory.of(kind):
+            for found in self.claims.values() if kind is api.PersistentVolumeClaim else self.inventory.of(kind):
                 self._changes.append(Put(_opened_or_closed(found) if isinstance(found, api.Queue) else found))
         self._changes.append(KindServed(native.KIND, _native_version(self.inventory)))
         for pod in self._controllers.begin():
             self.put_pod(pod)
+        self._settle()
         return self._take()
 
     def move(self) -> tuple[list[Change], bool]:
@@ -145,8 +158,14 @@ class World:
             self._remove(pod)
         for pod in self._controllers.act():
             self.put_pod(pod)
+        self._settle()
         changes = self._take()
         return changes, bool(wanted or changes)
+
+    def _settle(self) -> None:
+        """Have claims bound that wait for no node, and budgets count the pods that there are."""
+        self._storage.settle()
+        self._changes += map(Put, self._disruptions.settle(self.pods.values()))
 
     def _do(self, step: _Deed, leaving: list[api.Pod]) -> None:
         if isinstance(step, RecordEvent):
@@ -170,22 +189,40 @@ class World:
                 self.put_pod(steps.ungated(pod, step))
             case Evict():
                 self.history.evictions.append((self.cycle, step))
+                self.history.bereaved[controller_of(pod.metadata)] = None
                 leaving.append(pod)
             case WritePodCondition():
                 self.put_pod(steps.unscheduled(pod, step))
 
+    def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
+        """Yield each workload of which another scheduler has pods to place, and which; see ``Controllers``."""
+        return self._controllers.of_others()
+
+    def owners_of(self, found: api.ApiObject) -> Iterator[api.ApiObject]:
+        """Yield the workloads to which an object belongs, its own first; see ``Controllers``."""
+        return self._controllers.owners_of(found)
+
     # -- steps --------------------------------------------------------------------------------------------------------
 
     def _bind(self, pod: api.Pod, step: Bind) -> None:
+        """Bind a pod once its volumes are; its kubelet may refuse it then."""
+        failure = next(filter(None, map(self._storage.carry_out, step.volumes)), "")
+        if failure:
+            self._changes.append(BindFailed(step.uid, step.node, failure, self.now.timestamp() + BACK_OFF))
+            return
         self.history.binds.append((self.cycle, step))
         for claim in step.claims:
             self._reserve_claim(claim, pod)
         message = f"Successfully assigned {step.namespace}/{step.name} to {step.node}"
         told = RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "Scheduled", message, "Binding")
         self.history.tell(self.cycle, told)
-        self.put_pod(steps.running(pod, step, since=self.now.strftime(STAMP)))
-        for write in step.volumes:
-            self._bind_claim(write)
+        refusal = self.kubelets.refusal(step.node, pod)
+        if refusal is None:
+            self.put_pod(steps.running(pod, step, since=self.now.strftime(STAMP)))
+            return
+        self.history.tell(self.cycle, _refused(step, refusal))
+        self.put_pod(steps.rejected(pod, step, refusal))
+        self.release_claims_of(pod)
 
     def _reserve_claim(self, write: ClaimWrite, pod: api.Pod) -> None:
         claim = self.resource_claims.get(write.claim)
@@ -199,20 +236,6 @@ class World:
         if claim is not None and all(consumer.uid == step.pod.uid for consumer in claim.status.reserved_for):
             self.put_resource_claim(claims.deallocated(claim))
 
-    def _bind_claim(self, write: VolumeWrite) -> None:
-        """Bind a claim to the volume that the scheduler chose, or to the one that a provisioner makes for the node."""
-        claim = self.claims.get(write.claim)
-        if claim is None or claim.spec.volume_name:
-            return
-        if write.kind == "static":
-            volume = self.volumes.get(write.volume)
-        else:
-            volume = volumes.provisioned(self.inventory, claim, write.node)
-        if volume is not None:
-            claim, volume = volumes.bound(claim, volume)
-            self.claims[claim.key], self.volumes[volume.key] = claim, volume
-            self._changes += [Put(volume), Put(claim)]
-
     # -- objects ------------------------------------------------------------------------------------------------------
 
     def put_pod(self, pod: api.Pod) -> None:
@@ -222,6 +245,8 @@ class World:
         if pod.metadata.deletion_timestamp is not None:
             self._leaving[pod.key] = pod
         self._controllers.saw(pod)
+        self.kubelets.saw(pod)
+        self._disruptions.saw(pod)
         self._changes.append(Put(pod))
 
     def put_group(self, group: api.PodGroup) -> None:
@@ -233,9 +258,7 @@ class World:
     def add_claims(self, claims: Iterable[api.PersistentVolumeClaim]) -> None:
         """Make claims, those left out that are there already."""
         for claim in claims:
-            if claim.key not in self.claims:
-                self.claims[claim.key] = claim
-                self._changes.append(Put(claim))
+            self._storage.add(claim)
 
     def put_resource_claim(self, claim: dra.ResourceClaim) -> None:
         """Write a ResourceClaim."""
@@ -256,6 +279,10 @@ class World:
     def tell(self, event: RecordEvent) -> None:
         """Record an Event of a controller."""
         self.history.tell(self.cycle, event)
+
+    def remove_pod(self, pod: api.Pod) -> None:
+        """Delete a pod as a controller does that makes another of its name."""
+        self._remove(pod)
 
     def drop_pod(self, pod: api.Pod) -> list[Change]:
         """Delete a pod at once; the changes."""
@@ -280,6 +307,8 @@ class World:
         if self.pods.pop(pod.key, None) is None:
             return
         self._controllers.lost(pod)
+        self.kubelets.lost(pod)
+        self._disruptions.lost(pod)
         self._changes.append(Gone("Pod", meta.namespace, meta.name, meta.uid))
         group = self.groups.get(f"{meta.namespace}/{meta.annotations.get(GROUP_NAME, '')}")
         if group is not None and controller_of(group.metadata) == as_owner(pod):
@@ -288,7 +317,7 @@ class World:
         for key in _claim_keys(pod):
             claim = self.claims.get(key)
             if claim is not None and controller_of(claim.metadata) == as_owner(pod):
-                self._collect(self.claims, claim, "PersistentVolumeClaim")
+                self._storage.drop(claim)
 
     def _collect(self, table: dict[str, T], found: T, kind: str) -> None:
         meta = found.metadata
@@ -300,9 +329,17 @@ class World:
         meta = msgspec.structs.replace(found.metadata, resource_version=f"simulated-{self._versions}")
         return msgspec.structs.replace(found, metadata=meta)
 
+    def _tell(self, change: Change) -> None:
+        self._changes.append(change)
+
     def _take(self) -> list[Change]:
         changes, self._changes = self._changes, []
         return changes
+
+
+def _refused(step: Bind, refusal: KubeletRefusal) -> RecordEvent:
+    about = ("Pod", "v1", step.namespace, step.name, step.uid)
+    return RecordEvent(*about, "Warning", refusal.reason, refusal.message)
 
 
 def _native_version(inventory: Inventory) -> str:

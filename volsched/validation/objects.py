@@ -8,18 +8,21 @@ from typing import Any, Final
 from volsched import registry
 from volsched.controllers.grouping import DEFAULT_QUEUE
 from volsched.controllers.objects import GivenJob
-from volsched.framework.validation import WORKLOADS, Faults, Surroundings, under
+from volsched.framework.validation import FORBIDDEN, INVALID, WORKLOADS, Fault, Faults, Surroundings, under
 from volsched.model import api
+from volsched.model.budget import pods_stated
 from volsched.model.native import api as native
 from volsched.validation import native_groups, permissions
 from volsched.validation.annotations import annotation_faults
 from volsched.validation.configuration import config_map_faults
+from volsched.validation.deadlocks import deadlock_faults
 from volsched.validation.jobs import group_faults, job_faults
 from volsched.validation.pods import not_below_zero, pod_faults
 from volsched.validation.problems import Problem
 from volsched.validation.quantities import quantity_faults
 from volsched.validation.queues import children_faults, queue_faults
 from volsched.validation.states import state_faults
+from volsched.validation.unserved import ignored_faults, unserved_faults
 
 
 def read_object(raw: Mapping[str, Any]) -> api.ApiObject:
@@ -60,6 +63,9 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
     yield from state_faults(found)
     yield from quantity_faults(found)
     yield from annotation_faults(found)
+    yield from unserved_faults(found)
+    yield from ignored_faults(found)
+    yield from deadlock_faults(found, beside)
     yield from permissions.pod_faults(found, beside)
     yield from native_groups.member_faults(found, beside)
     rules = _RULES.get(type(found))
@@ -87,6 +93,16 @@ def _job(job: api.Job, beside: Surroundings) -> Faults:
     yield from permissions.use_faults("spec.queue", job.metadata.namespace, queue, beside)
 
 
+def _budget(budget: api.PodDisruptionBudget, _: Surroundings) -> Faults:
+    spec = budget.spec
+    if spec.min_available is not None and spec.max_unavailable is not None:
+        yield Fault("spec.minAvailable", FORBIDDEN, "stands beside maxUnavailable; a budget has one of the two")
+    for field, stated in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
+        if stated is not None and pods_stated(stated, 0) is None:
+            message = f"{stated!r} is neither a number of pods nor a percentage of them, as 50%"
+            yield Fault(f"spec.{field}", INVALID, message)
+
+
 def _config_map(found: api.ConfigMap, _: Surroundings) -> Faults:
     return config_map_faults(found)
 
@@ -105,6 +121,7 @@ def _workload(found: Any, _: Surroundings) -> Faults:
 
 _RULES: Final[Mapping[type[api.ApiObject], Callable[[Any, Surroundings], Faults]]] = {
     api.ConfigMap: _config_map,
+    api.PodDisruptionBudget: _budget,
     api.Queue: _queue,
     api.PodGroup: _group,
     api.Job: _job,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from volsched.framework.validation import INVALID, WORKLOADS, Fault, Faults, pods_in
@@ -13,6 +14,8 @@ from volsched.model.values.quantity import QuantityText, amount_of
 
 def quantity_faults(found: api.ApiObject) -> Faults:
     """Yield what is wrong with the quantities of an object of any kind."""
+    if isinstance(found, api.CSIStorageCapacity):
+        return _of_capacity(found)
     listed = _LISTS.get(type(found))
     return _all(listed(found)) if listed is not None else iter(())
 
@@ -49,6 +52,11 @@ def _of_pod_spec(spec: api.PodSpec, prefix: str) -> Listed:
     if spec.resources is not None:
         yield from _of_resources(spec.resources, f"{prefix}resources")
     yield f"{prefix}overhead", spec.overhead
+    for number, volume in enumerate(spec.volumes):
+        template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None
+        if template is not None:
+            path = f"{prefix}volumes[{number}].ephemeral.volumeClaimTemplate.spec.resources"
+            yield from _of_resources(template.spec.resources, path)
 
 
 def _of_resources(resources: api.ResourceRequirements, path: str) -> Listed:
@@ -76,6 +84,25 @@ def _of_pods(found: api.ApiObject) -> Listed:
         yield from _of_pod_spec(pod.spec, f"{pod.prefix}spec.")
 
 
+def _of_stateful_set(found: api.StatefulSet) -> Listed:
+    yield from _of_pods(found)
+    for number, template in enumerate(found.spec.volume_claim_templates):
+        yield from _of_resources(template.spec.resources, f"spec.volumeClaimTemplates[{number}].spec.resources")
+
+
+def _of_job(job: api.Job) -> Listed:
+    yield from _of_pods(job)
+    for number, volume in enumerate(job.spec.volumes):
+        if volume.volume_claim is not None:
+            yield from _of_resources(volume.volume_claim.resources, f"spec.volumes[{number}].volumeClaim.resources")
+
+
+def _of_capacity(found: api.CSIStorageCapacity) -> Faults:
+    for field, text in (("capacity", found.capacity), ("maximumVolumeSize", found.maximum_volume_size)):
+        if text is not None:
+            yield from (replace(fault, field=field) for fault in under_list(field, {"storage": text}))
+
+
 def _of_claim(claim: api.PersistentVolumeClaim) -> Listed:
     yield from _of_resources(claim.spec.resources, "spec.resources")
 
@@ -89,6 +116,8 @@ _LISTS: Final[Mapping[type[api.ApiObject], Callable[[Any], Listed]]] = {
     api.Queue: _of_queue,
     api.PodGroup: _of_group,
     **dict.fromkeys((api.Pod, api.Job, *WORKLOADS), _of_pods),
+    api.StatefulSet: _of_stateful_set,
+    api.Job: _of_job,
     api.PersistentVolumeClaim: _of_claim,
     api.PersistentVolume: _of_volume,
 }

@@ -253,14 +253,14 @@ class VolumeBinding(Observer):
             return _Provision(None, None)
         topologies = EVERYWHERE
         if found.allowed_topologies:
-            topologies = NodeSelector(terms=tuple(_topology_term(term) for term in found.allowed_topologies))
+            topologies = NodeSelector(terms=tuple(topology_term(term) for term in found.allowed_topologies))
         driver = storage.csi_drivers.get(found.provisioner)
         if driver is None or not driver.spec.storage_capacity or not unbound.size:
             return _Provision(topologies, None)
         rooms = []
         for capacity in storage.capacities.values():
-            if capacity.storage_class_name == unbound.storage_class and _largest(capacity) >= unbound.size:
-                rooms += list(_reached_from(capacity))
+            if capacity.storage_class_name == unbound.storage_class and largest(capacity) >= unbound.size:
+                rooms += list(reached_from(capacity))
         return _Provision(topologies, tuple(rooms))
 
     # -- what placed pods take ------------------------------------------------------------------------------------
@@ -323,17 +323,18 @@ class VolumeBinding(Observer):
                 self._forget(key)
 
 
-def _topology_term(term: api.TopologySelectorTerm) -> NodeTerm:
+def topology_term(term: api.TopologySelectorTerm) -> NodeTerm:
+    """Return a term of a class' topologies as one about nodes."""
     return NodeTerm(labels=tuple(Requirement(e.key, IN, e.values) for e in term.match_label_expressions))
 
 
-def _largest(capacity: api.CSIStorageCapacity) -> int:
+def largest(capacity: api.CSIStorageCapacity) -> int:
     """Return the bytes that a volume there may have at most; -1 when nothing is known."""
     limit = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
     return -1 if limit is None else amount_of("storage", limit)
 
 
-def _reached_from(capacity: api.CSIStorageCapacity) -> Iterator[NodeSelector]:
+def reached_from(capacity: api.CSIStorageCapacity) -> Iterator[NodeSelector]:
     """Yield a selector of the nodes that reach a pool, or nothing when none does."""
     if capacity.node_topology is None:
         return

@@ -40,6 +40,22 @@ class VolumeInfo:
     only_label: tuple[str, tuple[str, ...]] | None
     """The label, and its values, that state exactly which nodes reach it; None when they do not state just that."""
 
+    @classmethod
+    def of(cls, name: str, found: api.PersistentVolume) -> VolumeInfo:
+        """Read a volume; an affinity that cannot be understood reaches no node."""
+        affinity = affinity_of(found)
+        return cls(
+            name,
+            amount_of("storage", found.spec.capacity.get("storage", 0)),
+            class_of(found),
+            found.spec.volume_mode,
+            found.spec.volume_attributes_class_name or "",
+            frozenset(found.spec.access_modes),
+            found.metadata.labels,
+            affinity,
+            _only_label_of(affinity),
+        )
+
     @property
     def order(self) -> tuple[int, str]:
         """Smaller volumes first."""
@@ -297,19 +313,7 @@ class OpenVolumes:
         reference, phase = found.spec.claim_ref, found.status.phase
         if found.metadata.deletion_timestamp is not None or (reference is None and phase not in ("Available", "")):
             return
-        affinity = affinity_of(found)
-        volume = VolumeInfo(
-            name,
-            amount_of("storage", found.spec.capacity.get("storage", 0)),
-            class_of(found),
-            found.spec.volume_mode,
-            found.spec.volume_attributes_class_name or "",
-            frozenset(found.spec.access_modes),
-            found.metadata.labels,
-            affinity,
-            _only_label_of(affinity),
-        )
-        self._volumes[name] = volume
+        volume = self._volumes[name] = VolumeInfo.of(name, found)
         if reference is not None:
             key = self._claim_of[name] = f"{reference.namespace}/{reference.name}"
             self._named.setdefault(key, {})[name] = volume

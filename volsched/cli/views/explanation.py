@@ -16,6 +16,8 @@ _NONE: Final = "-"
 def page(answer: Explanation, width: int) -> str:
     """Return the whole page, no wider than ``width`` where words can be broken."""
     parts = [*_wrapped(answer.sentence, width), *_reason(answer, width)]
+    for beware in answer.warnings:
+        parts += ["", *_wrapped(f"Deadlock: {beware}", width)]
     parts += section("Short", _short(answer), width)
     parts += section(f"Quota of {answer.queue}", _quota(answer.quota), width)
     parts += section("Who holds it", _holders(answer), width)

@@ -1,4 +1,4 @@
-"""What a job is told that may not use its queue: no plugin and no configuration votes in that.
+"""What a job is told that may not use its queue, or states a rule that volsched cannot keep: nobody votes in that.
 
 Nobody looks at such a job (``JobInfo.barred``), so it is neither admitted nor placed, reserves nothing and evicts
 nobody. What it holds already it keeps, and that counts.
@@ -8,19 +8,28 @@ from __future__ import annotations
 
 from typing import Final
 
+from volsched.model import unserved
 from volsched.model.job import INQUEUE, PENDING, JobInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 QUEUE_NOT_ALLOWED: Final = "QueueNotAllowed"
+_BARRING: Final = unserved.REASONS | {QUEUE_NOT_ALLOWED}
 
 
 def not_allowed(job: JobInfo) -> Verdict | None:
-    """Return why a job may not use its queue, None when it may."""
+    """Return why a job is not looked at, None when it is."""
     if not job.barred:
         return None
+    if job.unserved is not None and not job.hollow:
+        return job.unserved
     step = Step.ENQUEUE if job.has_group and job.phase in ("", PENDING) else Step.ALLOCATABLE
     shown_as = ConditionReason.QUEUE_NOT_ALLOWED
     return Verdict(step, "", Scope.JOB, QUEUE_NOT_ALLOWED, job.barred, resolvable=False, shown_as=shown_as)
+
+
+def is_barring(refusal: Verdict | None) -> bool:
+    """Whether a job was told that it is not looked at."""
+    return refusal is not None and refusal.reason in _BARRING
 
 
 def wants_its_queue(job: JobInfo) -> bool:

@@ -106,6 +106,7 @@ class PodDisruptionBudgetStatus(Record, frozen=True):
     """How many pods may go now."""
 
     disruptions_allowed: int = 0
+    desired_healthy: int | None = None
     disrupted_pods: dict[str, str] = {}
 
 

@@ -80,6 +80,7 @@ class StorageClass(ApiObject, frozen=True):
 
     provisioner: str = ""
     volume_binding_mode: str = "Immediate"
+    reclaim_policy: str = "Delete"
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
 
 

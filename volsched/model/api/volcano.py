@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from volsched.model.api.pods import PersistentVolumeClaimSpec, PodTemplateSpec
-from volsched.model.api.shared import ApiObject, Condition, LimitList, Record, ResourceList
+from volsched.model.api.shared import ApiObject, Condition, LabelSelector, LimitList, Record, ResourceList
 
 
 class Guarantee(Record, frozen=True):
@@ -83,6 +83,17 @@ class NetworkTopology(Record, frozen=True):
     highest_tier_name: str = ""
 
 
+class SubGroupPolicy(Record, frozen=True):
+    """Into which subgroups the pods of a group are divided, and how many of these start whole."""
+
+    name: str = ""
+    sub_group_size: int | None = None
+    min_sub_groups: int | None = None
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    network_topology: NetworkTopology | None = None
+
+
 class PodGroupSpec(Record, frozen=True):
     """What a gang needs before it starts."""
 
@@ -92,6 +103,7 @@ class PodGroupSpec(Record, frozen=True):
     priority_class_name: str = ""
     min_resources: ResourceList | None = None
     network_topology: NetworkTopology | None = None
+    sub_group_policy: tuple[SubGroupPolicy, ...] = ()
 
 
 class PodGroupStatus(Record, frozen=True):
@@ -132,6 +144,8 @@ class PartitionPolicy(Record, frozen=True):
     """Into groups of how many pods a role of a Volcano Job is divided."""
 
     partition_size: int = 0
+    min_partitions: int | None = None
+    network_topology: NetworkTopology | None = None
 
 
 class TaskSpec(Record, frozen=True):

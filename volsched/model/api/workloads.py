@@ -12,10 +12,30 @@ class WorkloadSpec(Record, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
 
 
+class RollingUpdate(Record, frozen=True):
+    """How many pods a rolling update has beyond those wanted, and how many may be missing: numbers or percentages."""
+
+    max_surge: int | str = "25%"
+    max_unavailable: int | str = "25%"
+
+
+class DeploymentStrategy(Record, frozen=True):
+    """How new pods replace old ones: ``RollingUpdate``, which an empty type is, or ``Recreate``."""
+
+    type: str = ""
+    rolling_update: RollingUpdate | None = None
+
+
+class DeploymentSpec(WorkloadSpec, frozen=True):
+    """Pods that a controller keeps alive and replaces step by step."""
+
+    strategy: DeploymentStrategy = DeploymentStrategy()
+
+
 class Deployment(ApiObject, frozen=True):
     """apps/v1 Deployment."""
 
-    spec: WorkloadSpec = WorkloadSpec()
+    spec: DeploymentSpec = DeploymentSpec()
 
 
 class ReplicaSet(ApiObject, frozen=True):
@@ -44,6 +64,7 @@ class StatefulSetSpec(Record, frozen=True):
     template: PodTemplateSpec = PodTemplateSpec()
     volume_claim_templates: tuple[PersistentVolumeClaimTemplate, ...] = ()
     ordinals: StatefulSetOrdinals | None = None
+    pod_management_policy: str = ""
 
 
 class StatefulSet(ApiObject, frozen=True):

@@ -14,6 +14,7 @@ from volsched.model.queues.permissions import Permissions
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import PODS, accumulate
+from volsched.model.verdict import Verdict
 
 _HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
 
@@ -259,6 +260,12 @@ class QueueLedger:
             job.hollow = hollow
             self._judge(job)
 
+    def set_unserved(self, job: JobInfo, refusal: Verdict | None) -> None:
+        """Keep a job waiting as it states a rule that volsched cannot keep, or (None) no longer."""
+        if job.unserved != refusal:
+            job.unserved = refusal
+            self._judge(job)
+
     # -- who may use a queue ------------------------------------------------------------------------------------------
 
     def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
@@ -286,8 +293,8 @@ class QueueLedger:
                 self._judge(job)
 
     def _judge(self, job: JobInfo) -> None:
-        """Ask whether a job may use its queue; one that may no longer gives back what it was promised."""
-        before, job.barred = job.barred, _HOLLOW if job.hollow else self.permissions.judge(job)
+        """Ask whether a job may be looked at; one that may no longer gives back what it was promised."""
+        before, job.barred = job.barred, self._bar(job)
         if job.barred == before:
             return
         for task in list(job.waiting.values()):
@@ -297,3 +304,9 @@ class QueueLedger:
         self.dirty_jobs[job.key] = job
         self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
         self._observers.tell_of_job(job)
+
+    def _bar(self, job: JobInfo) -> str:
+        """Why nobody looks at a job, empty when it is looked at."""
+        if job.hollow:
+            return _HOLLOW
+        return job.unserved.message if job.unserved is not None else self.permissions.judge(job)

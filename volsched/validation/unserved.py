@@ -1,0 +1,40 @@
+"""What volsched does not have of Volcano: what keeps a job waiting, and what has no effect. Both are warnings."""
+
+from __future__ import annotations
+
+from volsched.controllers.grouping import TOPOLOGY_MODE, TOPOLOGY_TIER, topology_of
+from volsched.framework.validation import NOT_SUPPORTED, Faults, pods_in, warning
+from volsched.model import api
+from volsched.model.unserved import ignored_by, ignored_by_pod, is_hard, rules_of_group, rules_of_job
+
+
+def unserved_faults(found: api.ApiObject) -> Faults:
+    """Yield a warning for each rule that keeps the pods of an object waiting."""
+    if isinstance(found, api.PodGroup | api.Job):
+        rules = rules_of_group(found.spec) if isinstance(found, api.PodGroup) else rules_of_job(found.spec)
+        for rule in rules:
+            yield warning(rule.field, NOT_SUPPORTED, rule.message)
+        return
+    for pod in pods_in(found):
+        yield from pod.under(_of_pod(pod.metadata))
+
+
+def _of_pod(metadata: api.ObjectMeta) -> Faults:
+    """Yield a warning for a pod of which a PodGroup with a hard topology is made."""
+    if not is_hard(topology_of(metadata.annotations)):
+        return
+    key = TOPOLOGY_MODE if TOPOLOGY_MODE in metadata.annotations else TOPOLOGY_TIER
+    message = (
+        "asks for a hard network topology, and volsched knows no HyperNodes, so the pods wait; leave it out, or set "
+        f"{TOPOLOGY_MODE} to soft, which has no effect"
+    )
+    yield warning(f"metadata.annotations[{key}]", NOT_SUPPORTED, message)
+
+
+def ignored_faults(found: api.ApiObject) -> Faults:
+    """Yield a warning for each thing that an object, or its pods, states in vain."""
+    for wish in ignored_by(found):
+        yield warning(wish.field, NOT_SUPPORTED, f"has no effect: {wish.message}")
+    for pod in pods_in(found):
+        ignored = ignored_by_pod(pod.metadata)
+        yield from pod.under(warning(wish.field, NOT_SUPPORTED, f"has no effect: {wish.message}") for wish in ignored)
