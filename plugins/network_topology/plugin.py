@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
+from plugins.network_topology.arguments import ARGUMENTS
+from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobValid
 from volsched.model.job import JobInfo
@@ -20,6 +22,7 @@ class NetworkTopologyPlugin:
     """Refuses jobs that must be placed by a topology."""
 
     name: ClassVar[str] = "network-topology-aware"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = ARGUMENTS
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the refusal."""
