@@ -368,6 +368,7 @@ def test_what_is_absent_is_said_to_be_whichever_way_it_is_spelt(name: str) -> No
         (["{name: proportio}", "{name: gang}"], "did you mean proportion?"),
         (["{name: proportio}", "{name: binpack}"], "there are priority"),  # they contradict each other
         (["{name: binpak}", "{name: proportion}"], "there are priority"),
+        (["{name: drff}", "{name: proportion}"], "did you mean drf?"),
     ],
 )
 def test_a_suggestion_is_one_that_would_be_accepted(entries: list[str], said: str) -> None:

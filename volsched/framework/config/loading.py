@@ -656,10 +656,10 @@ def _run_together(name: str) -> str:
 
 
 def _suggestion(name: str, catalogue: PluginCatalogue, listed: Collection[str]) -> str | None:
-    """Return the nearest name that would be accepted beside those listed."""
-    known = [other for other in catalogue.names() if other not in listed]
-    while (meant := nearest(name, known)) is not None and _contradicts(meant, catalogue, listed):
-        known.remove(meant)
+    """Return the nearest name, if it would be accepted beside those listed."""
+    meant = nearest(name, catalogue.names())
+    if meant is None or meant in listed or _contradicts(meant, catalogue, listed):
+        return None
     return meant
 
 
