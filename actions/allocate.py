@@ -10,8 +10,10 @@ from typing import ClassVar
 
 from actions.held_up import look_ahead
 from actions.job_order import Turns, considered, promote_all
+from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.placement import Attempt, place
 from actions.retry import Retry
+from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -23,6 +25,7 @@ class AllocateAction:
     """Place tasks on nodes."""
 
     name: ClassVar[str] = "allocate"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (PREDICATE_ERROR_CACHE,)
 
     def execute(self, session: Session) -> None:
         """Let queues take turns until no job is left that could go on."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from actions.job_order import Turns, considered
+from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.promises import choose, take
+from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -20,6 +22,7 @@ class BackfillAction:
     """Place best-effort tasks."""
 
     name: ClassVar[str] = "backfill"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (PREDICATE_ERROR_CACHE,)
 
     def execute(self, session: Session) -> None:
         """Go through queues and jobs in their order."""

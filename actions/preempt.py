@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from actions.of_volcano import OF_PREEMPT
 from actions.retry import note_searched
 from actions.victims.candidate_nodes import CandidateNodes, can_go, nodes_of
 from actions.victims.search import (
@@ -31,27 +32,12 @@ from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 
-_ALL_NODES = "Taken from Volcano; every node is looked at."
-OF_VOLCANO = (
-    Argument(
-        "enableTopologyAwarePreemption",
-        "bool",
-        False,
-        "Taken from Volcano; victims are always tried as gone: rules about other pods see the node without them.",
-    ),
-    Argument("topologyAwarePreemptWorkerNum", "int", 16, "Taken from Volcano; there are no workers."),
-    Argument("minCandidateNodesPercentage", "int", 10, _ALL_NODES),
-    Argument("minCandidateNodesAbsolute", "int", 1, _ALL_NODES),
-    Argument("maxCandidateNodesAbsolute", "int", 100, _ALL_NODES),
-)
-"""What Volcano's action can be told and has no effect here: what it asks for is done anyway."""
-
 
 class PreemptAction:
     """Evict less important pods of the same queue."""
 
     name: ClassVar[str] = "preempt"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (*ARGUMENTS, *OF_VOLCANO)
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (*ARGUMENTS, *OF_PREEMPT)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])

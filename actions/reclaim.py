@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from actions.job_order import Turns
+from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.retry import note_searched
 from actions.victims.candidate_nodes import CandidateNodes, can_go
 from actions.victims.search import (
@@ -31,7 +32,7 @@ class ReclaimAction:
     """Evict pods of other queues."""
 
     name: ClassVar[str] = "reclaim"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = ARGUMENTS
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (*ARGUMENTS, PREDICATE_ERROR_CACHE)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._keeps_budgets = bool(arguments[KEEP_BUDGETS])

@@ -29,28 +29,31 @@ from volsched.scheduler import Profile
 T = TypeVar("T")
 
 _VOLCANO: Final = "belongs to Volcano and is not part of volsched"
+_NOTHING: Final = f"{_VOLCANO}; nothing replaces it, leave it out"
+
+
+def _replaced(by: str) -> str:
+    return f"{_VOLCANO}; {by}"
+
 
 ABSENT_PLUGINS: Final[Mapping[str, str]] = {
-    **dict.fromkeys(
-        (
-            "cdp",
-            "deviceshare",
-            "extender",
-            "nodegroup",
-            "numaaware",
-            "pdb",
-            "rescheduling",
-            "resource-strategy-fit",
-            "resourcequota",
-            "task-topology",
-            "tdm",
-            "usage",
-        ),
-        _VOLCANO,
-    ),
+    **dict.fromkeys(("cdp", "extender", "nodegroup", "numa-aware", "rescheduling", "tdm", "usage"), _NOTHING),
+    "deviceshare": _replaced("for cards that containers share use mgpu"),
+    "pdb": _replaced("use the argument respectDisruptionBudgets of the actions preempt and reclaim"),
+    "reservation": _replaced("use the action reserve"),
+    "resource-strategy-fit": _replaced("use binpack to fill nodes up, or nodeorder to spread"),
+    "resourcequota": _replaced("nothing replaces it, leave it out: the API server keeps ResourceQuotas"),
+    "task-topology": _replaced("nothing replaces it, leave it out: write podAffinity in the pods"),
 }
+"""Plugins of Volcano that are not here, by their names there, and what to use in their place."""
 
-ABSENT_ACTIONS: Final[Mapping[str, str]] = dict.fromkeys(("gangpreempt", "gangreclaim", "shuffle"), _VOLCANO)
+ABSENT_ACTIONS: Final[Mapping[str, str]] = {
+    "elect": _replaced("use reserve"),
+    "gangpreempt": _replaced("use preempt, which evicts for whole gangs"),
+    "gangreclaim": _replaced("use reclaim, which evicts for whole gangs"),
+    "shuffle": _NOTHING,
+}
+"""The same of actions."""
 
 
 class Registry(Generic[T]):

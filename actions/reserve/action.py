@@ -16,7 +16,7 @@ from actions.job_order import closed_queue, considered, settle_minimum
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
-from actions.reserve.due import SLA_WAITING_TIME, DueJobs
+from actions.reserve.due import DueJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
 from actions.reserve.quota import KeptQuota, quota_free_at
 from actions.retry import Retry
@@ -32,6 +32,7 @@ from volsched.model.reservation import RESERVED, condition_of, stamp, without_pr
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.series import Series
 from volsched.model.verdict import Scope, Step
+from volsched.model.waiting_time import WAITING_TIME
 
 AFTER: Final = "reserve.after"
 DEFAULT_DURATION: Final = "reserve.defaultDuration"
@@ -141,7 +142,7 @@ class ReserveAction:
 
     def _due(self, session: Session) -> DueJobs:
         tiers = session.configuration.tiers
-        sla = [option.arguments.get(SLA_WAITING_TIME, "") for tier in tiers for option in tier if option.name == "sla"]
+        sla = [option.arguments.get(WAITING_TIME, "") for tier in tiers for option in tier if option.name == "sla"]
         agreed = min((seconds for text in sla if (seconds := seconds_of(text))), default=0.0)
         return session.account("reserve.due", lambda cluster: DueJobs(cluster, self._after, agreed))
 

@@ -13,13 +13,14 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.reservation import RESERVE_AFTER
 from volsched.model.status import TaskStatus
 from volsched.model.values.duration import seconds_of
-
-SLA_WAITING_TIME = "sla-waiting-time"
-"""The argument of the plugin sla, and the annotation: who has waited so long is due whatever ``reserve.after`` is."""
+from volsched.model.waiting_time import agreed_waiting_time
 
 
 class DueJobs(Observer):
-    """Jobs by when they are due; those whose time has come are kept until they are looked at and are too small."""
+    """Jobs by when they are due; those whose time has come are kept until they are looked at and are too small.
+
+    A job whose agreed time of the plugin sla is over is due whatever ``reserve.after`` is.
+    """
 
     def __init__(self, cluster: Cluster, after: float, agreed: float) -> None:
         self._cluster = cluster
@@ -34,7 +35,7 @@ class DueJobs(Observer):
     def time_of(self, job: JobInfo) -> float:
         """Return when a job is due, in seconds since the epoch."""
         after = seconds_of(job.annotations.get(RESERVE_AFTER, ""))
-        agreed = seconds_of(job.annotations.get(SLA_WAITING_TIME, "")) or self._agreed
+        agreed = agreed_waiting_time(job.annotations) or self._agreed
         waits = self._after if after is None else after
         return job.created + (min(waits, agreed) if agreed else waits)
 

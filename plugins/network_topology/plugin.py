@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from plugins.network_topology.arguments import ARGUMENTS
+from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 
 
@@ -15,6 +17,7 @@ class NetworkTopologyPlugin:
     """Registers nothing."""
 
     name: ClassVar[str] = "network-topology-aware"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = ARGUMENTS
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register nothing."""

@@ -4,8 +4,9 @@ The rule, for each resource that the PodGroup's minResources name (Volcano's plu
 
     admitted + minimum <= total * factor - used
 
-``total`` and ``used`` are sums over nodes; ``admitted`` sums the minResources of Inqueue PodGroups, and of Running ones
-what they do not hold yet. The factor is taken as the decimal that was written, so that the comparison is exact.
+The factor of a resource is its own, ``overcommit-factor.<resource>``, else the one for all. ``total`` and ``used`` are
+sums over nodes; ``admitted`` sums the minResources of Inqueue PodGroups, and of Running ones what they do not hold yet.
+Factors are taken as the decimals that were written, so that the comparison is exact.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from volsched.model.job import JobInfo
 from volsched.model.verdict import Scope, Shortfall, Step, Verdict
 
 FACTOR = "overcommit-factor"
+OF_RESOURCE = f"{FACTOR}."
 DEFAULT_FACTOR = 1.2
+_NO_QUEUE_FACTORS = "queues have no factors of their own"
 
 
 class OvercommitPlugin:
@@ -38,25 +41,41 @@ class OvercommitPlugin:
             DEFAULT_FACTOR,
             "How many times the cluster's amounts may be admitted; below 1 counts as 1.2.",
         ),
+        Argument(f"{OF_RESOURCE}*", "float", DEFAULT_FACTOR, "The same for one resource."),
+        Argument(
+            "max-queue-overcommit-factor",
+            "float",
+            DEFAULT_FACTOR,
+            f"Taken from Volcano; {_NO_QUEUE_FACTORS}.",
+            unused=_NO_QUEUE_FACTORS,
+        ),
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        factor = arguments[FACTOR]
-        self.factor = Fraction(str(factor if factor >= 1 else DEFAULT_FACTOR))
+        self.factor = _factor(arguments[FACTOR])
+        self.factors = {
+            key.removeprefix(OF_RESOURCE): _factor(factor)
+            for key, factor in arguments.items()
+            if key.startswith(OF_RESOURCE)
+        }
+
+    def factor_of(self, resource: str) -> Fraction:
+        """Return how many times the cluster's amount of a resource may be admitted."""
+        return self.factors.get(resource, self.factor)
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the vote."""
         demand = registrar.account(ACCOUNT, QueueDemands)
-        registrar.register(JobEnqueueable(_OvercommitVote(registrar.cluster, demand, self.factor).vote))
+        registrar.register(JobEnqueueable(_OvercommitVote(registrar.cluster, demand, self).vote))
 
 
 class _OvercommitVote:
     """The vote of one session."""
 
-    def __init__(self, cluster: Cluster, demand: QueueDemands, factor: Fraction) -> None:
+    def __init__(self, cluster: Cluster, demand: QueueDemands, factors: OvercommitPlugin) -> None:
         self._cluster = cluster
         self._demand = demand
-        self._factor = factor
+        self._factors = factors
 
     def vote(self, job: JobInfo) -> Ballot:
         least = job.min_resources
@@ -73,9 +92,13 @@ class _OvercommitVote:
         known = column is not None and column < len(cluster.node_ledger.totals)
         total = cluster.node_ledger.totals[column] if known and column is not None else 0
         used = cluster.node_ledger.total_used[column] if known and column is not None else 0
-        limit = int(total * self._factor)
+        limit = int(total * self._factors.factor_of(name))
         taken = used + self._demand.reserved().get(name, 0)
         return None if taken + amount <= limit else Shortfall(name, amount, taken, limit)
+
+
+def _factor(given: float) -> Fraction:
+    return Fraction(str(given if given >= 1 else DEFAULT_FACTOR))
 
 
 def _overused(short: tuple[Shortfall, ...]) -> Verdict:

@@ -6,14 +6,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from volsched.framework.config.arguments import Argument
+from volsched.framework.config.arguments import Argument, ArgumentType
 from volsched.framework.dra.selectors import MOST_SECONDS
-from volsched.model.errors import ConfigError
 
 
 def _switch(key: str, rule: str) -> Argument:
     return Argument(f"predicate.{key}", "bool", True, f"Whether {rule} is checked.")
 
+
+def _of_volcano(key: str, kind: ArgumentType, default: Any, why: str) -> Argument:
+    return Argument(key, kind, default, f"Taken from Volcano; {why}.", unused=why)
+
+
+_PROPORTIONAL = "no CPU and memory are kept beside free cards; the plugin crossquota limits what CPU pods may hold"
+_SHARED_CARDS = "Volcano reads it no more; cards that containers share are the plugin mgpu"
+_SCORE = "volumes are not scored"
+
+OF_VOLCANO = (
+    _of_volcano("predicate.CacheEnable", "bool", False, "answers are always kept"),
+    _of_volcano("predicate.ProportionalEnable", "bool", False, _PROPORTIONAL),
+    _of_volcano("predicate.resources", "names", (), _PROPORTIONAL),
+    _of_volcano("predicate.resources.*", "float", 1.0, _PROPORTIONAL),
+    _of_volcano("predicate.GPUSharingEnable", "bool", False, _SHARED_CARDS),
+    _of_volcano("predicate.GPUNumberEnable", "bool", False, _SHARED_CARDS),
+    _of_volcano("volumebinding.weight", "int", 1, _SCORE),
+    _of_volcano("volumebinding.shape", "shape", (), _SCORE),
+    _of_volcano(
+        "dynamicresources.filterTimeoutSeconds",
+        "int",
+        10,
+        "a search for devices has no time of its own; dynamicresources.selectorSecondsPerSession limits a session",
+    ),
+)
+"""What Volcano's plugin can be told and has no effect here."""
 
 BIND_TIMEOUT = "volumebinding.bindTimeoutSeconds"
 DEVICE_TIMEOUT = "dynamicresources.bindingTimeoutSeconds"
@@ -30,10 +55,6 @@ ARGUMENTS: tuple[Argument, ...] = (
     _switch("PodTopologySpreadEnable", "topology spreading"),
     _switch("VolumeBindingEnable", "where PersistentVolumeClaims are, or can be, bound"),
     _switch("DynamicResourceAllocationEnable", "ResourceClaims, and extended resources from devices"),
-    Argument("predicate.CacheEnable", "bool", False, "Taken from Volcano; answers are always kept here."),
-    Argument("predicate.ProportionalEnable", "bool", False, "Taken from Volcano; not supported, must be false."),
-    Argument("predicate.resources", "names", (), "Taken from Volcano; belongs to predicate.ProportionalEnable."),
-    Argument("predicate.resources.*", "float", 1.0, "Taken from Volcano; belongs to predicate.ProportionalEnable."),
     Argument(BIND_TIMEOUT, "int", 600, "Seconds that a binding waits for its volumes.", minimum=1),
     Argument(DEVICE_TIMEOUT, "int", 600, "Seconds that binding conditions of devices have to come true.", minimum=1),
     Argument(
@@ -43,7 +64,7 @@ ARGUMENTS: tuple[Argument, ...] = (
         "Seconds of CPU in a session for answers of CEL selectors that are not known yet; namespaces share them.",
         minimum=0.01,
     ),
-    Argument("volumebinding.weight", "int", 1, "Taken from Volcano; its score needs an alpha feature."),
+    *OF_VOLCANO,
 )
 
 
@@ -70,9 +91,6 @@ class PredicatesArguments:
 
 def parse(arguments: Mapping[str, Any]) -> PredicatesArguments:
     """Read checked arguments."""
-    if arguments.get("predicate.ProportionalEnable", False):
-        message = "is not supported: leave it out or set it to false"
-        raise ConfigError("arguments.predicate.ProportionalEnable", f"predicate.ProportionalEnable {message}")
     values: dict[str, Any] = {
         "bind_within": arguments.get(BIND_TIMEOUT, 600),
         "devices_within": arguments.get(DEVICE_TIMEOUT, 600),

@@ -2,14 +2,14 @@
 
 As Volcano's plugin of that name. Jobs with an agreed time go before those without, by when that time is over. Once it
 is, the plugin votes for the job's admission, and for holding what it was promised; a plugin of an earlier tier, or of
-the same one, may still reject it. The annotation on the PodGroup goes before the argument, which is for all jobs.
+the same one, may still reject it. The annotations on the PodGroup go before the argument, which is for all jobs.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot
 from volsched.framework.config.arguments import Argument, ArgumentProblem
@@ -19,9 +19,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.observers import Observer
 from volsched.model.values.duration import seconds_of
-
-WAITING_TIME: Final = "sla-waiting-time"
-"""The argument, and the annotation of a PodGroup or Job; a duration as Go writes it (`1h30m`)."""
+from volsched.model.waiting_time import WAITING_TIME, agreed_waiting_time
 
 Deadline = tuple[float, str]
 """Seconds since the epoch, and the key of a job."""
@@ -43,7 +41,7 @@ class SlaPlugin:
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
-        self._for_all = _seconds(arguments[WAITING_TIME])
+        self._for_all = seconds_of(arguments[WAITING_TIME]) or 0.0
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register, and have jobs tried again whose time has come since the last session."""
@@ -74,7 +72,7 @@ class Deadlines(Observer):
 
         An annotation that cannot be read counts as absent, as with Volcano.
         """
-        waiting = _seconds(job.annotations.get(WAITING_TIME, "")) or self._for_all
+        waiting = agreed_waiting_time(job.annotations) or self._for_all
         return job.created + waiting if waiting and job.created else None
 
     def order(self, job: JobInfo) -> tuple[bool, float]:
@@ -117,8 +115,3 @@ class Deadlines(Observer):
         return key in self._cluster.jobs and (
             key in self._cluster.queue_ledger.unadmitted or key in self._cluster.queue_ledger.waiting
         )
-
-
-def _seconds(text: str) -> float:
-    """Return a duration in seconds; 0 for what is none."""
-    return seconds_of(text) or 0.0

@@ -195,6 +195,27 @@ def test_overcommit_admits_somewhat_more_than_the_cluster_has(
     assert phases(decide(world, configuration)) == {"g": "Inqueue" if admitted else "Pending"}
 
 
+@pytest.mark.parametrize(
+    ("arguments", "cpu", "memory", "admitted"),
+    [
+        ("overcommit-factor.cpu: 2", "8", "8Gi", True),
+        ("overcommit-factor.cpu: 2", "8001m", "8Gi", False),
+        ("overcommit-factor.cpu: 2", "8", "10Gi", False),  # memory has 1.2
+        ("overcommit-factor: 3, overcommit-factor.cpu: 2", "8", "24Gi", True),
+        ("overcommit-factor: 3, overcommit-factor.cpu: 0.5", "4800m", "1Gi", True),
+        ("overcommit-factor: 3, overcommit-factor.cpu: 0.5", "4801m", "1Gi", False),
+    ],
+)
+def test_a_resource_may_have_a_factor_of_its_own(arguments: str, cpu: str, memory: str, admitted: bool) -> None:
+    """4 cores and 8Gi."""
+    world = a_cluster().node("n0", cpu=4, memory="8Gi")
+    world.group("g", phase="Pending", minResources={"cpu": cpu, "memory": memory})
+
+    found = phases(decide(world, f"{ENQUEUE}\n    arguments: {{{arguments}}}"))
+
+    assert found == {"g": "Inqueue" if admitted else "Pending"}
+
+
 def test_what_was_admitted_before_and_in_this_session_counts_and_what_holds_room_counts_once() -> None:
     """10 cores, factor 1.2: 12. Running holds 2 of its 3, so 1 more is reserved; Inqueue reserves 4; 5 are left."""
     world = of_cpu(10).group("run", minimum=1, phase="Running", **needs(3)).pod("r", "run", on="n0", cpu=2)

@@ -333,7 +333,7 @@ def test_validate_checks_configurations_bare_or_in_a_config_map(wrapped: bool) -
 
 
 def test_validate_checks_what_a_plugin_makes_of_its_arguments() -> None:
-    entry = "{name: predicates, arguments: {predicate.ProportionalEnable: true}}"
+    entry = "{name: sla, arguments: {sla-waiting-time: soon}}"
     text = f"actions: allocate\ntiers:\n- plugins: [{entry}]\n"
     assert call("validate", "-f", "-", given=text).exit_code == 1
 

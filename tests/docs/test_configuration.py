@@ -14,12 +14,16 @@ import yaml
 from tests.docs.pages import DOCS, PAGES, ROOT, Block, blocks, codes, headings, rows, section
 from volsched.cli import volsched
 from volsched.cli.inputs.volcano_flags import is_unused
+from volsched.controllers.grouping import GROUP_MIN_MEMBER, QUEUE_NAME
 from volsched.framework.config.arguments import Argument
-from volsched.framework.config.configuration import SWITCHES
+from volsched.framework.config.configuration import FORMER_SWITCHES, SWITCHES, UNUSED_SWITCHES
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, ConfigurationError
+from volsched.mirror.reading import GROUP_NAME, PREEMPTABLE, ROLE, TASK_PRIORITY
+from volsched.model.waiting_time import WAITING_TIMES
 from volsched.registry import ACTIONS, PLUGINS, load_configuration, load_profile
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import take_stock
+from volsched.validation.volcano_keys import NOT_READ
 
 PAGE = DOCS / "configuration.md"
 
@@ -101,12 +105,54 @@ def switches() -> list[list[str]]:
     return rows(section(PAGE, "Switches"))
 
 
-def test_what_is_known_and_absent_is_listed() -> None:
-    listed = set(codes(" ".join(section(PAGE, "Coming from Volcano"))))
+def test_what_is_known_and_absent_is_listed_with_what_replaces_it() -> None:
+    replaced = {
+        name: (set(codes(instead)), instead)
+        for absent, instead in rows(section(PAGE, "Coming from Volcano"))
+        for name in codes(absent)
+    }
+    absent = {**PLUGINS.absent, **ACTIONS.absent}
+    known = {*PLUGINS.names(), *ACTIONS.names()}
 
-    for name in [*PLUGINS.absent, *ACTIONS.absent]:
-        assert name in listed, name
-    assert listed.isdisjoint((set(PLUGINS.names()) | set(ACTIONS.names())) - {"drf"})
+    assert replaced.keys() == absent.keys()
+    for name, (instead, words) in replaced.items():
+        assert known.isdisjoint({name})
+        assert (words.startswith("none")) == ("nothing replaces it" in absent[name]), name
+        for word in instead:
+            assert word in absent[name], name
+        assert bool(instead & known) == (not words.startswith("none")), name
+
+
+@pytest.mark.parametrize("name", PLUGINS.names())
+def test_arguments_without_effect_are_said_to_have_none(name: str) -> None:
+    effects = {next(codes(cells[0])): cells[3] for cells in rows(section(PAGE, name))}
+    for argument in PLUGINS.own_schema(name):
+        if argument.key != "predicate.MGPUMaxContainersNumPolicyValid":  # nothing reads it in Volcano either
+            assert effects[argument.key].startswith("none") == bool(argument.unused), argument.key
+
+
+def test_arguments_of_actions_without_effect_are_said_to_have_none() -> None:
+    effects = {(c[0], c[1]): c[4] for c in rows(section(PAGE, "Actions")) if len(c) == 5}
+    for name in ACTIONS.names():
+        for argument in ACTIONS.schema(name) or ():
+            said = effects[f"`{name}`", f"`{argument.key}`"].startswith("none")
+            assert said == bool(argument.unused), argument.key
+
+
+def test_switches_that_let_nothing_count_are_those_that_are_warned_about() -> None:
+    assert {next(codes(name)) for name, _, effect in switches() if effect.startswith("nothing")} == set(UNUSED_SWITCHES)
+    former = " ".join(section(PAGE, "Switches"))
+    assert all(f"`{name}`" in former for name in FORMER_SWITCHES)
+
+
+def test_annotations_that_are_warned_about_are_those_of_the_code() -> None:
+    listed = {
+        key: here for keys, _, here in rows(section(PAGE, "Annotations and labels of Volcano")) for key in codes(keys)
+    }
+    assert {key for key, here in listed.items() if here.startswith("warned about")} == set(NOT_READ)
+    assert all(here.startswith(("read", "warned about", "ignored")) for here in listed.values())
+    for key in (GROUP_NAME, ROLE, TASK_PRIORITY, PREEMPTABLE, QUEUE_NAME, GROUP_MIN_MEMBER, *WAITING_TIMES):
+        assert listed[key].startswith("read"), key
 
 
 # --- flags ----------------------------------------------------------------------------------------------------------

@@ -123,6 +123,7 @@ AMOUNTS = (
     Argument("quota.*", "quantity", None, "An amount each.", lenient=True),
     Argument("part.*", "percentage", None, "A part each."),
     Argument("who", "selector", EVERYTHING, "Whom it concerns."),
+    Argument("curve", "shape", (), "How much is best."),
 )
 
 
@@ -139,6 +140,8 @@ AMOUNTS = (
         ("part.cpu", "100", Fraction(100)),
         ("who", {}, EVERYTHING),
         ("who", {"matchLabels": {"a": "b"}}, LabelSelector.of({"a": "b"})),
+        ("curve", [], ()),
+        ("curve", [{"utilization": 0, "score": "10"}, {"score": 0, "utilization": 100}], ((0, 10), (100, 0))),
     ],
 )
 def test_amounts_parts_and_selectors_come_out_exact(key: str, given: Any, value: Any) -> None:
@@ -146,6 +149,26 @@ def test_amounts_parts_and_selectors_come_out_exact(key: str, given: Any, value:
 
     assert once[key] == value
     assert values_of("plugin x", AMOUNTS, once) == once
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        None,
+        {},
+        "0:10",
+        [1],
+        [[0, 10]],
+        [{"utilization": 0}],
+        [{"utilization": 0, "score": 0, "more": 1}],
+        [{"utilization": 101, "score": 0}],
+        [{"utilization": 0, "score": 11}],
+        [{"utilization": -1, "score": True}],
+    ],
+)
+def test_a_shape_is_a_list_of_points(given: Any) -> None:
+    with pytest.raises(ConfigError, match="must be a list of points, each with a utilization from 0 to 100 and"):
+        values_of("plugin x", AMOUNTS, {"curve": given})
 
 
 @pytest.mark.parametrize("given", [True, None, "", "six", "-1", -1, float("nan"), float("inf"), "1 Gi", [], {}])

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from volsched.framework.config.arguments import Argument, ArgumentProblem, CheckFn, Schema
-from volsched.framework.config.configuration import SWITCHES
+from volsched.framework.config.configuration import FORMER_SWITCHES, SWITCHES, UNUSED_SWITCHES
 from volsched.framework.config.loading import (
     DEFAULT_CONFIGURATION,
     LONGEST_TEXT,
@@ -58,7 +58,12 @@ def judged(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
         yield ArgumentProblem("binpack.resources.*", "is needed with a weight below 0")
 
 
-BINPACK = (Argument("binpack.weight", "int", 1, ""), Argument("binpack.resources.*", "int", 1, ""))
+BINPACK = (
+    Argument("binpack.weight", "int", 1, ""),
+    Argument("binpack.resources.*", "int", 1, ""),
+    Argument("binpack.old", "int", 1, "", unused="it is old"),
+    Argument("binpack.older", "int", 1, "", unused="it is old"),
+)
 PLUGINS = Shelf(
     {
         "priority": (),
@@ -74,7 +79,11 @@ PLUGINS = Shelf(
     {"mgpu": "is not in this version", "crossquota": "is not in this version"},
 )
 ACTIONS = Shelf(
-    {"enqueue": (), "allocate": (Argument("cache", "bool", True, ""),), "backfill": ()},
+    {
+        "enqueue": (),
+        "allocate": (Argument("cache", "bool", True, ""), Argument("workers", "int", 1, "", unused="there are none")),
+        "backfill": (),
+    },
     {"preempt": "is not in this version"},
 )
 
@@ -110,8 +119,8 @@ def test_a_configuration_is_read_with_its_switches_and_arguments() -> None:
     assert configuration.actions == ("enqueue", "allocate")
     (gang,), (binpack,) = configuration.tiers
     assert (gang.name, gang.allows("enablePreemptable"), gang.allows("enableJobReady")) == ("gang", False, True)
-    assert binpack.arguments == {"binpack.weight": 10}
-    assert configuration.action_arguments == {"allocate": {"cache": False}, "enqueue": {}}
+    assert binpack.arguments == {"binpack.weight": 10, "binpack.old": 1, "binpack.older": 1}
+    assert configuration.action_arguments == {"allocate": {"cache": False, "workers": 1}, "enqueue": {}}
 
 
 def test_the_built_in_configuration_is_one() -> None:
@@ -152,7 +161,7 @@ WRONG = [
     ("actions: alocate", 1, "actions", 'there is no action "alocate"; did you mean allocate?'),
     ("actions: zzz", 1, "actions", 'there is no action "zzz"; there are enqueue, allocate, backfill'),
     ("actions: preempt", 1, "actions", "action preempt is not in this version"),
-    ("actions: allocate\naction: x", 2, "action", 'there is no "action" in a configuration; did you mean actions?'),
+    ("tiers: []\naction: x", 2, "action", 'there is no "action" in a configuration; did you mean actions?'),
     ("actions: allocate\nactions: allocate", 2, "actions", "is said twice, first in line 1"),
     ("actions: allocate\n1: 2", 2, "1", 'there is no "1" in a configuration'),
     ("actions: allocate\n? [a]\n: 2", 2, "", "a key must be a text, not a list"),
@@ -282,14 +291,108 @@ def test_plugins_that_exclude_each_other_are_refused_in_whatever_tiers_they_stan
 def test_drf_with_hierarchy_and_proportion_contradict_each_other_in_one_tier_only() -> None:
     drf, proportion = "{name: drf, enableHierarchy: true}", "{name: proportion}"
     together = problems(f"actions: allocate\ntiers: [{{plugins: [{drf}, {proportion}]}}]")
-    apart = problems(f"actions: allocate\ntiers: [{{plugins: [{drf}]}}, {{plugins: [{proportion}]}}]")
-    assert any("contradict each other" in message for _, _, message in together)
-    assert not any("contradict each other" in message for _, _, message in apart)
+    apart = loaded(f"actions: allocate\ntiers: [{{plugins: [{drf}]}}, {{plugins: [{proportion}]}}]")
+    assert ["contradict each other" in message for _, _, message in together] == [True]
+    assert len(apart.configuration.tiers) == 2
 
 
-def test_drf_over_a_hierarchy_is_refused_rather_than_ignored() -> None:
-    found = problems("actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}]")
-    assert [message for _, _, message in found] == ["drf over a hierarchy is not in this version of volsched"]
+def test_drf_over_a_hierarchy_is_taken_and_said_to_have_no_effect() -> None:
+    (warning,) = loaded("actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}]").warnings
+    assert warning.key == "tiers[0].plugins[0].enableHierarchy"
+    assert "plugin drf: enableHierarchy (its fair shares know no hierarchy" in warning.message
+    assert not loaded("actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: false}]}]").warnings
+
+
+# --- what Volcano reads and volsched has no use for -----------------------------------------------------------------
+
+
+def plugins_of(*entries: str) -> str:
+    return f"actions: allocate\ntiers: [{{plugins: [{', '.join(entries)}]}}]"
+
+
+@pytest.mark.parametrize("value", ["true", "false"])
+@pytest.mark.parametrize("switch", [*SWITCHES, *FORMER_SWITCHES])
+def test_every_switch_of_volcano_is_accepted_and_named_where_it_has_no_effect(switch: str, value: str) -> None:
+    found = loaded(plugins_of(f"{{name: gang, {switch}: {value}}}"))
+
+    idle = switch in UNUSED_SWITCHES or switch in FORMER_SWITCHES
+    assert [switch in warning.message for warning in found.warnings] == [True] * idle
+    (gang,) = found.configuration.tiers[0]
+    assert gang.switches == ({switch: value == "true"} if switch in SWITCHES else {})
+
+
+def test_one_warning_names_everything_without_effect() -> None:
+    text = plugins_of(
+        "{name: gang, enabledVictim: true, enabledSubJobOrder: false}",
+        "{name: binpack, enabledVictim: true, arguments: {binpack.old: 3, binpack.older: 4, binpack.weight: 2}}",
+    )
+    found = loaded(f"{text}\nconfigurations: [{{name: allocate, arguments: {{workers: 4}}}}]")
+
+    (warning,) = found.warnings
+    assert (warning.code, warning.line, warning.key) == ("NoEffect", 2, "tiers[0].plugins[0].enabledVictim")
+    assert warning.message == (
+        "without effect in volsched: switches: enabledVictim (no plugin of volsched registers what it switches); "
+        "switches: enabledSubJobOrder (volsched orders no parts of jobs by themselves); "
+        "plugin binpack: binpack.old, binpack.older (it is old); action allocate: workers (there are none)"
+    )
+
+
+def test_a_switch_without_a_value_counts_as_not_named() -> None:
+    (gang,) = loaded(plugins_of("{name: gang, enableJobOrder: null, enabledVictim: }")).configuration.tiers[0]
+    assert gang.allows("enableJobOrder")
+    assert not loaded(plugins_of("{name: gang, enableJobOrder: null, enabledVictim: }")).warnings
+
+
+def test_an_argument_without_effect_is_checked_all_the_same() -> None:
+    ((_, key, message),) = problems(plugins_of("{name: binpack, arguments: {binpack.old: many}}"))
+    assert key.endswith("arguments.binpack.old")
+    assert "must be a whole number" in message
+
+
+# --- suggestions are accepted ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["mgpu", "MGPU", "m-gpu", "m_gpu"])
+def test_what_is_absent_is_said_to_be_whichever_way_it_is_spelt(name: str) -> None:
+    assert [message for _, _, message in problems(plugins_of(f"{{name: {name}}}"))] == [
+        "plugin mgpu is not in this version"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        (["{name: crossqota}"], "there are priority"),  # it would be crossquota, which is absent
+        (["{name: gnag}"], "did you mean gang?"),
+        (["{name: gnag}", "{name: gang}"], "there are priority"),  # it would stand twice
+        (["{name: proportio}", "{name: gang}"], "did you mean proportion?"),
+        (["{name: proportio}", "{name: binpack}"], "there are priority"),  # they contradict each other
+        (["{name: binpak}", "{name: proportion}"], "there are priority"),
+        (["{name: drff}", "{name: proportion}"], "did you mean drf?"),
+    ],
+)
+def test_a_suggestion_is_one_that_would_be_accepted(entries: list[str], said: str) -> None:
+    ((_, _, message),) = problems(plugins_of(*entries))
+    assert said in message
+    if "did you mean" in message:
+        meant = message.partition("did you mean ")[2].rstrip("?")
+        assert loaded(plugins_of(f"{{name: {meant}}}", *entries[1:]))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{name: gang, enableJobOrdr: true}", "; did you mean enableJobOrder?"),
+        ("{name: gang, enableJobOrdr: true, enableJobOrder: true}", 'no switch "enableJobOrdr"'),
+        ("{name: binpack, arguments: {binpack.wieght: 1}}", "did you mean binpack.weight?"),
+        ("{name: binpack, arguments: {binpack.wieght: 1, binpack.weight: 1}}", "no argument binpack.wieght"),
+    ],
+)
+def test_what_is_there_already_is_no_suggestion(text: str, said: str) -> None:
+    messages = [message for _, _, message in problems(plugins_of(text))]
+    assert said in messages[0]
+    assert "did you mean enableJobOrder?" not in messages[0] or "enableJobOrder:" not in text
+    assert "did you mean binpack.weight?" not in messages[0] or "binpack.weight:" not in text
 
 
 @pytest.mark.slow(reason="texts of five thousand parts, and one that would grow without end")

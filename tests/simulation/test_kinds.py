@@ -72,6 +72,70 @@ def test_kinds_of_others_are_left_out_and_those_with_pods_stand_out() -> None:
     assert verdict("flow.volcano.sh/v1alpha1", "JobFlow") is Why.FOREIGN_PODS
 
 
+OF_OTHER_CONTROLLERS = [
+    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"),
+    ("scheduling.sigs.k8s.io/v1alpha1", "PodGroup"),
+    ("scheduling.incubator.k8s.io/v1alpha1", "Queue"),
+    ("scheduling.run.ai/v2", "Queue"),
+    ("kueue.x-k8s.io/v1beta1", "Workload"),
+    ("topology.x-k8s.io/v1", "Node"),
+    ("batch.tutorial.kubebuilder.io/v1", "CronJob"),
+    ("snapshot.storage.k8s.io/v1", "VolumeSnapshot"),
+    ("networking.serving.volcano.sh/v1alpha1", "ModelRoute"),
+]
+
+
+@pytest.mark.parametrize(("version", "kind"), OF_OTHER_CONTROLLERS)
+def test_kinds_of_other_controllers_are_no_slip_however_like_ours_they_look(version: str, kind: str) -> None:
+    assert verdict(version, kind) is Why.FOREIGN
+
+
+OPERATED = [
+    ("sparkoperator.k8s.io/v1beta2", "SparkApplication"),
+    ("sparkoperator.k8s.io/v1beta2", "ScheduledSparkApplication"),
+    ("spark.apache.org/v1", "SparkApplication"),
+    ("trainer.kubeflow.org/v1alpha1", "TrainJob"),
+    ("flink.apache.org/v1beta1", "FlinkDeployment"),
+    ("ray.io/v1", "RayCluster"),
+    ("ray.io/v1", "RayJob"),
+    ("ray.io/v1", "RayService"),
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"),
+    ("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet"),
+    ("kubeflow.org/v1", "PyTorchJob"),
+    ("kubeflow.org/v2beta1", "MPIJob"),
+    ("argoproj.io/v1alpha1", "Workflow"),
+    ("apps.kruise.io/v1beta1", "StatefulSet"),
+    ("workload.serving.volcano.sh/v1alpha1", "ModelServing"),
+]
+
+
+@pytest.mark.parametrize(("version", "kind"), OPERATED)
+def test_kinds_of_which_operators_make_pods_stand_out_whatever_is_in_them(version: str, kind: str) -> None:
+    assert verdict(version, kind, spec={"replicas": 2}) is Why.FOREIGN_PODS
+
+
+@pytest.mark.parametrize(("version", "kind"), [("trainer.kubeflow.org/v1alpha1", "Widget"), ("ray.io/v1", "Thing")])
+def test_other_kinds_of_operators_do_not(version: str, kind: str) -> None:
+    assert verdict(version, kind) is Why.FOREIGN
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "said"),
+    [
+        ("apps/v1", "Pood", "did you mean Pod? It is of v1"),
+        ("v1", "Deploymnet", "did you mean Deployment? It is of apps/v1"),
+        ("batch/v1", "CronJb", "did you mean CronJob?"),
+        ("v1", "Config", "did you mean ConfigMap?"),
+    ],
+)
+def test_a_kind_that_is_suggested_is_one_that_its_version_has(version: str, kind: str, said: str) -> None:
+    found = verdict(version, kind)
+    assert isinstance(found, str)
+    assert said in found
+    meant, _, other = said.removeprefix("did you mean ").replace("? It is of ", " ").rstrip("?").partition(" ")
+    assert not isinstance(judged(Document("test", "document 1", thing(other or version, meant))), Fault)
+
+
 SLIPS = [
     ("scheduling.volcano.sh/v1alpha9", "Queue", "it is of scheduling.volcano.sh/v1beta1"),
     ("apps/v1beta1", "Deployment", "Deployment of apps/v1beta1 is not understood; it is of apps/v1"),

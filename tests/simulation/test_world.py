@@ -218,6 +218,37 @@ def test_a_volcano_jobs_pods_appear_once_its_pod_group_is_admitted() -> None:
     assert {entry["queue"] for entry in found["pods"].values()} == {"team"}
 
 
+@pytest.mark.parametrize("plugin", ["ray", "hcclrank", "pytorhc"])
+def test_a_volcano_job_with_a_plugin_that_is_not_played_waits_and_others_do_not(plugin: str) -> None:
+    train, other = (volcano_job(name, {"worker": 1}) for name in ("train", "other"))
+    train["spec"]["plugins"] = {plugin: [], "svc": []}
+
+    found = result(node("n1"), train, other)
+
+    assert placed(found) == {"other-worker-0": "n1"}
+    assert [(entry["job"], entry["reason"]) for entry in found["pending"]] == [("default/train", "UnsupportedPlugin")]
+    assert [key.partition("-")[0] for key in found["podGroups"]] == ["default/other"]
+    assert [event["object"] for event in found["events"] if event["reason"] == "UnsupportedPlugin"] == [
+        "Job/default/train"
+    ]
+
+
+def test_volcanos_own_controllers_run_a_job_that_has_its_pod_group() -> None:
+    train = volcano_job("train", {"worker": 1}, metadata={"uid": "u"}, plugins={"ray": []})
+    owner = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": "u", "controller": True}
+    own = group("train-u", phase="Inqueue")
+    own["metadata"]["ownerReferences"] = [owner]
+
+    found = result(node("n1"), own, train)
+
+    assert (placed(found), found["pending"]) == ({"train-worker-0": "n1"}, [])
+
+
+def test_a_job_that_is_over_waits_for_nothing_whatever_its_plugins() -> None:
+    train = volcano_job("train", {"worker": 1}, plugins={"ray": []})
+    assert result(node("n1"), {**train, "status": {"state": {"phase": "Completed"}}})["pending"] == []
+
+
 @pytest.mark.parametrize(
     "phase", ["Aborting", "Aborted", "Completing", "Completed", "Terminating", "Terminated", "Failed"]
 )

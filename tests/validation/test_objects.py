@@ -16,6 +16,7 @@ from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import completed, decode, subject_of, take_stock
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
+from volsched.validation.volcano_keys import NOT_READ
 
 EXAMPLES = Path(__file__).parents[2] / "manifests" / "examples"
 
@@ -397,9 +398,18 @@ def test_a_policy_that_restarts_nothing_is_a_warning(action: str, warned: bool) 
     assert [(fault.field, fault.severity) for fault in found] == [("spec.policies[0].action", "warning")] * warned
 
 
-def test_an_unknown_plugin_of_a_job_is_a_warning() -> None:
-    (found,) = problems(changed(JOB, "spec", "plugins", to={"pytorhc": []}))
-    assert (found.field, found.severity) == ("spec.plugins[pytorhc]", "warning")
+@pytest.mark.parametrize(
+    ("name", "code", "said"),
+    [
+        ("ray", "NotSupported", "only Volcano's own do"),
+        ("hcclrank", "NotSupported", "only Volcano's own do"),
+        ("pytorhc", "NotFound", "the Job is not run; volsched plays env, svc, ssh, pytorch, tensorflow, mpi"),
+    ],
+)
+def test_a_plugin_of_a_job_that_is_not_played_is_a_warning(name: str, code: str, said: str) -> None:
+    (found,) = problems(changed(JOB, "spec", "plugins", to={name: [], "svc": []}))
+    assert (found.field, found.code, found.severity) == (f"spec.plugins[{name}]", code, "warning")
+    assert said in found.message
 
 
 def test_objects_that_break_no_rule_have_no_problems() -> None:
@@ -474,3 +484,54 @@ def test_what_volsched_does_not_have_is_warned_of(manifest: Manifest, field: str
 )
 def test_what_makes_no_difference_is_not_warned_of(manifest: Manifest) -> None:
     assert problems(manifest) == []
+
+
+# --- native resources, annotations of Volcano -----------------------------------------------------------------------
+
+
+def asks(requests: Manifest, limits: Manifest | None = None) -> Manifest:
+    resources = {"requests": requests, **({"limits": limits} if limits else {})}
+    return changed(pod("p"), "spec", "containers", to=[{"name": "main", "resources": resources}])
+
+
+@pytest.mark.parametrize("name", ["kubernetes.io/batch-cpu", "kubernetes.io/batch-memory", "x.kubernetes.io/y", "cpu"])
+def test_native_resources_may_be_overcommitted_and_need_be_no_whole_numbers(name: str) -> None:
+    assert problems(asks({name: "1500m"})) == []
+    assert problems(asks({name: "1500m"}, {name: "2"})) == []
+    (found,) = problems(asks({name: "3"}, {name: "2"}))
+    assert "3 is more than the limit 2" in found.message
+
+
+@pytest.mark.parametrize("name", ["nvidia.com/gpu", "example.com/kubernetes.io", "hugepages-2Mi"])
+def test_other_resources_may_not(name: str) -> None:
+    amount = "2Mi" if name.startswith("hugepages") else "2"
+    assert [found.message for found in problems(asks({name: amount}))] == [
+        f"is missing; {name} cannot be overcommitted"
+    ]
+
+
+@pytest.mark.parametrize("key", sorted(NOT_READ))
+@pytest.mark.parametrize("field", ["annotations", "labels"])
+def test_what_decides_in_volcano_and_not_here_is_warned_about(key: str, field: str) -> None:
+    (found,) = problems(changed(pod("p"), "metadata", field, to={key: "x", "volcano.sh/qos-level": "LC"}))
+    assert (found.field, found.severity) == (f"metadata.{field}[{key}]", "warning")
+    assert found.message.startswith("volsched does not read it: ")
+
+
+def test_annotations_of_templates_and_of_every_kind_are_looked_at() -> None:
+    web = workload("Deployment", "web", template_annotations={"volcano.sh/cooldown-time": "10m"})
+    assert [p.field for p in problems(web)] == ["spec.template.metadata.annotations[volcano.sh/cooldown-time]"]
+    team = changed(queue("q"), "metadata", "annotations", to={"volcano.sh/hierarchy": "root/q"})
+    assert [p.field for p in problems(team)] == ["metadata.annotations[volcano.sh/hierarchy]"]
+
+
+def test_a_group_that_is_named_by_both_keys_is_named_by_the_one_that_is_read() -> None:
+    both = {"scheduling.volcano.sh/group-name": "g", "scheduling.k8s.io/group-name": "g"}
+    assert problems(changed(pod("p"), "metadata", "annotations", to=both)) == []
+
+
+@pytest.mark.parametrize("key", ["volcano.sh/sla-waiting-time", "sla-waiting-time"])
+def test_a_waiting_time_that_is_none_is_warned_about(key: str) -> None:
+    (found,) = problems(changed(group("g"), "metadata", "annotations", to={key: "soon"}))
+    assert (found.field, found.severity) == (f"metadata.annotations[{key}]", "warning")
+    assert problems(changed(group("g"), "metadata", "annotations", to={key: "1h"})) == []

@@ -20,6 +20,7 @@ from volsched.asking.lists import (
     waiting_jobs,
 )
 from volsched.asking.records import Explanation, Gang, Holder, NodeLine, QueuePosition, Short, Subject, WaitingPod
+from volsched.controllers import job_plugins
 from volsched.framework.accounts.holdings import Holding, asked_of, held_of_queue, held_of_quota
 from volsched.framework.config.arguments import nearest
 from volsched.framework.engine.engine import FastEngine
@@ -107,7 +108,7 @@ def find(simulation: Simulation, subject: Subject) -> AskedAbout:
         raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
     job = _group_of(simulation, subject) if subject.kind == "podgroup" else _job_of(simulation, subject)
     if job is None:
-        raise NotFoundError(_absent(subject, cluster.jobs))
+        raise NotFoundError(_not_run(simulation, subject) or _absent(subject, cluster.jobs))
     return AskedAbout(job)
 
 
@@ -129,6 +130,13 @@ def _job_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
         if pod is not None and _belongs(pod, subject):
             return task.job
     return None
+
+
+def _not_run(simulation: Simulation, subject: Subject) -> str:
+    """Return why nobody makes pods for a Volcano Job, empty when that is not so."""
+    found = (job for job in simulation.world.jobs_not_run() if job.key == f"{subject.namespace}/{subject.name}")
+    job = next(found, None) if subject.kind == "job" else None
+    return f"{_called(subject)} is not run, and has no PodGroup: {job_plugins.refusal(job)}" if job is not None else ""
 
 
 def _belongs(found: api.ApiObject, subject: Subject) -> bool:

@@ -107,6 +107,8 @@ def _tables(inventory: Inventory | None, flags: Mapping[str, Any]) -> Sequence[Q
     found = in_force.configuration(inventory, everybody, is_optional=True)
     if found.doubt and not found.is_absent:
         report(found.doubt, "warning")
+    if found.refusal:
+        report(f"{found.refusal}; the cards of nodes are shown alone", "note")
     if not found.origin or not keeps_tables(found):
         return ()
     return [table for table in look(inventory, found, everybody).tables if is_of_quotas(table)]

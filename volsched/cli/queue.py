@@ -125,6 +125,8 @@ class _CountedQueues:
         inventory = read_manifests(paths) if paths else None
         self._in_force = in_force.configuration(inventory, flags)
         self.seen = look(inventory, self._in_force, flags)
+        if self._in_force.refusal:
+            report(f"{self._in_force.refusal}; quotas are shown without it", "note")
         self._warn_of_quotas()
 
     @property

@@ -10,6 +10,7 @@ import click
 
 from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
+from volsched.cli.inputs.configuration import BUILT_IN_COUNTS
 from volsched.cli.inputs.flags import SETTINGS
 from volsched.cli.inputs.known import known_flags
 from volsched.cli.output import report
@@ -60,6 +61,8 @@ def _configured(flags: dict[str, Any]) -> KnownCluster:
     counts = in_force.configuration(None, flags)
     if counts.doubt:
         report(counts.doubt, "warning")
+    if counts.refusal:
+        report(f"{counts.refusal}; {BUILT_IN_COUNTS}", "warning")
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or counts.default_queue or "default"
     return KnownCluster((), counts.text or DEFAULT_CONFIGURATION, counts.origin, names, queue)

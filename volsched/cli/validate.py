@@ -13,10 +13,11 @@ from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
 from volsched.cli.inputs.sources import report_left_out
 from volsched.cli.output import print_result, refuse
 from volsched.framework.config.loading import is_bare_configuration
-from volsched.framework.validation import UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
+from volsched.framework.validation import DUPLICATE, UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
 from volsched.model import api
 from volsched.model.errors import ConfigError, ObjectError
 from volsched.simulation.documents import Document, InputError, documents_in, read_texts
+from volsched.simulation.generated_names import named
 from volsched.simulation.kinds import LeftOut, Why, judged
 from volsched.simulation.manifests import completed, decode, field_of, identity_faults, subject_of, subject_of_raw
 from volsched.validation.configuration import configuration_faults
@@ -72,7 +73,8 @@ def _problems(paths: tuple[str, ...], left_out: LeftOut, unknown_field: Severity
         else:
             documents.extend(documents_in(text.source, text.text, in_folder=text.in_folder))
     objects: list[api.ApiObject] = []
-    for document in documents:
+    for document in named(documents):
+        yield from _given_twice(document)
         judgement = judged(document)
         if isinstance(judgement, Fault):
             yield _of_kind(document, judgement)
@@ -85,6 +87,11 @@ def _problems(paths: tuple[str, ...], left_out: LeftOut, unknown_field: Severity
         else:
             yield from _of_document(document, objects)
     yield from problems_of(objects, subject_of)
+
+
+def _given_twice(document: Document) -> Iterator[Problem]:
+    for found in document.twice:
+        yield Problem(subject_of_raw(document.raw), found.field, DUPLICATE, found.message, "warning")
 
 
 def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[Problem]:

@@ -22,11 +22,10 @@ from volsched.controllers.job_pods import PodMaker
 from volsched.controllers.lifecycle import FINISHED, WORKING, JobPod, Loss, Phase, Tally
 from volsched.controllers.policies import STARTED, TARGETED, JobAction
 from volsched.controllers.roster import Roster
-from volsched.controllers.waiting import NO_WAIT, Wait, about_wait, wait_of, with_wait
+from volsched.controllers.waiting import NO_WAIT, Wait, about_plugins, about_wait, wait_of, with_wait
 from volsched.controllers.writes import GROUP, JOB, POD, Create, Delete, Patch, Write, merge_patch
 from volsched.mirror.reading import seconds
 from volsched.model import api, unserved
-from volsched.model.errors import shortened
 from volsched.model.plan import RecordEvent
 
 Json = dict[str, Any]
@@ -168,14 +167,8 @@ def _refusal(view: JobView) -> RecordEvent | None:
             f"them, or start volsched with --scheduler-name={view.foreign} as well"
         )
         return _event(view.job, "Warning", "ForeignScheduler", message)
-    missing = job_plugins.unsupported(view.job)
-    if missing:
-        known = ", ".join(job_plugins.PLAYED)
-        message = (
-            f"spec.plugins: {shortened(', '.join(missing), 200)}: volsched plays only {known}; take "
-            f"{'it' if len(missing) == 1 else 'them'} out, or run Volcano's own controllers"
-        )
-        return _event(view.job, "Warning", "UnsupportedPlugin", message)
+    if job_plugins.unsupported(view.job):
+        return about_plugins(view.job)
     if view.too_large:
         return _event(view.job, "Warning", "JobTooLarge", f"{view.too_large}; it is not run as it is")
     return None

@@ -75,13 +75,18 @@ def _with_needed(plugins: Mapping[str, tuple[str, ...] | None]) -> dict[str, tup
     return {**dict.fromkeys(needed), **plugins}
 
 
+def group_name(job: api.Job) -> str:
+    """Return the name of a Job's PodGroup."""
+    return f"{job.metadata.name}-{job.metadata.uid}"
+
+
 def job_group(job: api.Job, classes: Mapping[str, int], queue: str) -> api.PodGroup:
     """Return the PodGroup of a completed Job, in a queue; `classes` are the values of PriorityClasses."""
     meta, spec = job.metadata, job.spec
     least = least_of(spec)
     return api.PodGroup(
         metadata=api.ObjectMeta(
-            name=f"{meta.name}-{meta.uid}",
+            name=group_name(job),
             namespace=meta.namespace,
             creation_timestamp=meta.creation_timestamp,
             labels=meta.labels,

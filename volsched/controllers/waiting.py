@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+from volsched.controllers import job_plugins
 from volsched.controllers.writes import JOB
 from volsched.model import api
 from volsched.model.plan import RecordEvent
 from volsched.model.verdict import truncated
 
 POD_GROUP_PENDING: Final = "PodGroupPending"
+UNSUPPORTED_PLUGIN: Final = "UnsupportedPlugin"
 
 _UNSCHEDULABLE: Final = "Unschedulable"
 
@@ -47,11 +49,18 @@ def wait_of(group: api.PodGroup | None) -> Wait:
 
 def about_wait(job: api.Job, wait: Wait) -> RecordEvent:
     """Return the Event that states on a Job why it waits."""
+    return _about(job, POD_GROUP_PENDING, wait.message)
+
+
+def about_plugins(job: api.Job) -> RecordEvent:
+    """Return the Event that states on a Job that it is not run for its plugins."""
+    return _about(job, UNSUPPORTED_PLUGIN, job_plugins.refusal(job))
+
+
+def _about(job: api.Job, reason: str, message: str) -> RecordEvent:
     meta = job.metadata
     kind, version = JOB.name, JOB.group_version
-    return RecordEvent(
-        kind, version, meta.namespace, meta.name, meta.uid, "Warning", POD_GROUP_PENDING, wait.message, "Reconciling"
-    )
+    return RecordEvent(kind, version, meta.namespace, meta.name, meta.uid, "Warning", reason, message, "Reconciling")
 
 
 def with_wait(history: Sequence[Mapping[str, Any]], wait: Wait, stamp: str) -> list[Mapping[str, Any]]:

@@ -13,9 +13,9 @@ from typing import Final, Protocol, TypeGuard, TypeVar
 
 import msgspec
 
-from volsched.controllers import grouping, jobs, lifecycle
+from volsched.controllers import grouping, job_plugins, jobs, lifecycle
 from volsched.controllers.owners import as_owner, is_owner, owner_reference
-from volsched.controllers.waiting import NO_WAIT, about_wait, wait_of
+from volsched.controllers.waiting import NO_WAIT, about_plugins, about_wait, wait_of
 from volsched.mirror.reading import GROUP_NAME, role_of, seconds
 from volsched.model import api
 from volsched.model.dra import api as dra
@@ -136,6 +136,8 @@ class Controllers:
         for workload in self._workloads.values():
             if isinstance(workload, api.Job):
                 self._tell_wait(workload)
+        for job in self.jobs_not_run():
+            self._objects.tell(about_plugins(job))
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
 
     def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
@@ -178,6 +180,18 @@ class Controllers:
             else:
                 wanted += controller_of(pod.metadata) is not None
         return wanted
+
+
+    def jobs_not_run(self) -> Iterator[api.Job]:
+        """Yield the Volcano Jobs that wait for good, for plugins that are not played."""
+        for workload in self._workloads.values():
+            if isinstance(workload, api.Job) and self._is_not_run(workload):
+                yield workload
+
+    def _is_not_run(self, job: api.Job) -> bool:
+        """Whether nobody makes the pods that a Job waits for: Volcano's own controllers run one that has a PodGroup."""
+        waits = lifecycle.phase_of(job) in _MAKES_PODS and as_owner(job) not in self._group_of
+        return waits and not self._is_left_alone(job) and bool(job_plugins.unsupported(job))
 
     def saw(self, pod: api.Pod) -> None:
         """Note a pod as it is now."""
@@ -284,7 +298,7 @@ class Controllers:
 
         Those of a task that depends on others come when the others are as far as the Job's controller asks.
         """
-        if lifecycle.phase_of(job) not in _MAKES_PODS or self._is_left_alone(job):
+        if lifecycle.phase_of(job) not in _MAKES_PODS or self._is_left_alone(job) or self._is_not_run(job):
             return
         group = self._group_of_job(job)
         if group.status.phase in ("", "Pending"):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import yaml
 
 from volsched.model.errors import VolschedError, shortened
+from volsched.simulation.yaml_texts import Twice, parsed
 
 STANDARD_INPUT: Final = "standard input"
 _HALF_PAIR: Final = re.compile(r"\\(?:u|U0000)[dD][89a-fA-F]")
@@ -47,13 +47,14 @@ class Document:
     """One object as it was read.
 
     ``place`` states where in the file it stands. ``among_others``: the file was found in a folder, where not all that
-    is YAML need be an object.
+    is YAML need be an object. ``twice``: keys that are given twice, of which the last counts.
     """
 
     source: str
     place: str
     raw: Mapping[str, Any]
     among_others: bool = False
+    twice: tuple[Twice, ...] = ()
 
     def problem(self, message: str, field: str = "", subject: str = "") -> InputProblem:
         """Return a problem of this document."""
@@ -153,7 +154,7 @@ def _unreadable(source: str, error: Exception) -> InputProblem:
 
 def _objects(text: Text, problems: list[InputProblem]) -> Iterator[Document]:
     may_be_broken = _HALF_PAIR.search(text.text) is not None
-    for number, raw in enumerate(_parsed(text.text), start=1):
+    for number, (raw, twice) in enumerate(parsed(text.text), start=1):
         place = f"document {number}"
         if raw is None:
             continue
@@ -168,7 +169,7 @@ def _objects(text: Text, problems: list[InputProblem]) -> Iterator[Document]:
         if not isinstance(raw, Mapping):
             problems.append(InputProblem(text.source, place, "", "", "is no object: it must be a mapping with a kind"))
             continue
-        yield from _unlisted(Document(text.source, place, raw, text.in_folder), problems)
+        yield from _unlisted(Document(text.source, place, raw, text.in_folder, twice), problems)
 
 
 def _is_broken(raw: Any) -> bool:
@@ -201,41 +202,20 @@ def _unlisted(document: Document, problems: list[InputProblem]) -> Iterator[Docu
         problems.append(document.problem("must be a list", "items", kind))
         return
     for number, item in enumerate(items or (), start=1):
-        inner = Document(document.source, f"{document.place}, item {number}", item)
+        inner = Document(
+            document.source, f"{document.place}, item {number}", item, twice=_inside(document.twice, number)
+        )
         if not isinstance(item, Mapping):
             problems.append(inner.problem("is no object: it must be a mapping with a kind"))
             continue
         if "kind" not in item and kind != "List":
             whole = {"apiVersion": raw.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
-            inner = Document(inner.source, inner.place, whole)
+            inner = replace(inner, raw=whole)
         yield from _unlisted(inner, problems)
 
 
-def _parsed(text: str) -> Iterable[Any]:
-    if text.lstrip()[:1] in ("{", "["):
-        try:
-            return [json.loads(text)]
-        except json.JSONDecodeError:
-            pass  # several documents, or YAML in its flow style
-    return yaml.load_all(text, Loader=_DocumentLoader)
-
-
-class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever of two there is
-    """YAML as the API server's clients read it: a time stays a text, and no key is given twice."""
-
-    yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
-        first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
-        """Refuse a key that is given twice, of which one would be lost."""
-        seen = set()
-        for key, _ in node.value:
-            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
-                if key.value in seen:
-                    raise yaml.constructor.ConstructorError(
-                        None, None, f"key {shortened(key.value, 60)} is said twice", key.start_mark
-                    )
-                seen.add(key.value)
-        return super().construct_mapping(node, deep=deep)
+def _inside(twice: Sequence[Twice], number: int) -> tuple[Twice, ...]:
+    """Return what is given twice in an item of a list, from 1; the first item has to tell of the list as well."""
+    of_item = [Twice(path[2:], line) for path, line in twice if path[:2] == ("items", number - 1)]
+    of_list = [found for found in twice if found.path[0] != "items" or len(found.path) == 1] if number == 1 else []
+    return (*of_list, *of_item)

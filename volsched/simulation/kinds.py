@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
@@ -29,6 +29,14 @@ _OF_VOLCANO: Final = frozenset(
 )
 """Kinds of Volcano's that are none of the scheduler's business, or that volsched does not know (see docs/cli.md)."""
 
+_GROUPS_OF_VOLCANO: Final = frozenset(
+    f"{name}.volcano.sh" for name in ("batch", "bus", "config", "flow", "nodeinfo", "scheduling", "shard", "topology")
+)
+"""The groups of Volcano itself. Others below its domain belong to projects beside it, as kthena."""
+
+_COMMUNITY: Final = (".x-k8s.io", ".sigs.k8s.io", ".incubator.k8s.io")
+"""How groups end that are never Kubernetes' own, however like one they look: `scheduling.x-k8s.io` has PodGroups."""
+
 _REMOVED: Final = {
     "extensions": frozenset({"Ingress", "NetworkPolicy", "PodSecurityPolicy"}),
     "policy": frozenset({"PodSecurityPolicy"}),
@@ -37,6 +45,35 @@ _REMOVED: Final = {
 
 _MAKES_PODS: Final = frozenset({"JobFlow", "ReplicationController"})
 """Kinds of Kubernetes and Volcano that make pods, or what makes them, and are not played."""
+
+_OPERATED: Final[Mapping[str, frozenset[str]]] = {
+    group: frozenset(kinds.split())
+    for group, kinds in {
+        "apps.kruise.io": "AdvancedCronJob BroadcastJob CloneSet DaemonSet StatefulSet UnitedDeployment",
+        "argoproj.io": "CronWorkflow Rollout Workflow",
+        "batch.paddlepaddle.org": "PaddleJob",
+        "elasticsearch.k8s.elastic.co": "Elasticsearch",
+        "flink.apache.org": "FlinkBlueGreenDeployment FlinkDeployment",
+        "flinkoperator.k8s.io": "FlinkCluster",
+        "grove.io": "PodClique PodCliqueSet PodGangSet",
+        "jobset.x-k8s.io": "JobSet",
+        "kubeflow.org": "Experiment JAXJob MPIJob MXJob Notebook PaddleJob PyTorchJob TFJob XGBoostJob",
+        "kubernetes.dask.org": "DaskAutoscaler DaskCluster DaskJob DaskWorkerGroup",
+        "leaderworkerset.x-k8s.io": "DisaggregatedSet LeaderWorkerSet",
+        "nvidia.com": "DynamoComponentDeployment DynamoGraphDeployment",
+        "ray.io": "RayCluster RayCronJob RayJob RayService",
+        "serving.knative.dev": "Configuration Revision Service",
+        "serving.kserve.io": "InferenceService LLMInferenceService",
+        "slinky.slurm.net": "Controller LoginSet NodeSet",
+        "spark.apache.org": "SparkApplication SparkCluster",
+        "sparkoperator.k8s.io": "ScheduledSparkApplication SparkApplication SparkConnect",
+        "tekton.dev": "PipelineRun TaskRun",
+        "trainer.kubeflow.org": "TrainJob",
+        "workload.codeflare.dev": "AppWrapper",
+        "workload.serving.volcano.sh": "ModelBooster ModelServing",
+    }.items()
+}
+"""Kinds of which an operator makes pods, by their groups, as most describe none in a way that can be told by itself."""
 
 _LIKE: Final = 0.8
 """How alike two names of groups have to be for one to be a slip of the pen."""
@@ -56,6 +93,13 @@ class Why(StrEnum):
     FOREIGN = "of other groups, not known here"
     FOREIGN_PODS = "not known here; their pods are missing"
     NO_OBJECT = "no objects"
+
+
+HOW_TO_OBTAIN: Final = (
+    "add the pods from a cluster where their controllers run: kubectl get pods,podgroups -A -o yaml; or write a "
+    "workload in their place"
+)
+"""What is told where pods are missing."""
 
 
 @dataclass(slots=True)
@@ -114,7 +158,7 @@ def _not_read(version: str, kind: str, raw: Mapping[str, Any]) -> Judgement:
     group = _group_of(version)
     if group in _groups():
         return _of_kubernetes(group, version, kind)
-    if group.endswith("volcano.sh"):
+    if group in _GROUPS_OF_VOLCANO:
         return _left_out(kind) if kind in _OF_VOLCANO else _not_understood(version, kind)
     return _of_others(group, version, raw)
 
@@ -169,10 +213,17 @@ def _left_out(kind: str) -> Why:
 def _of_others(group: str, version: str, raw: Mapping[str, Any]) -> Judgement:
     """Judge a kind of a group that is not known; every group that somebody else declares has a dot in its name."""
     kind = str(raw["kind"])
-    groups = {_group_of(name) for name in _VERSIONS.get(kind, ())}
-    if "." not in group or nearest(group, groups, likeness=_LIKE) is not None:
+    if "." not in group or _looks_misspelt(group, kind):
         return _not_understood(version, kind)
-    return Why.FOREIGN_PODS if _has_containers(raw.get("spec")) else Why.FOREIGN
+    makes_pods = kind in _OPERATED.get(group, ()) or _has_containers(raw.get("spec"))
+    return Why.FOREIGN_PODS if makes_pods else Why.FOREIGN
+
+
+def _looks_misspelt(group: str, kind: str) -> bool:
+    """Whether a group looks like one that has a kind of this name and is read."""
+    groups = {_group_of(name) for name in _VERSIONS.get(kind, ())}
+    is_of_others = group in _OPERATED or group.endswith(_COMMUNITY)
+    return not is_of_others and nearest(group, groups, likeness=_LIKE) is not None
 
 
 def _not_understood(version: str, kind: str) -> Fault:
@@ -181,12 +232,28 @@ def _not_understood(version: str, kind: str) -> Fault:
         message = f"{kind} of {shortened(version, 80)} is not understood; it is of {' or '.join(versions)}"
         return Fault("kind", UNKNOWN_KIND, message)
     of = f" of {shortened(version, 80)}" if version else ""
-    return Fault("kind", UNKNOWN_KIND, f"{shortened(kind, 60)}{of} is not understood{hint(kind, _all_kinds())}")
+    return Fault("kind", UNKNOWN_KIND, f"{shortened(kind, 60)}{of} is not understood{_kind_meant(version, kind)}")
 
 
-def _all_kinds() -> list[str]:
-    """Return the kinds that somebody may have meant, those that are read first."""
-    return [*_VERSIONS, *chain.from_iterable(schemas().kubernetes.values())]
+def _kind_meant(version: str, kind: str) -> str:
+    """Return the nearest kind of the same version, else the nearest of all with its own version."""
+    versions = _versions_of_kinds()
+    same = [name for name, known in versions.items() if version in known]
+    if said := hint(kind, same):
+        return said
+    meant = nearest(kind, versions)
+    return f"; did you mean {meant}? It is of {versions[meant][0]}" if meant else ""
+
+
+@cache
+def _versions_of_kinds() -> Mapping[str, tuple[str, ...]]:
+    """Return all kinds that somebody may have meant, those that are read first, and of which versions they are."""
+    versions = dict(_VERSIONS)
+    for version, kinds in schemas().kubernetes.items():
+        for kind in kinds:
+            if kind not in _VERSIONS:
+                versions[kind] = (*versions.get(kind, ()), version)
+    return versions
 
 
 @cache

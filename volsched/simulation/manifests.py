@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -23,6 +23,7 @@ from volsched.model.errors import ConfigError, ObjectError
 from volsched.model.native import api as native
 from volsched.simulation import at_max as most
 from volsched.simulation.documents import Document, InputError, InputProblem
+from volsched.simulation.generated_names import named
 from volsched.simulation.kinds import LeftOut, Why, judged
 from volsched.validation.fields import field_faults
 from volsched.validation.objects import read_object
@@ -66,23 +67,26 @@ Object = TypeVar("Object", bound=api.ApiObject)
 class Inventory:
     """All objects of the input, in its order, and the configuration that was among them.
 
-    ``origin`` has of each object, by kind, namespace and name, where it came from. ``configuration_problems`` state why
-    no ConfigMap can be used, which is nobody's concern when the configuration is given otherwise. ``doubts`` keep
-    nobody from using it: fields that nobody knows, what has no effect, and what ``--at-max`` asks for in vain.
+    ``origin`` has of each object, by kind, namespace and name, where it came from. Of several ConfigMaps that hold a
+    configuration the one counts that is accepted; ``rivals`` are others that are accepted as well, and
+    ``configuration_problems`` state why there is none, which is nobody's concern when the configuration is given
+    otherwise. ``doubts`` keep nobody from using it: fields that nobody knows, keys that are given twice, what has no
+    effect, and what ``--at-max`` asks for in vain.
     """
 
     objects: list[api.ApiObject] = field(default_factory=list)
     configuration: str | None = None
     configuration_source: str = ""
     configuration_problems: list[InputProblem] = field(default_factory=list)
+    rivals: list[InputProblem] = field(default_factory=list)
     origin: dict[tuple[str, str, str], Document] = field(default_factory=dict)
     left_out: LeftOut = field(default_factory=LeftOut)
     doubts: list[InputProblem] = field(default_factory=list)
 
     def chosen_configuration(self) -> str | None:
         """Return the configuration that a ConfigMap holds, if one does; InputError when that could be several."""
-        if self.configuration_problems:
-            raise InputError(self.configuration_problems)
+        if problems := [*self.rivals, *self.configuration_problems]:
+            raise InputError(problems)
         return self.configuration
 
     def of(self, kind: type[Object]) -> list[Object]:
@@ -101,7 +105,8 @@ def take_stock(documents: Sequence[Document], *, strict: bool = False, at_max: b
     """
     problems: list[InputProblem] = []
     inventory = Inventory()
-    for document in documents:
+    for document in named(documents):
+        inventory.doubts.extend(_given_twice(document))
         judgement = judged(document, plays_at_max=at_max)
         if isinstance(judgement, Fault):
             problems.append(document.problem(judgement.message, judgement.field, unknown_subject(document.raw)))
@@ -114,6 +119,7 @@ def take_stock(documents: Sequence[Document], *, strict: bool = False, at_max: b
             _take(inventory, found, document, problems)
     if problems:
         raise InputError(problems)
+    _choose_configuration(inventory)
     if at_max:
         _play(inventory)
     return inventory
@@ -130,8 +136,6 @@ def _take(inventory: Inventory, found: api.ApiObject, document: Document, proble
     inventory.objects.append(found)
     ignored = ignored_faults(found)
     inventory.doubts.extend(document.problem(fault.message, fault.field, subject_of(found)) for fault in ignored)
-    if isinstance(found, api.ConfigMap):
-        _take_configuration(inventory, found, document)
 
 
 def _play(inventory: Inventory) -> None:
@@ -145,6 +149,11 @@ def _play(inventory: Inventory) -> None:
 def _unknown_fields(document: Document) -> Iterator[InputProblem]:
     for fault in field_faults(document.raw):
         yield document.problem(fault.message, fault.field, subject_of_raw(document.raw))
+
+
+def _given_twice(document: Document) -> Iterator[InputProblem]:
+    for found in document.twice:
+        yield document.problem(found.message, found.field, subject_of_raw(document.raw))
 
 
 def _decoded(document: Document, problems: list[InputProblem]) -> api.ApiObject | None:
@@ -270,8 +279,7 @@ def field_of(error: ObjectError) -> str:
 def identity_faults(found: api.ApiObject) -> Iterator[Fault]:
     """Yield what is wrong with an object's name."""
     if not found.metadata.name:
-        hint = "; generateName is for the API server, say a name here" if found.metadata.generate_name else ""
-        yield Fault("metadata.name", "Required", f"is missing{hint}")
+        yield Fault("metadata.name", "Required", "is missing, and so is metadata.generateName")
 
 
 def _size_faults(found: api.ApiObject) -> Iterator[Fault]:
@@ -294,20 +302,58 @@ def _sizes(found: api.ApiObject) -> list[tuple[str, int]]:
     return []
 
 
-def _take_configuration(inventory: Inventory, found: api.ConfigMap, document: Document) -> None:
-    problems = inventory.configuration_problems
+# --- the configuration among them ------------------------------------------------------------------------------------
+
+
+class _Held(NamedTuple):
+    """A configuration that a ConfigMap holds."""
+
+    text: str
+    source: str
+    field: str
+    subject: str
+    document: Document
+
+    def problem(self, message: str) -> InputProblem:
+        """Return what is to be told of it, after the words that it holds one."""
+        return self.document.problem(f"holds a scheduler configuration, {message}", self.field, self.subject)
+
+
+def _choose_configuration(inventory: Inventory) -> None:
+    """Find the configuration that counts: the only one, or the only one that is accepted."""
+    held = [found for item in inventory.of(api.ConfigMap) if (found := _held(inventory, item)) is not None]
+    if not held:
+        return
+    accepted = [found for found in held if len(held) == 1 or _is_accepted(found.text)]
+    chosen = (accepted or held)[0]
+    inventory.configuration, inventory.configuration_source = chosen.text, chosen.source
+    inventory.doubts.extend(inventory.configuration_problems)
+    inventory.configuration_problems.clear()
+    for found in held:
+        if found in accepted[1:]:
+            way_out = "leave one of them out, or name one with --config"
+            inventory.rivals.append(found.problem(f"and so does {chosen.source}; {way_out}"))
+        elif found is not chosen:
+            inventory.doubts.append(found.problem(f"and is passed over for {chosen.source}"))
+
+
+def _held(inventory: Inventory, found: api.ConfigMap) -> _Held | None:
+    """Return the configuration that a ConfigMap holds, if one; noted is that it could be several."""
+    document = inventory.origin[identity_of(found)]
     try:
         key = find_in_data(found.data)
     except ConfigError as error:
-        problems.append(document.problem(error.message, error.path, subject_of(found)))
-        return
+        inventory.configuration_problems.append(document.problem(error.message, error.path, subject_of(found)))
+        return None
     if key is None:
-        return
-    if inventory.configuration is not None:
-        message = (
-            f"holds a scheduler configuration, and so does {inventory.configuration_source}; leave one of them out"
-        )
-        problems.append(document.problem(message, f"data[{key}]", subject_of(found)))
-        return
-    inventory.configuration = found.data[key]
-    inventory.configuration_source = f"{document.source}: {document.place}: {subject_of(found)}: data[{key}]"
+        return None
+    source = f"{document.source}: {document.place}: {subject_of(found)}: data[{key}]"
+    return _Held(found.data[key], source, f"data[{key}]", subject_of(found), document)
+
+
+def _is_accepted(text: str) -> bool:
+    try:
+        registry.load_configuration(text)
+    except ConfigError:
+        return False
+    return True

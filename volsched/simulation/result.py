@@ -6,6 +6,8 @@ from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
+from volsched.controllers import job_plugins, jobs
+from volsched.controllers.waiting import UNSUPPORTED_PLUGIN
 from volsched.framework import reporter
 from volsched.framework.accounts.quota_report import RESERVATIONS, STRANDED_CARDS, QuotaTable
 from volsched.framework.callbacks import QueueAmounts
@@ -249,7 +251,7 @@ def _held(job: JobInfo) -> Resources:
 
 
 def _pending(simulation: Simulation) -> list[Json]:
-    """List every pod of ours without a node, and every PodGroup without pods, by name."""
+    """List every pod of ours without a node, every PodGroup without pods, and every Job that is not run, by name."""
     cluster = simulation.mirror.cluster
     waiting = [
         _waiting_pod(simulation, task)
@@ -261,6 +263,7 @@ def _pending(simulation: Simulation) -> list[Json]:
         for job in cluster.jobs.values()
         if job.has_group and not job.tasks and job.phase not in (RUNNING, COMPLETED)
     ]
+    waiting += [_waiting_job(simulation, job) for job in simulation.world.jobs_not_run()]
     return sorted(waiting, key=lambda entry: (entry["pod"] or entry["podGroup"], entry["pod"] is None))
 
 
@@ -284,6 +287,14 @@ def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
 def _waiting_group(simulation: Simulation, job: JobInfo) -> Json:
     verdict = waiting_verdict(simulation, job)
     return {"pod": None, "podGroup": job.key, "queue": job.queue or None, **_why(verdict)}
+
+
+def _waiting_job(simulation: Simulation, job: api.Job) -> Json:
+    """Return the entry of a Volcano Job that is not run, by the PodGroup that it would have."""
+    queue = job.spec.queue or simulation.settings.default_queue
+    verdict = Verdict(Step.INVALID, "", Scope.JOB, UNSUPPORTED_PLUGIN, job_plugins.refusal(job))
+    group = f"{job.metadata.namespace}/{jobs.group_name(job)}"
+    return {"pod": None, "podGroup": group, "job": job.key, "queue": queue, **_why(verdict)}
 
 
 def _why(verdict: Verdict) -> Json:

@@ -43,14 +43,17 @@ def _headline(simulation: Simulation, result: Json) -> str:
 def _who_waits(pending: Sequence[Json]) -> Iterator[str]:
     """Yield how many pods wait, and how many PodGroups for which none were made: a Job's come once it is admitted."""
     pods = sum(1 for entry in pending if entry["pod"])
-    steps = [entry["step"] for entry in pending if not entry["pod"]]
-    if pods or not steps:
+    steps = [entry["step"] for entry in pending if not entry["pod"] and "job" not in entry]
+    not_run = sum(1 for entry in pending if "job" in entry)
+    if pods or not (steps or not_run):
         yield f"{pods} waiting"
     refused = steps.count(Step.ENQUEUE)
     if refused:
         yield f"{_count(refused, 'PodGroup')} not admitted"
     if refused < len(steps):
         yield f"{_count(len(steps) - refused, 'PodGroup')} without pods"
+    if not_run:
+        yield f"{_count(not_run, 'Job')} not run"
 
 
 def _count(number: int, what: str) -> str:
@@ -93,8 +96,13 @@ def _evicted(result: Json) -> Iterator[Row]:
 def _waiting(result: Json) -> Iterator[Row]:
     yield "POD", "QUEUE", "STEP", "WHY"
     for entry in result["pending"]:
-        name = _short(entry["pod"]) if entry["pod"] else f"(PodGroup {_short(entry['podGroup'])})"
-        yield name, entry["queue"] or "-", entry["step"], entry["message"]
+        yield _waiting_name(entry), entry["queue"] or "-", entry["step"], entry["message"]
+
+
+def _waiting_name(entry: Json) -> str:
+    if entry["pod"]:
+        return _short(entry["pod"])
+    return f"(Job {_short(entry['job'])})" if "job" in entry else f"(PodGroup {_short(entry['podGroup'])})"
 
 
 def _nodes(simulation: Simulation) -> Iterator[Row]:

@@ -276,6 +276,10 @@ class World:
             if left is not claim:
                 self.put_resource_claim(left)
 
+    def jobs_not_run(self) -> Iterator[api.Job]:
+        """Yield the Volcano Jobs for which nobody makes pods, for plugins that are not played."""
+        return self._controllers.jobs_not_run()
+
     def tell(self, event: RecordEvent) -> None:
         """Record an Event of a controller."""
         self.history.tell(self.cycle, event)

@@ -1,7 +1,7 @@
 """What is wrong with Volcano's annotations and labels of pods and workloads that the scheduler and controllers read.
 
 They are free texts to the API server, and whoever reads them takes nonsense for something; these warnings state
-for what. Annotations of plugins are their validators' business.
+for what, and which are not read at all. Annotations of plugins are their validators' business.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from volsched.model import api
 from volsched.model.pods import workload
 from volsched.model.reservation import EXPECTED_DURATION, RESERVE_AFTER
 from volsched.model.values.duration import seconds_of
+from volsched.model.waiting_time import WAITING_TIMES
+from volsched.validation.volcano_keys import unread_keys
 
 _GROUP_MIN_MEMBER: Final = f"metadata.annotations[{GROUP_MIN_MEMBER}]"
 
@@ -25,12 +27,17 @@ def annotation_faults(found: api.ApiObject) -> Faults:
     for pod in pods_in(found):
         yield from pod.under(_of_pod(pod.metadata))
         if pod.prefix:
-            yield from pod.under(_durations(pod.metadata))
-    yield from _durations(found.metadata)
+            yield from pod.under(_of_any(pod.metadata))
+    yield from _of_any(found.metadata)
     if isinstance(found, WORKLOADS):
         text = found.metadata.annotations.get(GROUP_MIN_MEMBER)
         if text is not None and min_member_in(text) is None:
             yield warning(_GROUP_MIN_MEMBER, INVALID, f"{text!r} is not a whole number of at least 1; 1 counts")
+
+
+def _of_any(metadata: api.ObjectMeta) -> Faults:
+    yield from _durations(metadata)
+    yield from unread_keys(metadata)
 
 
 def _of_pod(metadata: api.ObjectMeta) -> Faults:
@@ -55,7 +62,7 @@ def _preemptable(field: str, texts: Mapping[str, str]) -> Faults:
 
 
 def _durations(metadata: api.ObjectMeta) -> Faults:
-    for key in (EXPECTED_DURATION, RESERVE_AFTER):
+    for key in (EXPECTED_DURATION, RESERVE_AFTER, *WAITING_TIMES):
         text = metadata.annotations.get(key)
         if text is not None and seconds_of(text) is None:
             field = f"metadata.annotations[{key}]"

@@ -14,6 +14,7 @@ from volsched.framework.validation import (
     FORBIDDEN,
     INVALID,
     NOT_FOUND,
+    NOT_SUPPORTED,
     REQUIRED,
     Fault,
     Faults,
@@ -63,9 +64,6 @@ MOST_VOLUMES: Final = 64
 """Of a Job, of a list, of a Job: as many as the CRD that comes with volsched takes, wherever another one is installed.
 Each look at a Job goes through all of them, and each volume is in every container."""
 
-JOB_PLUGINS: Final = (*job_plugins.PLAYED, "ray", "hcclrank")
-"""Those of Volcano; which of them volsched plays itself matters only where its own controllers run."""
-
 
 def group_faults(group: api.PodGroup, queues: Mapping[str, api.Queue]) -> Faults:
     """Yield what is wrong with a PodGroup."""
@@ -101,13 +99,23 @@ def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
     yield from _number_faults(spec)
     yield from _policies_faults("spec.policies", spec.policies)
     yield from _dependency_cycle(spec.tasks)
-    for name in spec.plugins:
-        if name not in JOB_PLUGINS:
-            message = f"there is no such plugin of Volcano Jobs; there are {', '.join(JOB_PLUGINS)}"
-            yield warning(f"spec.plugins[{shortened(name)}]", NOT_FOUND, message)
+    yield from _unsupported_plugins(job)
     for name, message in job_plugins.faults(job):
         yield Fault(f"spec.plugins[{name}]", INVALID, message)
     yield from use_faults("spec.queue", spec.queue or "default", queues)
+
+
+def _unsupported_plugins(job: api.Job) -> Faults:
+    """Yield a warning for each plugin that is not played here: Volcano's own controllers play some of them."""
+    known = ", ".join(job_plugins.PLAYED)
+    for name in job_plugins.unsupported(job):
+        field = f"spec.plugins[{shortened(name)}]"
+        if name in job_plugins.OF_VOLCANO:
+            message = f"volsched's controllers do not run a Job with it, only Volcano's own do; volsched plays {known}"
+            yield warning(field, NOT_SUPPORTED, message)
+        else:
+            message = f"there is no such plugin of Volcano Jobs, so the Job is not run; volsched plays {known}"
+            yield warning(field, NOT_FOUND, message)
 
 
 def _too_many(spec: api.JobSpec) -> Faults:

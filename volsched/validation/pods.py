@@ -16,6 +16,8 @@ from volsched.validation.states import one_of
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 _OVERCOMMITTABLE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+_NATIVE: Final = "kubernetes.io/"
+"""What the names of Kubernetes' own resources have in them that have a domain (its pkg/apis/core/v1/helper)."""
 
 
 def pod_faults(spec: api.PodSpec, metadata: api.ObjectMeta) -> Faults:
@@ -65,7 +67,7 @@ def _amount(field: str, name: str, request: object, limit: object) -> Faults:
     if asked is not None and most is not None and asked > most:
         yield Fault(f"{field}.requests[{name}]", INVALID, f"{request} is more than the limit {limit}")
         return
-    if name in _OVERCOMMITTABLE:
+    if name in _OVERCOMMITTABLE or _NATIVE in name:
         return
     if asked is not None and most is None:
         yield Fault(f"{field}.limits[{name}]", REQUIRED, f"is missing; {name} cannot be overcommitted")

@@ -9,7 +9,6 @@ import pytest
 from plugins.predicates.plugin import ARGUMENTS, build
 from tests.plugins.clusters import HOST, ZONE, Lab
 from volsched.framework.config.arguments import values_of
-from volsched.model.errors import ConfigError
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Step
 
@@ -236,10 +235,12 @@ def test_rules_can_be_switched_off(key: str, spec: dict[str, Any], labels: dict[
         assert bool(world.feasible(world.pod("p", spec=spec))) is not enabled
 
 
-def test_proportional_predicate_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"predicate\.ProportionalEnable"):
-        lab(**{"predicate.ProportionalEnable": True})
-    lab(**{"predicate.ProportionalEnable": "false", "predicate.resources": GPU, f"predicate.resources.{GPU}.cpu": 4})
+def test_the_proportional_predicate_is_taken_and_has_no_effect() -> None:
+    world = lab(
+        **{"predicate.ProportionalEnable": True, "predicate.resources": GPU, f"predicate.resources.{GPU}.cpu": 4}
+    )
+    world.node("n1")
+    assert world.feasible(world.pod("p")) == {"n1"}
 
 
 GPU = "nvidia.com/gpu"

@@ -53,6 +53,24 @@ def test_the_argument_is_for_all_jobs_and_the_annotation_goes_before_it() -> Non
     assert [found[name] for name in ("all", "own", "odd")] == ["Inqueue", "Pending", "Inqueue"]
 
 
+@pytest.mark.parametrize(
+    ("prefixed", "bare", "admitted"),
+    [
+        ("1s", None, True),
+        ("1h", "1s", False),
+        ("1s", "1h", True),
+        ("soon", "1s", True),
+        ("0s", "1s", True),
+        ("-1s", None, False),
+    ],
+)
+def test_the_annotation_with_a_prefix_goes_before_the_bare_one(prefixed: str, bare: str | None, admitted: bool) -> None:
+    given = world(("a", 50, bare))
+    given.objects[-1]["metadata"]["annotations"]["volcano.sh/sla-waiting-time"] = prefixed
+
+    assert after(rig(given, NOBODY_FITS), 0)["a"] == ("Inqueue" if admitted else "Pending")
+
+
 def test_a_plugin_of_the_same_tier_may_still_reject_it() -> None:
     on = rig(world(("soon", 50, "1s")), conf("enqueue", "sla overcommit", "predicates"))
 

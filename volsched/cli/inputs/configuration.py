@@ -2,26 +2,61 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from volsched import registry
-from volsched.cli.output import refuse, report
+from volsched.cli.output import messages_of, refuse, report
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.errors import ConfigError
 from volsched.scheduler import Profile
 from volsched.simulation.documents import InputError, read_text
 from volsched.simulation.manifests import Inventory
 
+_BUILT_IN: Final = "the built-in configuration"
+
+BUILT_IN_COUNTS: Final = f"without that, {_BUILT_IN} counts"
+"""What is told where the manifests' own configuration is refused."""
+
 
 def profile_of(config: str | None, inventory: Inventory) -> Profile:
-    """Return the configuration that counts, with its actions and plugins made; ends when it cannot be used."""
-    text, source = DEFAULT_CONFIGURATION, "the built-in configuration"
+    """Return the configuration that counts, with its actions and plugins made.
+
+    Ends when a named one cannot be used, and when several could be meant. Where that of the manifests cannot, a warning
+    states why, and the built-in one counts: a dump of a cluster may have the configuration of another scheduler.
+    """
+    if config is not None:
+        return _named(config)
+    check_rivals(inventory)
     try:
-        if config is not None:
-            text, source = read_text(config), config
-        elif (chosen := inventory.chosen_configuration()) is not None:
-            text, source = chosen, inventory.configuration_source
-        profile, warnings = registry.load_profile(text)
+        text, source = inventory.chosen_configuration(), inventory.configuration_source
+        return _told(text, source) if text is not None else _told(DEFAULT_CONFIGURATION, _BUILT_IN)
     except (InputError, ConfigError) as error:
-        refuse(error, source)
+        fault = first_fault(error, inventory.configuration_source)
+        report(f"{fault}; --config FILE names another; {BUILT_IN_COUNTS}", "warning")
+        return _told(DEFAULT_CONFIGURATION, _BUILT_IN)
+
+
+def check_rivals(inventory: Inventory) -> None:
+    """End when several configurations among manifests could be meant."""
+    if inventory.rivals:
+        refuse(InputError(inventory.rivals))
+
+
+def first_fault(error: InputError | ConfigError, source: str) -> str:
+    """Return the first fault of a configuration, with where it stands."""
+    return next(iter(messages_of(error, source)))
+
+
+def _named(path: str) -> Profile:
+    try:
+        return _told(read_text(path), path)
+    except (InputError, ConfigError) as error:
+        refuse(error, path)
+
+
+def _told(text: str, source: str) -> Profile:
+    """Return a configuration with its actions and plugins made, after the warnings about it."""
+    profile, warnings = registry.load_profile(text)
     for warning in warnings:
         report(f"{source}: {warning}", "warning")
     return profile

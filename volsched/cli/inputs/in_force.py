@@ -2,7 +2,8 @@
 
 A scheduler states on the Lease that it leads by where its configuration is from, and the hash of the text
 (`lead.leases`). Where none does (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
-manifests of volsched and of Volcano bring. What is found is told, and so is what is not.
+manifests of volsched and of Volcano bring. What is found is told, and so is what is not. A configuration that no
+scheduler of volsched follows may be Volcano's own: where it is refused, its first fault is told and it does not count.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, Final
 import click
 
 from volsched import registry
+from volsched.cli.inputs.configuration import first_fault
 from volsched.cli.inputs.flags import check_configmap, together
 from volsched.cli.inputs.sources import ask
 from volsched.cli.output import refuse, report
@@ -74,7 +76,9 @@ class InForce:
     is_absent: bool = False
     """Nothing in the cluster looks like the configuration of a scheduler."""
     text: str = ""
-    """The configuration as it is written; empty where none was found."""
+    """The configuration as it is written; empty where none counts."""
+    refusal: str = ""
+    """Why what was found does not count: its first fault, with where it stands, and a way out."""
 
     def arguments_of(self, plugin: str) -> Mapping[str, Any] | None:
         """Return the arguments of a plugin; None when it is not configured."""
@@ -92,6 +96,8 @@ class _FoundText:
     names: tuple[str, ...] = ()
     default_queue: str = ""
     is_absent: bool = False
+    is_followed: bool = True
+    """A flag names it, or a scheduler of volsched states that it follows it."""
 
 
 def check_flags(paths: Sequence[str], flags: Mapping[str, Any]) -> None:
@@ -104,17 +110,23 @@ def check_flags(paths: Sequence[str], flags: Mapping[str, Any]) -> None:
 
 
 def configuration(inventory: Inventory | None, flags: Mapping[str, Any], *, is_optional: bool = False) -> InForce:
-    """Return the configuration that counts; ends when one that is named is not there, or when it does not hold.
+    """Return the configuration that counts; ends when one that is followed is not there, or when it does not hold.
 
-    Where it ``is_optional``, one of the cluster that does not hold is a doubt, and counts as none.
+    Where it ``is_optional``, one of the cluster that does not hold is a doubt, and counts as none. One that nobody is
+    known to follow counts as none, too, and its refusal is told.
     """
     try:
         found = _named(flags) or (_of_manifests(inventory) if inventory is not None else _of_cluster(flags))
     except (InputError, ConfigError) as error:
+        if inventory is not None and not flags["config"]:
+            return _without(first_fault(error, inventory.configuration_source), "--config FILE names another")
         refuse(error, f"ConfigMap/{flags['scheduler_configmap']}" if flags["scheduler_configmap"] else "")
     try:
         profile = registry.load_profile(OF_ALL if found.text is None else found.text)[0]
     except ConfigError as error:
+        if not found.is_followed:
+            way_out = WAY_OUT if inventory is None else "--config FILE names another"
+            return _without(first_fault(error, found.origin), way_out)
         if is_optional and inventory is None and found.doubt:
             return InForce(registry.load_profile(OF_ALL)[0], doubt=found.doubt)
         if found.doubt:
@@ -122,6 +134,10 @@ def configuration(inventory: Inventory | None, flags: Mapping[str, Any], *, is_o
         refuse(error, found.origin)
     words = (found.origin, found.doubt, found.names, found.default_queue, found.is_absent)
     return InForce(profile, *words, text=found.text or "")
+
+
+def _without(fault: str, way_out: str) -> InForce:
+    return InForce(registry.load_profile(OF_ALL)[0], refusal=f"{fault}; {way_out}")
 
 
 def _named(flags: Mapping[str, Any]) -> _FoundText | None:
@@ -139,7 +155,7 @@ def _named(flags: Mapping[str, Any]) -> _FoundText | None:
 
 def _of_manifests(inventory: Inventory) -> _FoundText:
     chosen = inventory.chosen_configuration()
-    return _FoundText(chosen, inventory.configuration_source) if chosen is not None else _FoundText()
+    return _FoundText() if chosen is None else _FoundText(chosen, inventory.configuration_source, is_followed=False)
 
 
 # --- the scheduler that runs ----------------------------------------------------------------------------------------
@@ -220,7 +236,7 @@ def _well_known(flags: Mapping[str, Any]) -> _FoundText:
         for found in listed:
             if find_in_data(found.data) is not None:
                 doubt = f"No Lease says which configuration is in force; counted with {_origin(found)}."
-                return _FoundText(_text_of(found), _origin(found), doubt)
+                return _FoundText(_text_of(found), _origin(found), doubt, is_followed=False)
     looked = "neither a Lease of a volsched scheduler nor a ConfigMap " + " or ".join(WELL_KNOWN)
     return _FoundText(
         doubt=f"No scheduler configuration was found in the cluster ({looked}); {WAY_OUT}.", is_absent=True

@@ -14,6 +14,7 @@ import click
 from volsched.asking import snapshot
 from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
+from volsched.cli.inputs.configuration import BUILT_IN_COUNTS, check_rivals
 from volsched.cli.inputs.flags import scheduler_flags, together
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.cli.output import refuse, report
@@ -95,9 +96,13 @@ def _start_of(path: str) -> bytes:
 
 def _read(paths: Sequence[str], flags: Mapping[str, Any]) -> KnownCluster:
     inventory = read_manifests(paths) if paths else None
+    if inventory is not None and not flags["config"]:
+        check_rivals(inventory)
     counts = in_force.configuration(inventory, flags)
     if counts.doubt:
         report(counts.doubt, "warning")
+    if counts.refusal:
+        report(f"{counts.refusal}; {BUILT_IN_COUNTS}", "warning")
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or counts.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or counts.default_queue or "default"
     text, origin = counts.text or DEFAULT_CONFIGURATION, counts.origin or "the built-in configuration"

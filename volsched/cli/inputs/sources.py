@@ -13,7 +13,7 @@ from volsched.cli.inputs.flags import FILES_HELP, connection_flags, files_flag
 from volsched.cli.output import refuse, report
 from volsched.model.changes import Change, DroppedFields, Put
 from volsched.simulation.documents import InputError, InputProblem, read_documents
-from volsched.simulation.kinds import LeftOut
+from volsched.simulation.kinds import HOW_TO_OBTAIN, LeftOut
 from volsched.simulation.manifests import Inventory, take_stock
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -65,9 +65,11 @@ def read_manifests(paths: Sequence[str], *, strict: bool = False, at_max: bool =
 
 
 def report_left_out(left_out: LeftOut) -> None:
-    """Report in one line what was left out of an input; it is a warning when pods are missing for it."""
-    if left_out:
-        report(str(left_out), "warning" if left_out.has_pods else "note")
+    """Report in one line what was left out of an input; where pods are missing it is a warning and says what to do."""
+    if left_out.has_pods:
+        report(f"{left_out}; {HOW_TO_OBTAIN}", "warning")
+    elif left_out:
+        report(str(left_out), "note")
 
 
 def _once(doubts: Sequence[InputProblem]) -> Iterator[str]:

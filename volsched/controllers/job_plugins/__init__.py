@@ -21,6 +21,7 @@ from volsched.controllers.job_plugins.svc import SVC
 from volsched.controllers.job_plugins.tensorflow import TENSORFLOW
 from volsched.controllers.writes import Create
 from volsched.model import api
+from volsched.model.errors import shortened
 
 PLAYED: Final[Mapping[str, JobPlugin]] = {
     "env": ENV,
@@ -36,6 +37,22 @@ PLAYED: Final[Mapping[str, JobPlugin]] = {
 def unsupported(job: api.Job) -> list[str]:
     """Return the plugins that a Job asks for and that are not played here."""
     return sorted(name for name in job.spec.plugins if name not in PLAYED)
+
+
+OF_VOLCANO: Final = ("ray", "hcclrank")
+"""Plugins of Volcano's own controllers that are not played here."""
+
+
+def refusal(job: api.Job) -> str:
+    """Return why a Job is not run for its plugins, and the way out; empty when all of them are played."""
+    missing = unsupported(job)
+    if not missing:
+        return ""
+    known = ", ".join(PLAYED)
+    return (
+        f"spec.plugins: {shortened(', '.join(missing), 200)}: volsched plays only {known}; take "
+        f"{'it' if len(missing) == 1 else 'them'} out, or run Volcano's own controllers"
+    )
 
 
 def faults(job: api.Job) -> Iterator[tuple[str, str]]:

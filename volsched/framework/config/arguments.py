@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, TypeAlias
@@ -21,7 +21,7 @@ from volsched.model.errors import ConfigError, FieldError, QuantityError, shorte
 from volsched.model.selectors import LabelSelector
 from volsched.model.values.quantity import parse
 
-ArgumentType: TypeAlias = Literal["bool", "int", "float", "str", "names", "quantity", "percentage", "selector"]
+ArgumentType: TypeAlias = Literal["bool", "int", "float", "str", "names", "quantity", "percentage", "selector", "shape"]
 Severity: TypeAlias = Literal["error", "warning"]
 
 _INT = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -35,6 +35,7 @@ _WANTED: Mapping[str, str] = {
     "quantity": "a quantity that is not negative, as 500m, 32 or 64Gi",
     "percentage": "a number above 0 and at most 100, without %",
     "selector": "a mapping with matchLabels, matchExpressions or both",
+    "shape": "a list of points, each with a utilization from 0 to 100 and a score from 0 to 10",
 }
 
 
@@ -44,11 +45,12 @@ class Argument:
 
     ``key`` is what stands in the configuration; one that ends in ``*`` is a family: every key that begins like it. The
     value comes out as bool, int, float or str; ``names`` as a tuple of texts, ``quantity`` as its text (in which unit
-    it counts depends on the resource), ``percentage`` as an exact Fraction, ``selector`` as a LabelSelector.
-    ``default`` is the value when the key is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both
-    included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one
-    is a warning and leaves it at its default. A ``bare`` one does not count when it is quoted. Leaving an ``expected``
-    one out is worth a warning.
+    it counts depends on the resource), ``percentage`` as an exact Fraction, ``selector`` as a LabelSelector, ``shape``
+    as pairs of utilization and score. ``default`` is the value when the key is absent; a family has none.
+    ``minimum`` and ``maximum`` bound numbers, both included, ``choices`` bound texts, in ``any_case`` written however
+    one likes. What is wrong with a ``lenient`` one is a warning and leaves it at its default. A ``bare`` one does not
+    count when it is quoted. Leaving an ``expected`` one out is worth a warning. One that is ``unused`` is taken as
+    Volcano takes it and changes nothing; the text states why, and giving it is worth a warning.
     """
 
     key: str
@@ -62,6 +64,7 @@ class Argument:
     any_case: bool = False
     bare: bool = False
     expected: bool = False
+    unused: str = ""
 
     @property
     def is_family(self) -> bool:
@@ -136,7 +139,7 @@ def check(owner: str, schema: Schema, given: Mapping[str, object], together: Che
     for key, value in given.items():
         argument = find(schema, key)
         if argument is None:
-            problems.append(ArgumentProblem(key, _unknown(owner, schema, key)))
+            problems.append(ArgumentProblem(key, _unknown(owner, schema, key, given)))
             continue
         try:
             values[key] = argument.parse(value)
@@ -201,11 +204,11 @@ def _digits(number: float) -> str:
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 
-def _unknown(owner: str, schema: Schema, key: str) -> str:
+def _unknown(owner: str, schema: Schema, key: str, given: Container[str]) -> str:
     keys = [argument.key for argument in schema]
     if not keys:
         return f"{owner} takes no arguments, not even {shortened(key)}"
-    meant = nearest(key, keys)
+    meant = nearest(key, (known for known in keys if known not in given))
     return f"{owner} has no argument {shortened(key)}; " + (
         f"did you mean {meant}?" if meant else f"it has {', '.join(keys)}"
     )
@@ -280,6 +283,28 @@ def _selector(value: object) -> LabelSelector | None:
     return selector
 
 
+def _shape(value: object) -> tuple[tuple[int, int], ...] | None:
+    """Read the points of kube-scheduler's RequestedToCapacityRatio, as pairs."""
+    if not isinstance(value, list | tuple):
+        return None
+    points = [_point(item) for item in value]
+    return None if None in points else tuple(point for point in points if point is not None)
+
+
+def _point(value: object) -> tuple[int, int] | None:
+    if isinstance(value, Mapping) and value.keys() == {"utilization", "score"}:
+        value = value["utilization"], value["score"]
+    if not isinstance(value, tuple) or len(value) != len(_MOST_OF_POINT):
+        return None
+    numbers = [_int(number) for number in value]
+    utilization, score = (
+        number if number is not None and 0 <= number <= most else None
+        for number, most in zip(numbers, _MOST_OF_POINT, strict=True)
+    )
+    return None if utilization is None or score is None else (utilization, score)
+
+
+_MOST_OF_POINT = (100, 10)
 _LONGEST_NUMBER = 100
 _SELECTOR_KEYS = ("matchLabels", "matchExpressions")
 _SELECTOR_HAS = "a selector has matchLabels and matchExpressions"
@@ -292,4 +317,5 @@ _PARSERS = {
     "quantity": _quantity,
     "percentage": _percentage,
     "selector": _selector,
+    "shape": _shape,
 }

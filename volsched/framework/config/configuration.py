@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 SWITCHES: Mapping[str, bool] = {
     "enableJobOrder": True,
@@ -37,6 +37,28 @@ SWITCHES: Mapping[str, bool] = {
     "enableReservedNodes": True,
 }
 """Every switch of a plugin entry, in Volcano's exact (and uneven) spelling, with the value it has when not named."""
+
+_NO_HYPER_NODES: Final = "volsched scores no HyperNodes"
+_NO_SUB_JOBS: Final = "volsched orders no parts of jobs by themselves"
+_NO_PLUGIN: Final = "no plugin of volsched registers what it switches"
+
+UNUSED_SWITCHES: Final[Mapping[str, str]] = {
+    "enabledHyperNodeOrder": _NO_HYPER_NODES,
+    "enabledHyperNodeGradient": _NO_HYPER_NODES,
+    "enabledSubJobOrder": _NO_SUB_JOBS,
+    "enabledSubJobReady": _NO_SUB_JOBS,
+    "enabledSubJobPipelined": _NO_SUB_JOBS,
+    "enabledClusterOrder": _NO_PLUGIN,
+    "enabledVictim": _NO_PLUGIN,
+    "enableTargetJob": _NO_PLUGIN,
+    "enableReservedNodes": _NO_PLUGIN,
+}
+"""Switches that change nothing here, and why."""
+
+FORMER_SWITCHES: Final[Mapping[str, str]] = dict.fromkeys(
+    ("enableNamespaceOrder", "EnabledClusterOrder"), "Volcano reads it no more"
+)
+"""Switches of earlier versions of Volcano."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """How a plugin or an action is listed: where it is, imported only when a configuration names it.
 
 What an entry leads to is a class or a function that makes the plugin or action. The schema of what it can be told is
-its own ``ARGUMENTS``, or that of its module. Where there is one, it is called with the checked and complete arguments,
-else with nothing. A ``check_arguments`` beside it states what is wrong with values that are right one by one.
+its own ``ARGUMENTS``, or that of its module. Where any of these changes something, it is called with the checked and
+complete arguments, else with nothing. A ``check_arguments`` beside it states what is wrong with values that are right
+one by one.
 """
 
 from __future__ import annotations
@@ -62,4 +63,4 @@ def build(owner: str, factory: Callable[..., T], arguments: Mapping[str, Any]) -
     """Make a plugin or action with these arguments."""
     schema = schema_of(factory)
     values = values_of(owner, schema, arguments, check_of(factory))
-    return factory(values) if schema else factory()
+    return factory(values) if any(not argument.unused for argument in schema) else factory()

@@ -14,8 +14,9 @@ understand, so every problem is collected and any one of them refuses the whole.
     - name: allocate
       arguments: {}
 
-``metrics``, where Volcano states from which system its usage plugin reads, is taken in its right form (a mapping to
-plain values) and has no effect here; a warning says so.
+What Volcano reads and volsched has no use for is taken, and one warning names all of it: arguments that are ``unused``
+in their schema, switches of callbacks that nothing registers. ``metrics``, where Volcano states from which system its
+usage plugin reads, is taken in its right form (a mapping to plain values) and has no effect here; a warning says so.
 
 Which plugins and actions there are, and what they can be told, comes from a ``PluginCatalogue``: the framework knows
 none.
@@ -26,15 +27,21 @@ The module is long and has one subject: each step of reading needs the key and t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import yaml
 
-from volsched.framework.config.arguments import CheckFn, Schema, Severity, check, describe, hint, nearest
-from volsched.framework.config.configuration import SWITCHES, Configuration, PluginOption
+from volsched.framework.config.arguments import CheckFn, Schema, Severity, check, describe, find, hint, nearest
+from volsched.framework.config.configuration import (
+    FORMER_SWITCHES,
+    SWITCHES,
+    UNUSED_SWITCHES,
+    Configuration,
+    PluginOption,
+)
 from volsched.model.errors import ConfigError, shortened
 from volsched.model.values.json_text import MOST_LEVELS
 
@@ -86,6 +93,8 @@ eight times as much, and webhooks read it as well."""
 _TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics")
 _ENTRY_KEYS: Final = ("name", "arguments")
 _MOST_PARTS: Final = 10_000
+_OF_DRF: Final = "plugin drf"
+_NO_HIERARCHY: Final = "its fair shares know no hierarchy of queues; the plugin capacity keeps quotas over one"
 _OF_AN_OBJECT: Final = re.compile(r"^[^\w\n]*(kind|apiVersion)[^\w\n]*:", re.MULTILINE)
 """Told without reading: files of objects may be long."""
 
@@ -118,7 +127,7 @@ class PluginCatalogue(Protocol):
 
     @property
     def absent(self) -> Mapping[str, str]:
-        """Names that are known and cannot be used, and why."""
+        """Names that are known and cannot be used, and why, with what to use in their place."""
 
     def names(self) -> Sequence[str]:
         """Return all names that can be used."""
@@ -320,18 +329,18 @@ class _ConfigReader:
         self._plugins = plugins
         self._actions = actions
         self._constructor = _ConfigLoader("")
+        self._unused: list[_Unused] = []
+        self._listed: Collection[str] = ()
 
     def read(self, root: yaml.Node) -> Configuration:
         """Return the configuration, as far as it was understood."""
         top = self._entries(root, "")
-        for name, (key, _) in top.items():
-            if name not in _TOP_KEYS:
-                message = f"there is no {_named(name)} in a configuration{hint(name, _TOP_KEYS)}"
-                self._problems.at("UnknownKey", name, key, message)
+        self._known_only(top, "", _TOP_KEYS, "a configuration")
         actions = self._action_names(root, top)
         tiers = self._tiers(top)
         given = self._action_arguments(top)
         self._metrics(top)
+        self._warn_of_unused()
         return Configuration(actions, tiers, self._with_defaults(actions, given))
 
     # -- actions
@@ -353,7 +362,7 @@ class _ConfigReader:
         return tuple(name for name in names if name and self._action_schema(name, "actions", node) is not None)
 
     def _action_schema(self, name: str, key: str, node: yaml.Node) -> Schema | None:
-        return self._schema("action", self._actions, name, key, node)
+        return self._schema("action", self._actions, name, key, node, ())
 
     def _action_arguments(self, top: _Entries) -> dict[str, Mapping[str, Any]]:
         given: dict[str, Mapping[str, Any]] = {}
@@ -387,6 +396,7 @@ class _ConfigReader:
             return ()
         seen: dict[str, tuple[str, yaml.Node]] = {}
         tiers = []
+        self._listed = frozenset(_plugin_names(top["tiers"][1]))
         for key, tier in self._items(top["tiers"][1], "tiers"):
             entries = self._entries(tier, key)
             self._known_only(entries, key, ("plugins",), "a tier")
@@ -426,9 +436,9 @@ class _ConfigReader:
             seen.setdefault(name, (f"{path}.name", at))
             if name == "drf" and switches.get("enableHierarchy"):
                 hierarchy = f"{path}.enableHierarchy", entries["enableHierarchy"][0]
-                self._problems.at("NotSupported", *hierarchy, "drf over a hierarchy is not in this version of volsched")
+                self._note_unused(_OF_DRF, "enableHierarchy", *hierarchy, _NO_HIERARCHY)
             proportion = proportion or name == "proportion"
-            schema = self._schema("plugin", self._plugins, name, f"{path}.name", at)
+            schema = self._schema("plugin", self._plugins, name, f"{path}.name", at, self._listed)
             if schema is not None:
                 arguments = self._arguments(f"plugin {name}", schema, self._plugins.check(name), entries, path)
                 options.append(PluginOption(name, switches, arguments, self._given(entries)))
@@ -438,22 +448,30 @@ class _ConfigReader:
         return tuple(options)
 
     def _switches(self, entries: _Entries, path: str) -> dict[str, bool]:
+        """Return the switches of a plugin; one without a value counts as not named, as with Volcano."""
         switches = {}
-        known = (*_ENTRY_KEYS, *SWITCHES)
         for name, (key, node) in entries.items():
-            if name in _ENTRY_KEYS:
-                continue
-            if name not in SWITCHES:
-                message = f"a plugin has no switch {_named(name)}{hint(name, known)}"
-                self._problems.at("UnknownSwitch", f"{path}.{name}", key, message)
+            if name in _ENTRY_KEYS or self._is_unknown_switch(name, entries, path) or _is_null(node):
                 continue
             value = self._value(node, f"{path}.{name}")
             on = {"true": True, "false": False}.get(value.strip().lower()) if isinstance(value, str) else value
             if not isinstance(on, bool):
                 self._problems.at("WrongType", f"{path}.{name}", node, f"must be true or false, not {describe(value)}")
                 continue
-            switches[name] = on
+            if name in SWITCHES:
+                switches[name] = on
+            why = UNUSED_SWITCHES.get(name) or FORMER_SWITCHES.get(name)
+            if why is not None:
+                self._note_unused("switches", name, f"{path}.{name}", key, why)
         return switches
+
+    def _is_unknown_switch(self, name: str, entries: _Entries, path: str) -> bool:
+        if name in SWITCHES or name in FORMER_SWITCHES:
+            return False
+        known = [word for word in (*_ENTRY_KEYS, *SWITCHES) if word not in entries]
+        message = f"a plugin has no switch {_named(name)}{hint(name, known)}"
+        self._problems.at("UnknownSwitch", f"{path}.{name}", entries[name][0], message)
+        return True
 
     def _metrics(self, top: _Entries) -> None:
         if "metrics" not in top:
@@ -467,7 +485,24 @@ class _ConfigReader:
 
     # -- parts that plugins and actions share
 
-    def _schema(self, what: str, catalogue: PluginCatalogue, name: str, key: str, node: yaml.Node) -> Schema | None:
+    def _note_unused(self, owner: str, name: str, path: str, node: yaml.Node, why: str) -> None:
+        self._unused.append(_Unused(owner, name, why, path, node))
+
+    def _warn_of_unused(self) -> None:
+        """Name in one warning all that Volcano reads and nothing here does; of each kind each name once."""
+        if not self._unused:
+            return
+        grouped: dict[tuple[str, str], dict[str, None]] = {}
+        for unused in self._unused:
+            grouped.setdefault((unused.owner, unused.why), {})[unused.name] = None
+        parts = [f"{owner}: {', '.join(names)} ({why})" for (owner, why), names in grouped.items()]
+        first = self._unused[0]
+        self._problems.warn("NoEffect", first.path, first.node, f"without effect in volsched: {'; '.join(parts)}")
+
+    def _schema(
+        self, what: str, catalogue: PluginCatalogue, name: str, key: str, node: yaml.Node, listed: Collection[str]
+    ) -> Schema | None:
+        """Return the schema of a plugin or an action; those ``listed`` beside it are no suggestion for another."""
         try:
             schema = catalogue.schema(name)
         except ConfigError as error:
@@ -475,12 +510,11 @@ class _ConfigReader:
             return None
         if schema is not None:
             return schema
-        if name in catalogue.absent:
-            self._problems.at("NotInThisVersion", key, node, f"{what} {name} {catalogue.absent[name]}")
+        if (absent := _spelt_like(name, catalogue.absent)) is not None:
+            self._problems.at("NotInThisVersion", key, node, f"{what} {absent} {catalogue.absent[absent]}")
             return None
-        known = catalogue.names()
-        meant = nearest(name, [*known, *catalogue.absent])
-        message = f"did you mean {meant}?" if meant else f"there are {', '.join(known)}"
+        meant = _suggestion(name, catalogue, listed)
+        message = f"did you mean {meant}?" if meant else f"there are {', '.join(catalogue.names())}"
         self._problems.at(f"Unknown{what.capitalize()}", key, node, f"there is no {what} {_named(name)}; {message}")
         return None
 
@@ -499,6 +533,10 @@ class _ConfigReader:
             add = self._problems.warn if problem.severity == "warning" else self._problems.at
             at = nodes[problem.key][0] if problem.key in nodes else entries["name"][1]
             add("Argument", f"{key}.{problem.key}", at, problem.message)
+        for name in given:
+            argument = find(schema, name)
+            if argument is not None and argument.unused:
+                self._note_unused(owner, name, f"{key}.{name}", nodes[name][0], argument.unused)
         return checked.values
 
     def _given(self, entries: _Entries) -> frozenset[str]:
@@ -515,8 +553,9 @@ class _ConfigReader:
     def _known_only(self, entries: _Entries, path: str, known: Sequence[str], what: str) -> None:
         for name, (key, _) in entries.items():
             if name not in known:
-                message = f"there is no {_named(name)} in {what}{hint(name, known)}"
-                self._problems.at("UnknownKey", f"{path}.{name}", key, message)
+                free = [word for word in known if word not in entries]
+                message = f"there is no {_named(name)} in {what}{hint(name, free)}"
+                self._problems.at("UnknownKey", _joined(path, name), key, message)
 
     # -- YAML
 
@@ -577,7 +616,63 @@ class _UnreadableValue:
     """Stands for a value with a problem."""
 
 
+class _Unused(NamedTuple):
+    """Something that Volcano reads and nothing here does: of what, its name, why, and where it stands."""
+
+    owner: str
+    name: str
+    why: str
+    path: str
+    node: yaml.Node
+
+
 _Entries: TypeAlias = dict[str, tuple[yaml.Node, yaml.Node]]
+
+
+def _plugin_names(tiers: yaml.Node) -> Iterator[str]:
+    """Yield the names of all plugins of the tiers, without judging them."""
+    for tier in _plain_items(tiers):
+        for key, listed in _plain_entries(tier):
+            for plugin in _plain_items(listed) if key == "plugins" else ():
+                yield from (value.value for key, value in _plain_entries(plugin) if _is_name(key, value))
+
+
+def _is_name(key: str, value: yaml.Node) -> bool:
+    return key == "name" and isinstance(value, yaml.ScalarNode)
+
+
+def _plain_items(node: yaml.Node) -> Sequence[yaml.Node]:
+    """Return the items of a list without judging it."""
+    return node.value if isinstance(node, yaml.SequenceNode) else ()
+
+
+def _spelt_like(name: str, absent: Iterable[str]) -> str | None:
+    """Return the absent name that is meant, whichever way its words are set apart."""
+    return next((other for other in absent if _run_together(other) == _run_together(name)), None)
+
+
+def _run_together(name: str) -> str:
+    return name.replace("-", "").replace("_", "").casefold()
+
+
+def _suggestion(name: str, catalogue: PluginCatalogue, listed: Collection[str]) -> str | None:
+    """Return the nearest name, if it would be accepted beside those listed."""
+    meant = nearest(name, catalogue.names())
+    if meant is None or meant in listed or _contradicts(meant, catalogue, listed):
+        return None
+    return meant
+
+
+def _contradicts(name: str, catalogue: PluginCatalogue, listed: Collection[str]) -> bool:
+    excluded = _excluded_by(name, catalogue)
+    return any(other in excluded or name in _excluded_by(other, catalogue) for other in listed)
+
+
+def _excluded_by(name: str, catalogue: PluginCatalogue) -> Sequence[str]:
+    try:
+        return catalogue.excluded_by(name)
+    except ConfigError:  # it is broken, and reported as that
+        return ()
 
 
 def _is_null(node: yaml.Node) -> bool:

@@ -1,0 +1,105 @@
+"""Texts of manifests: a key that is given twice is told with its place, and the last value counts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volsched.simulation.documents import documents_in
+from volsched.simulation.manifests import take_stock
+from volsched.simulation.yaml_texts import parsed
+
+
+def read(text: str) -> tuple[Any, list[tuple[str, int]]]:
+    ((value, twice),) = parsed(text)
+    return value, [(found.field, found.line) for found in twice]
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "twice"),
+    [
+        ("a: 1\nb: 2\n", {"a": 1, "b": 2}, []),
+        ("a: 1\na: 2\n", {"a": 2}, [("a", 2)]),
+        ("a: 1\na: 2\na: 3\n", {"a": 3}, [("a", 2), ("a", 3)]),
+        ("a: {b: [{c: 1, c: 2}]}\n", {"a": {"b": [{"c": 2}]}}, [("a.b[0].c", 1)]),
+        ("x: {a.b/c: 1,\n a.b/c: 2}\n", {"x": {"a.b/c": 2}}, [("x[a.b/c]", 2)]),
+        ("b: {d: 1, d: 2}\na: 1\na: 2\n", {"a": 2, "b": {"d": 2}}, [("a", 3), ("b.d", 1)]),
+        ('{"a": 1, "a": 2}', {"a": 2}, [("a", 0)]),
+        ('{"a": {"b": 1, "c": 0, "b": 2}, "d": [{}, {"e": 1, "e": {}}]}', None, [("a.b", 0), ("d[1].e", 0)]),
+        ('{"a": {"b": 1, "b": 2}, "a": {"c": 1}}', {"a": {"c": 1}}, [("a", 0)]),
+    ],
+)
+def test_a_key_that_is_given_twice_is_told_with_its_place(text: str, value: Any, twice: list[tuple[str, int]]) -> None:
+    found = read(text)
+    assert found[1] == twice
+    assert value is None or found[0] == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "base: &b {k: 1}\nmine: {<<: *b, k: 2}\n",
+        "x: {y: {z: &z {<<: &b {k: 1}, k: 2}}}\nw: {<<: *z, k: 3}\n",
+        "a: &a {k: 1}\nb: &b {k: 2}\nc: {<<: [*a, *b]}\n",
+    ],
+)
+def test_a_key_that_overrides_a_merged_one_is_not_given_twice(text: str) -> None:
+    assert read(text)[1] == []
+
+
+def test_a_mapping_with_many_names_is_told_of_once() -> None:
+    assert read("a: &a {k: 1, k: 2}\nb: *a\nc: [*a]\n")[1] == [("a.k", 1)]
+
+
+def test_each_item_of_a_list_has_its_own() -> None:
+    text = (
+        "apiVersion: v1\nkind: List\nkind: List\nitems:\n"
+        "- {apiVersion: v1, kind: Namespace, metadata: {name: a}}\n"
+        "- {apiVersion: v1, kind: Namespace, metadata: {name: x, name: b}}\n"
+    )
+    stock = take_stock(documents_in("test", text))
+    assert [str(doubt) for doubt in stock.doubts] == [
+        "test: document 1, item 1: Namespace/a: kind: is given twice, again in line 3; the last value counts",
+        "test: document 1, item 2: Namespace/b: metadata.name: is given twice, again in line 6; the last value counts",
+    ]
+    assert [found.metadata.name for found in stock.objects] == ["a", "b"]
+
+
+TEXTS = st.text("ab1 :-{\u00e9\u4e2d", max_size=5)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_what_has_no_key_twice_is_read_as_it_is(value: Any) -> None:
+    for text in (json.dumps(value), yaml.safe_dump(value, allow_unicode=True)):
+        found = list(parsed(text))
+        assert [each.twice for each in found] == [()]
+        assert found[0].value == value
+
+
+@given(VALUES, VALUES, st.text("abc", min_size=1, max_size=3))
+def test_of_two_values_the_last_counts_in_both_notations(first: Any, last: Any, key: str) -> None:
+    name, before, after = (json.dumps(part) for part in (key, first, last))
+    text = f"{{{name}: {before}, {name}: {after}}}"
+    for written in (text, f"# as YAML\n{text}"):
+        value, twice = read(written)
+        assert value == {key: last}
+        assert (key, 2 if written != text else 0) in twice
+
+
+@given(st.text(alphabet=st.sampled_from(list("abk:-[]{}&*!<|>'\"\n ,#?")), max_size=40))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    try:
+        documents = list(parsed(text))
+    except (yaml.YAMLError, ValueError, TypeError, RecursionError):
+        return
+    assert all(found.line >= 0 and found.field for document in documents for found in document.twice)

@@ -1,0 +1,169 @@
+"""From a text to the values of its documents, as kubectl reads YAML and JSON.
+
+A time stays a text. Of a key that is given twice the last value counts, and where that was is told.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import yaml
+
+from volsched.model.errors import shortened
+
+Step: TypeAlias = str | int
+"""The key of a mapping, or the place in a list, from 0."""
+
+_MERGE: Final = "tag:yaml.org,2002:merge"
+
+
+class Twice(NamedTuple):
+    """A key that is given again: the way to it, and its line in the text, from 1 (0: not known, as of JSON)."""
+
+    path: tuple[Step, ...]
+    line: int
+
+    @property
+    def field(self) -> str:
+        """The path as a field of an object is written."""
+        return "".join(map(_written, self.path)).removeprefix(".")
+
+    @property
+    def message(self) -> str:
+        """What is to be told of it."""
+        again = f", again in line {self.line}" if self.line else ""
+        return f"is given twice{again}; the last value counts"
+
+
+class Parsed(NamedTuple):
+    """The value of one document, and which keys in it are given twice."""
+
+    value: Any
+    twice: tuple[Twice, ...] = ()
+
+
+def parsed(text: str) -> Iterable[Parsed]:
+    """Return what each document of a text holds; raises many an error for what is neither YAML nor JSON."""
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return [_of_json(text)]
+        except json.JSONDecodeError:
+            pass  # several documents, or YAML in its flow style
+    return _of_yaml(text)
+
+
+def _written(step: Step) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f"[{shortened(step)}]" if set(step) & set("./[]") else f".{shortened(step)}"
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+class _Doubled(NamedTuple):
+    """A mapping, or the node of one, with the keys that are given again and their lines. It stays alive for its id."""
+
+    mapping: Any
+    keys: list[tuple[str, int]]
+
+
+def _of_json(text: str) -> Parsed:
+    doubled: dict[int, _Doubled] = {}
+
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            again = [key for key, times in Counter(key for key, _ in pairs).items() if times > 1]
+            doubled[id(made)] = _Doubled(made, [(key, 0) for key in again])
+        return made
+
+    value = json.loads(text, object_pairs_hook=mapping)
+    return Parsed(value, tuple(_located(value, _parts_of_value, doubled)))
+
+
+def _parts_of_value(value: Any) -> Iterable[tuple[Step, Any]]:
+    if isinstance(value, Mapping):
+        return value.items()
+    return enumerate(value) if isinstance(value, list) else ()
+
+
+# --- YAML -----------------------------------------------------------------------------------------------------------
+
+
+class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # whichever of two there is
+    """YAML without times, which stay texts; it notes keys that are given twice."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as in the base class
+        first: [(tag, regexp) for tag, regexp in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, text: str) -> None:
+        self.doubled: dict[int, _Doubled] = {}
+        self._merged: set[int] = set()
+        super().__init__(text)
+
+    def begin(self) -> None:
+        """Forget the document before."""
+        self.doubled.clear()
+        self._merged.clear()
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Note keys that are given twice, before those that `<<` takes in from other mappings join them."""
+        if id(node) not in self._merged:
+            self._note_doubled(node)
+        super().flatten_mapping(node)
+
+    def _note_doubled(self, node: yaml.MappingNode) -> None:
+        seen: set[str] = set()
+        again: list[tuple[str, int]] = []
+        for key, _ in node.value:
+            if key.tag == _MERGE:
+                self._merged.add(id(node))
+            elif isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    again.append((key.value, key.start_mark.line + 1))
+                seen.add(key.value)
+        if again:
+            self.doubled[id(node)] = _Doubled(node, again)
+
+
+def _of_yaml(text: str) -> Iterator[Parsed]:
+    loader = _DocumentLoader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            loader.begin()
+            value = loader.construct_document(node)
+            yield Parsed(value, tuple(_located(node, _parts_of_node, loader.doubled)))
+    finally:
+        loader.dispose()
+
+
+def _parts_of_node(node: yaml.Node) -> Iterable[tuple[Step, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        return [(str(key.value), value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
+    return enumerate(node.value) if isinstance(node, yaml.SequenceNode) else ()
+
+
+# --- both -----------------------------------------------------------------------------------------------------------
+
+
+def _located(
+    root: Any, parts: Callable[[Any], Iterable[tuple[Step, Any]]], doubled: Mapping[int, _Doubled]
+) -> Iterator[Twice]:
+    """Yield where the keys stand that are given twice, outer ones first; each part is looked at once."""
+    left: deque[tuple[Any, tuple[Step, ...]]] = deque([(root, ())])
+    seen: set[int] = set()
+    while left and not doubled.keys() <= seen:
+        part, path = left.popleft()
+        if id(part) in seen:  # YAML can put a list into itself
+            continue
+        seen.add(id(part))
+        if id(part) in doubled:
+            yield from (Twice((*path, key), line) for key, line in doubled[id(part)].keys)
+        left.extend((inner, (*path, step)) for step, inner in parts(part))
