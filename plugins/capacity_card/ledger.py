@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from plugins.capacity_card.accounts import QueueAccounts
 from plugins.capacity_card.cards.catalogue import NO_KIND, CardCatalogue
+from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping
 from plugins.capacity_card.quotas.limits import QueueLimits
 from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges
 from plugins.capacity_card.requests.requests import CardRequest
@@ -34,9 +35,17 @@ class CardQuotaLedger(Observer):
     ``changed_jobs`` and ``changed_nodes`` are for whoever reads them to clear.
     """
 
-    def __init__(self, cluster: Cluster, *, spares_cpu: bool, is_strict: bool, is_hierarchical: bool) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        mapping: CardMapping = UNMAPPED,
+        *,
+        spares_cpu: bool,
+        is_strict: bool,
+        is_hierarchical: bool,
+    ) -> None:
         self._cluster = cluster
-        self.catalogue = CardCatalogue(cluster)
+        self.catalogue = CardCatalogue(cluster, mapping)
         self.limits = QueueLimits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
         self.accounts = QueueAccounts(self.limits)
         self.charges = Charges(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)

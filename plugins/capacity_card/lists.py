@@ -7,6 +7,7 @@ import numpy as np
 from plugins.capacity_card.ledger import CardQuotaLedger
 from volsched.framework.accounts.card_lists import CardList
 from volsched.framework.columns.arrays import Mask
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 
 
@@ -22,6 +23,14 @@ class NamedCards:
         if not charge.names:
             return None
         return CardList(charge.names, tuple(name for name, amount in charge.devices if amount))
+
+    def resources(self) -> frozenset[str]:
+        """Return the resources that are cards on some node."""
+        return frozenset(self._ledger.catalogue.resources.values())
+
+    def model(self, node: NodeInfo) -> str:
+        """Return the first card of a node, by name."""
+        return next((card.name for card in self._ledger.catalogue.of(node).cards), "")
 
     def rows(self, wanted: CardList) -> Mask:
         """Mark the rows whose nodes offer one of the cards."""

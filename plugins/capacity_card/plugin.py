@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Final
 
 from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import AllocatedCards
+from plugins.capacity_card.cards.mapping import ARGUMENTS as MAPPING_ARGUMENTS
+from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping, check_mapping, mapping_of
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
@@ -69,11 +71,13 @@ class CapacityCardArguments:
     is_strict: bool = False
     checks_ancestors: bool = False
     half_life: float = 0.0
+    mapping: CardMapping = UNMAPPED
 
 
 def check_arguments(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
-    """Warn of a weight that Volcano's plugin passes over in silence, and of what has another name by now."""
+    """Refuse a mapping of cards that is wrong; warn of what Volcano passes over in silence, and of what is renamed."""
     yield from check_half_life(values)
+    yield from check_mapping(values)
     if values[WEIGHT] <= 0:
         yield ArgumentProblem(WEIGHT, f"{WEIGHT} must be above 0; it counts as {DEFAULT_WEIGHT:g}", "warning")
     if values[ANCESTORS]:
@@ -103,6 +107,7 @@ class CapacityCardPlugin:
         Argument(STRICT, "bool", False, "Refuse pods that ask for cards and do not name them."),
         Argument(ANCESTORS, "bool", False, "Another name for the switch `enableHierarchy`."),
         ARGUMENT,
+        *MAPPING_ARGUMENTS,
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -113,6 +118,7 @@ class CapacityCardPlugin:
             is_strict=arguments[STRICT],
             checks_ancestors=arguments[ANCESTORS],
             half_life=half_life_of(arguments),
+            mapping=mapping_of(arguments),
         )
 
     def on_session_open(self, registrar: Registrar) -> None:
@@ -144,7 +150,9 @@ class CapacityCardPlugin:
 
     def _ledger(self, cluster: Cluster, *, above: bool) -> CardQuotaLedger:
         told = self._arguments
-        return CardQuotaLedger(cluster, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above)
+        return CardQuotaLedger(
+            cluster, told.mapping, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above
+        )
 
 
 def _order_queues(registrar: Registrar, runtime: _CardAccounts, past: PastUse | None) -> None:

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from plugins.capacity_card.cards.amounts import at, is_plain, joined, whole
-from plugins.capacity_card.cards.cards import resource_by_name
+from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping, mapping_of
 from plugins.capacity_card.cards.stock import Stock, stock_of
 from plugins.capacity_card.quotas.dues import due_faults
 from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, amounts_of, path_of, quota_of
+from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests.requests import (
     CARD_NAME,
     CARD_REQUEST,
@@ -175,17 +176,18 @@ def _pod_faults(pod: PodIn, beside: Surroundings) -> Faults:
         yield Fault(NAME_PATH, INVALID, f"{shortened(odd[0])!r} is no name of a card")
         return
     yield from _unknown(NAME_PATH, names, beside)
-    yield from _device_faults(pod, names, beside.derived(_stock))
+    yield from _device_faults(pod, names, beside)
 
 
-def _device_faults(pod: PodIn, names: Names, stock: Stock) -> Faults:
+def _device_faults(pod: PodIn, names: Names, beside: Surroundings) -> Faults:
     """Yield what is wrong with the resources that a list of cards stands for, and with what the pod asks of them."""
+    stock = beside.derived(_stock)
     offered = {name: stock.resources[name] for name in names if name in stock.resources}
     if len(set(offered.values())) > 1:
         message = ", ".join(f"{name} is {resource}" for name, resource in offered.items())
         yield Fault(NAME_PATH, INVALID, f"lists cards of different resources: {message}; list cards of one resource")
         return
-    told = {name: resource_by_name(name) for name in names}
+    told = {name: beside.derived(_mapping).resource_of(name) for name in names}
     is_mixed = len(set(told.values())) > 1
     if is_mixed:
         message = "lists cards that are shared in different ways, so of different resources; list cards of one resource"
@@ -219,12 +221,22 @@ def _asked_devices(spec: api.PodSpec) -> frozenset[str] | None:
 
 
 def _stock(beside: Surroundings) -> Stock:
-    return stock_of(beside.of(api.Node))
+    return stock_of(beside.of(api.Node), beside.derived(_mapping))
+
+
+def _mapping(beside: Surroundings) -> CardMapping:
+    """The mapping in force, none where nobody knows."""
+    return mapping_of(beside.arguments_of(NAME)) if beside.arguments_of is not None else UNMAPPED
+
+
+def _may_be_mapped(beside: Surroundings) -> bool:
+    """Whether a configuration that nobody knows may name cards: there are resources that have no name without it."""
+    return beside.arguments_of is None and beside.derived(_stock).has_unnamed
 
 
 def _unknown(path: str, names: Names, beside: Surroundings) -> Faults:
     """Yield each name that no Node offers, with what may have been meant; nothing is known when there are no Nodes."""
-    if not beside.of(api.Node):
+    if not beside.of(api.Node) or _may_be_mapped(beside):
         return
     stock = beside.derived(_stock)
     for name in names:
@@ -238,7 +250,8 @@ def _instead(name: str, stock: Stock) -> str:
     meant = stock.meant_by(name)
     if meant:
         return f"; did you mean {' or '.join(meant)}?"
-    return f"; there are {', '.join(_some(stock.totals))}"
+    others = ", and cards without a name, see `volsched cards`" if stock.has_unnamed else ""
+    return f"; there are {', '.join(_some(stock.totals))}{others}"
 
 
 def _some(names: Iterable[str]) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """Which resources are cards, and how much of a card each unit of them is.
 
-Whole cards: ``nvidia.com/gpu`` and ``amd.com/gpu``, what a node has a label ``<resource>.product`` for, or what the
-configuration names. Shares: ``nvidia.com/gpu.shared``, of which the label ``nvidia.com/gpu.replicas`` says how many one
-card makes, where nodes differ the fewest; MIG slices, ``nvidia.com/mig-<n>g.<memory>``, n of a card's seven parts; and
-``mgpu-core``, a hundred to a card, whose cards are told apart by the plugin that shares them.
+Whole cards: ``nvidia.com/gpu`` and ``amd.com/gpu``, what a node has a label ``<resource>.product`` for, what another
+plugin counts as cards, or what the configuration names. Shares: ``nvidia.com/gpu.shared``, of which the label
+``nvidia.com/gpu.replicas`` says how many one card makes, where nodes differ the fewest; MIG slices,
+``nvidia.com/mig-<n>g.<memory>``, n of a card's seven parts; and ``mgpu-core``, a hundred to a card, whose cards are
+told apart by the plugin that shares them.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.columns.columns import ChangedNodes
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
@@ -48,14 +50,15 @@ class _CardLabels(NamedTuple):
 class Offers:
     """The resources of a cluster that are cards; looked up again when nodes say something else of themselves."""
 
-    def __init__(self, cluster: Cluster, named: Sequence[str]) -> None:
+    def __init__(self, cluster: Cluster, named: Sequence[str], lists: CardLists) -> None:
         self._cluster = cluster
+        self._lists = lists
         self._named = tuple(named)
         self._changes = ChangedNodes(cluster)
         self._labels: list[_CardLabels] = []
         self._products: Counter[str] = Counter()
         self._replicas: Counter[int] = Counter()
-        self._columns_version: object = None
+        self._seen: object = None
         self.all: tuple[Offer, ...] = ()
         self.version = 0
         """Another one whenever ``all`` is."""
@@ -66,11 +69,11 @@ class Offers:
         return self._cluster.columns.names
 
     def refresh(self) -> None:
-        """Look again, if nodes have changed."""
-        changed = self._changes.take()
-        if changed == [] and self._columns_version == self._cluster.columns.version:
+        """Look again, if nodes have changed, or another plugin tells what cards are."""
+        changed, seen = self._changes.take(), (self._cluster.columns.version, len(self._lists.sources))
+        if changed == [] and self._seen == seen:
             return
-        self._columns_version = self._cluster.columns.version
+        self._seen = seen
         if changed is None:
             self._look_at_all()
         else:
@@ -99,10 +102,13 @@ class Offers:
     def _found(self) -> Iterable[Offer]:
         columns = self._cluster.columns
         whole = set(self._named or (*WHOLE_CARDS, *self._products))
+        counted = self._lists.resources() if not self._named else ()
         for name in sorted(columns.names):
-            unit = MILLI if name in whole else self._unit(name)
+            part = 0 if name in whole else self._unit(name)
+            is_whole = name in whole or (not part and name in counted)
+            unit = MILLI if is_whole else part
             if unit and (column := columns.find(name)) is not None:
-                yield Offer(column, unit, name in whole)
+                yield Offer(column, unit, is_whole)
 
     def _unit(self, name: str) -> int:
         if name == CORE:

@@ -63,11 +63,11 @@ class _Kept:
 
     @classmethod
     def of(cls, cluster: Cluster, arguments: Mapping[str, Any], parts: CardParts, lists: CardLists) -> _Kept:
-        offers = Offers(cluster, arguments[RESOURCES])
+        offers = Offers(cluster, arguments[RESOURCES], lists)
         cards = DeviceCards(cluster, arguments[DRIVERS])
         devices = KnownDevices(cards, Selections(cluster, cards), Claims(cluster.devices))
         card_requests = CardRequests(offers, devices.selections, parts, lists)
         demand = Demand(cluster, offers, card_requests, lists, devices)
         score = Score(cluster, weights_of(arguments), demand, card_requests, parts, devices)
-        stranded = Stranded(cluster, offers, card_requests, demand, parts, devices)
+        stranded = Stranded(cluster, offers, card_requests, demand, parts, devices, lists)
         return cls(devices.selections, demand, score, stranded)

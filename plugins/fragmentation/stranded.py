@@ -23,6 +23,7 @@ from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_cards import DeviceCards, product_of
 from plugins.fragmentation.means import SHARES, Means
 from plugins.fragmentation.offers import MILLI, Offers
+from volsched.framework.accounts.card_lists import CardLists
 from volsched.framework.accounts.card_parts import WHOLE, CardParts
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaRow, QuotaTable, Value
 from volsched.framework.columns.arrays import Mask, Rows
@@ -92,7 +93,9 @@ class Stranded:
         demand: Demand,
         parts: CardParts,
         devices: KnownDevices,
+        lists: CardLists,
     ) -> None:
+        self._lists = lists
         self._cluster = cluster
         self._offers = offers
         self._card_requests = card_requests
@@ -167,10 +170,10 @@ class Stranded:
         ledger, rows = self._cluster.node_ledger, self._cluster.rows
         changed = ledger.usage_log.since(self._position)
         self._position = ledger.usage_log.end
-        facts = (ledger.facts_version, self._devices.cards.version)
+        facts = (ledger.facts_version, self._devices.cards.version, len(self._lists.sources))
         if self._facts != facts or changed is None:
             self._facts = facts
-            models = [model_of(node, self._devices.cards) for node in rows]
+            models = [model_of(node, self._devices.cards, self._lists) for node in rows]
             self._models = sorted(set(models))
             self._of_model = np.array([self._models.index(model) for model in models], dtype=np.intp)
             self._each.clear()
@@ -229,14 +232,18 @@ class Stranded:
                     yield card_request.group
 
 
-def model_of(node: NodeInfo, devices: DeviceCards) -> str:
+def model_of(node: NodeInfo, devices: DeviceCards, lists: CardLists) -> str:
     """Return what a node's label ``<prefix>/<type>.product`` says, of several the first.
 
-    Without one it is what the driver says of the node's cards, and ``other`` if it says nothing.
+    Without one it is the name by which another plugin counts its cards, else what the driver says of them, and
+    ``other`` if neither says anything.
     """
     keys = sorted(key for key in node.labels if key.endswith(PRODUCT) and node.labels[key])
     if keys:
         return node.labels[keys[0]]
+    counted = lists.model(node)
+    if counted:
+        return counted
     products = (product_of(device) for card in devices.cards_of(node.name) for device, _ in card.parts)
     return next(filter(None, products), OTHER)
 

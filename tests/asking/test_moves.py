@@ -60,6 +60,12 @@ def test_the_node_with_the_fewest_pods_is_opened() -> None:
     assert (moves.tried, moves.passed_over) == (1, ())
 
 
+def test_cards_of_every_vendor_are_opened() -> None:
+    moves = suggest_moves(known(SCATTERED.replace(CARD, "huawei.com/Ascend910")), 1)
+
+    assert (moves.nodes, [move.pod for move in moves.moves]) == (("n1",), ["default/c-1"])
+
+
 def test_of_several_nodes_no_pod_goes_to_one_that_is_to_be_free() -> None:
     moves = suggest_moves(known(SCATTERED), 2)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,29 @@ def test_other_names_place_the_examples_alike() -> None:
     after, renames = anonymised(before)
     nodes = sorted(renames.names[node] for node in placements(before).values())
     assert sorted(placements(after).values()) == nodes  # pods that controllers make have names made of uids
+
+
+def test_labels_that_name_cards_are_kept() -> None:
+    """A mapping's and those of the design; else quotas would be of cards that there are no more."""
+    configuration = """
+actions: allocate
+tiers:
+- plugins:
+  - {name: predicates}
+  - {name: capacity-card, arguments: {cards: [{resource: a.b/gpu, model: team.example/card}]}}
+"""
+    labels = {
+        f"vendor.example/npu.{key}": value for key, value in {"product": "N9", "count": "1", "memory": "1"}.items()
+    }
+    labels |= {"team.example/card": "Card-1", "team.example/pool": "blue", "team.example/odd.product": "secret"}
+    before = replace(known(text_of(a_node("n1", labels=labels))), configuration=configuration)
+
+    after, _ = anonymised(before)
+
+    [node] = after.objects
+    found = node.metadata.labels
+    assert (found["team.example/card"], found["vendor.example/npu.product"]) == ("Card-1", "N9")
+    assert not {"blue", "secret"} & set(found.values())
 
 
 worlds = st.builds(

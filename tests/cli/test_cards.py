@@ -9,9 +9,42 @@ import pytest
 import yaml
 
 from tests.cli.calls import call, text_of
-from tests.plugins.capacity_card.nodes import GPU, MIG, card_node
+from tests.plugins.capacity_card.nodes import GPU, MIG, card_labels, card_node
 from tests.simulation.clusters import node, pod
 
+UNLABELLED = Path(__file__).with_name("cards_without_labels.yaml")
+"""Nodes of many vendors, none with a product label."""
+MAPPED = """
+actions: allocate
+tiers:
+- plugins:
+  - name: capacity-card
+    arguments:
+      cards:
+      - {resource: amd.com/gpu, model: amd.com/gpu.product-name}
+      - {resource: huawei.com/Ascend910, name: Ascend910}
+      - {resource: nvidia.com/gpu, model: cloud.google.com/gke-accelerator}
+"""
+TRAINING = """
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: team, annotations: {volcano.sh/card.quota: '{"Ascend910": 2}'}}
+spec: {capability: {cpu: 64, memory: 64Gi}}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: training}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: training}}
+  template:
+    metadata:
+      labels: {app: training}
+      annotations: {volcano.sh/card.name: Ascend910, scheduling.volcano.sh/queue-name: team}
+    spec:
+      schedulerName: volsched
+      containers: [{name: c, image: c, resources: {requests: {cpu: 1}, limits: {huawei.com/Ascend910: 1}}}]
+"""
 WORLD = (
     card_node("n1", "NVIDIA-A100"),
     card_node("n3", "NVIDIA-A100", {GPU: 7, f"{MIG}1g.10gb": 7}),
@@ -84,3 +117,78 @@ def test_without_a_cluster_it_says_how_to_name_one(tmp_path: Path) -> None:
 
     assert (answer.exit_code, answer.stdout) == (1, "")
     assert "name a cluster with --kubeconfig, or manifests with -f" in answer.stderr
+
+
+# --- cards without labels -------------------------------------------------------------------------------------------
+
+
+def test_resources_that_look_like_cards_are_named_with_the_label_that_is_missing() -> None:
+    found = json.loads(call("cards", "-f", UNLABELLED, "-o", "json").stdout)
+
+    said = [(each["node"], each["message"].partition(" with ")[0]) for each in found["warnings"]]
+    assert found["total"] == {}
+    assert said == [
+        ("amd", "offers amd.com/gpu and has no label amd.com/gpu.product"),
+        ("ascend", "offers huawei.com/Ascend910 and has no label huawei.com/Ascend910.product"),
+        ("gaudi", "offers habana.ai/gaudi and has no label habana.ai/gaudi.product"),
+        ("gke", "offers nvidia.com/gpu and has no label nvidia.com/gpu.product"),
+        ("intel", "offers gpu.intel.com/i915 and has no label gpu.intel.com/i915.product"),
+        ("karpenter", "offers nvidia.com/gpu and has no label nvidia.com/gpu.product"),
+        ("mgpu", "offers vke.volcengine.com/mgpu-core and has no label vke.volcengine.com/mgpu.product"),
+        ("mgpu", "offers vke.volcengine.com/mgpu-memory and has no label vke.volcengine.com/mgpu.product"),
+        ("trn", "offers aws.amazon.com/neuron and has no label aws.amazon.com/neuron.product"),
+    ]
+
+
+def test_labels_that_a_warning_asks_for_make_the_card() -> None:
+    labels = {"amd.com/gpu.product": "MI300X", "amd.com/gpu.count": "8", "amd.com/gpu.memory": "196608"}
+    given = text_of(node("n", labels=labels, extended={"amd.com/gpu": 8}))
+
+    found = json.loads(call("cards", "-f", "-", "-o", "json", given=given).stdout)
+
+    assert (found["total"], found["warnings"]) == ({"MI300X": 8}, [])
+
+
+def test_the_mapping_of_the_configuration_names_cards(tmp_path: Path) -> None:
+    configuration = tmp_path / "scheduler.conf"
+    configuration.write_text(MAPPED)
+
+    found = json.loads(call("cards", "-f", UNLABELLED, "--config", configuration, "-o", "json").stdout)
+
+    assert found["total"] == {"AMD_Instinct_MI300X_OAM": 8, "Ascend910": 8, "nvidia-l4": 1}
+    assert found["nodes"]["ascend"] == {"Ascend910": 8}
+    assert found["resourceNames"]["nvidia-l4"] == "nvidia.com/gpu"
+    assert {each["node"] for each in found["warnings"]} == {"gaudi", "intel", "karpenter", "mgpu", "trn"}
+
+
+def test_time_slices_are_not_called_mps() -> None:
+    labels = card_labels("Quadro-P2000", "5120", "1", replicas="4", **{"sharing-strategy": "time-slicing"})
+
+    given = text_of(node("n1", labels=labels, extended={GPU: "0", f"{GPU}.shared": "4"}))
+    found = json.loads(call("cards", "-f", "-", "-o", "json", given=given).stdout)
+
+    assert found["nodes"] == {"n1": {"Quadro-P2000/time-slicing*1/4": 4}}
+    [warning] = found["warnings"]
+    assert "nvidia.com/gpu.sharing-strategy" in warning["message"]
+
+
+def test_everything_that_shows_cards_knows_the_mapping(tmp_path: Path) -> None:
+    """Quotas, explanations, validation and stranded cards of one world with one configuration."""
+    configuration, world = tmp_path / "scheduler.conf", tmp_path / "world.yaml"
+    more = "- plugins:\n  - name: gang\n  - name: predicates\n  - name: fragmentation"
+    configuration.write_text(MAPPED.replace("- plugins:", more))
+    world.write_text(f"{UNLABELLED.read_text()}---{TRAINING}")
+    source = ("-f", world, "--config", configuration)
+
+    run = json.loads(call("simulate", *source, "-o", "json").stdout)
+    assert [bind["node"] for bind in run["binds"]] == ["ascend", "ascend"]
+    assert "Ascend910: requested 1, held 2, quota 2" in run["pending"][0]["message"]
+    shown = json.loads(call("queue", "list", *source, "-o", "json").stdout)
+    assert shown["cards"]["Ascend910"]["total"] == 8
+    assert "Ascend910: requested 1, held 2, quota 2" in " ".join(
+        call("explain", "queue", "team", *source).stdout.split()
+    )
+    stranded = json.loads(call("cards", "--stranded", *source, "-o", "json").stdout)
+    assert {"Ascend910", "AMD_Instinct_MI300X_OAM", "nvidia-l4"} <= {row["card"] for row in stranded["strandedCards"]}
+    assert "no node offers" not in call("validate", "-f", world, "-f", configuration).stdout
+    assert 'no node offers the card "Ascend910"' in call("validate", "-f", world).stdout

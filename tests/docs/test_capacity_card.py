@@ -7,6 +7,7 @@ from pathlib import Path
 
 import yaml
 
+from plugins.capacity_card.cards.mapping import BY_VENDORS, mapping_in
 from tests.docs.pages import DOCS, blocks
 from tests.plugins.capacity_card.elastic import by_job, world
 from volsched.registry import load_profile
@@ -31,8 +32,26 @@ def test_the_tour_places_five_and_says_why_the_others_wait(tmp_path: Path) -> No
     assert {entry["message"] for entry in result["pending"]} == {said}
 
 
+def test_the_mapping_of_the_page_names_cards_of_three_vendors() -> None:
+    configuration = [block.text for block in blocks(PAGE) if "yaml" in block.words][2]
+    mapping = mapping_in(load_profile(configuration)[0].configuration)
+
+    assert mapping.card_of("amd.com/gpu", {"amd.com/gpu.product-name": "MI300X"}) == "MI300X"
+    assert mapping.card_of("huawei.com/Ascend910", {}) == "Ascend910"
+    assert mapping.card_of("nvidia.com/gpu", {"cloud.google.com/gke-accelerator": "nvidia-l4"}) == "nvidia-l4"
+
+
+def test_every_label_of_vendors_is_on_the_page() -> None:
+    page = PAGE.read_text()
+
+    assert [
+        key for each in BY_VENDORS if each.label for key in each.label.keys if key.partition("/")[2] not in page
+    ] == []
+    assert [each.resource for each in BY_VENDORS if each.resource.partition("/")[2] not in page] == []
+
+
 def test_the_queues_of_the_page_get_back_what_they_deserve() -> None:
-    queues, configuration = [block.text for block in blocks(PAGE) if "yaml" in block.words][2:4]
+    queues, configuration = [block.text for block in blocks(PAGE) if "yaml" in block.words][3:5]
     cluster = world()
     cluster.objects += yaml.safe_load_all(queues)
     cluster.cards("a1", "NVIDIA-A100", 8).runs("long", 8, "NVIDIA-A100", "speech", "a1")

@@ -20,6 +20,7 @@ SCHEMA = (
     Argument("mode", "str", "spread", "A mode.", choices=("spread", "pack")),
     Argument("resources", "names", (), "Names."),
     Argument("resources.*", "int", 1, "A weight each."),
+    Argument("pairs", "mappings", (), "Pairs.", fields=("from", "to")),
 )
 
 
@@ -39,6 +40,8 @@ SCHEMA = (
         ("resources", "a, b,,c", ("a", "b", "c")),
         ("resources", ["a", "b"], ("a", "b")),
         ("resources.nvidia.com/gpu", "5", 5),
+        ("pairs", [{"from": "a", "to": "b"}, {"to": "c"}], ({"from": "a", "to": "b"}, {"to": "c"})),
+        ("pairs", [], ()),
     ],
 )
 def test_a_value_counts_in_its_type_or_as_a_text_that_is_one(key: str, given: Any, value: Any) -> None:
@@ -52,11 +55,13 @@ def test_what_is_not_given_has_its_default_and_a_family_has_none() -> None:
         "share": 0.5,
         "mode": "spread",
         "resources": (),
+        "pairs": (),
     }
 
 
 def test_what_was_checked_once_passes_again_unchanged() -> None:
-    once = values_of("plugin x", SCHEMA, {"resources": "a,b", "resources.a": 4, "share": 1})
+    given = {"resources": "a,b", "resources.a": 4, "share": 1, "pairs": [{"from": "a"}]}
+    once = values_of("plugin x", SCHEMA, given)
     assert values_of("plugin x", SCHEMA, once) == once
 
 
@@ -225,3 +230,23 @@ def test_any_value_is_read_or_refused_with_a_message(value: Any) -> None:
 
         assert (key in checked.values and checked.values[key] is not EVERYTHING) or checked.problems or value == {}
         assert all(problem.message.startswith(f"{key} of plugin x ") for problem in checked.problems)
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "words"),
+    [
+        ({"from": "a"}, "pairs", "must be a list of mappings with from, to, not a mapping"),
+        (["a"], "pairs[0]", 'must be a mapping, not the text "a"'),
+        ([{}, {"form": "a"}], "pairs[1].form", "is no field of an entry; did you mean from?"),
+        ([{"xyz": "a"}], "pairs[0].xyz", "is no field of an entry; there are from, to"),
+        ([{"to": 3}], "pairs[0].to", "must be a text, not 3; put it into quotes"),
+        ([{"to": ["a"]}], "pairs[0].to", "must be a text, not a list"),
+    ],
+)
+def test_what_is_wrong_inside_a_list_of_mappings_is_told_with_its_place(given: Any, path: str, words: str) -> None:
+    [problem] = check("plugin x", SCHEMA, {"pairs": given}).problems
+
+    assert (problem.key, problem.path) == ("pairs", path)
+    assert problem.message == f"{path} of plugin x {words}"
+    with pytest.raises(ConfigError, match="pairs"):
+        values_of("plugin x", SCHEMA, {"pairs": given})

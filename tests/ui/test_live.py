@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ui.worlds import GPU, NOW, gone, group, known_of, live_of, made, node, pod, puts, queue
+from tests.ui.worlds import GPU, NOW, PRODUCT, gone, group, known_of, live_of, made, node, pod, puts, queue
 from volsched.model import api
 from volsched.testing.recount import faults
 from volsched.ui.picture import Live, Picture
@@ -194,3 +194,43 @@ def test_configuration_is_another_one_from_the_next_look_on() -> None:
     [found] = live.look(NOW).waiting
     assert found.step != STARTS
     assert [f.quota for q in live.look(NOW).queues if q.name == "a" for f in q.figures if f.resource == GPU] == ["4"]
+
+
+# --- names of cards -------------------------------------------------------------------------------------------------
+
+MAPPED = """
+actions: allocate
+tiers:
+- plugins:
+  - {name: predicates}
+  - {name: capacity-card, arguments: {cards: [{resource: huawei.com/Ascend910, name: NAME}]}}
+"""
+
+
+def unlabelled(name: str, resource: str, **labels: str) -> api.ApiObject:
+    amounts = {"cpu": "64", "memory": "256Gi", "pods": "110", resource: "2"}
+    return made("Node", name, labels=labels, status={"allocatable": amounts})
+
+
+def models(live: Live) -> dict[str, str]:
+    return {each.node: each.model for each in live.look(NOW).cards}
+
+
+def test_cards_have_the_names_that_the_configuration_in_force_maps() -> None:
+    live = live_of(known_of([unlabelled("n1", "huawei.com/Ascend910")], MAPPED.replace("NAME", "Ascend910")))
+    assert models(live) == {"n1": "Ascend910"}
+
+    live.use(MAPPED.replace("NAME", "NPU"))
+
+    assert models(live) == {"n1": "NPU"}
+
+
+def test_cards_that_nobody_names_are_shown_too() -> None:
+    nodes = [
+        unlabelled("n1", "huawei.com/Ascend910"),
+        unlabelled("n2", "amd.com/gpu", **{"amd.com/gpu.product-name": "MI300X"}),
+        unlabelled("n3", "nvidia.com/gpu", **{PRODUCT: "A100"}),
+        unlabelled("n4", "rdma/hca"),
+    ]
+
+    assert models(live_of(known_of(nodes, PROPORTION))) == {"n1": "huawei.com/Ascend910", "n2": "MI300X", "n3": "A100"}

@@ -237,6 +237,17 @@ def test_a_queue_with_a_quota_that_is_none_is_refused_and_unknown_cards_warn() -
     assert [warning for warning in create(odd, world).warnings if "no node offers the card" in warning]
 
 
+def test_names_of_cards_are_no_matter_where_a_configuration_that_is_not_known_may_name_them() -> None:
+    labels = {"cloud.google.com/gke-accelerator": "nvidia-l4"}
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n", "labels": labels}}
+    node |= {"status": {"allocatable": {"nvidia.com/gpu": "8"}}}
+    odd = a_queue(metadata={"annotations": {"volcano.sh/card.quota": '{"nvidia-l4": 1}'}})
+
+    warnings = create(odd, AdmissionContext(Surroundings([api.decode_object(node)]))).warnings
+
+    assert not [warning for warning in warnings if "no node offers the card" in warning]
+
+
 def test_a_podgroup_for_the_root_is_refused() -> None:
     assert "the root takes no work" in create(an_object("PodGroup", spec={"queue": "root"})).message
 

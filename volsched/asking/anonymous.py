@@ -2,8 +2,8 @@
 
 What order decides (nodes by name, pods by name and number, uids) must stay, so names are numbered in their order, and
 the number at the end of a pod's name is kept. Not renamed are keys of labels and annotations, names of resources,
-cards, drivers and schedulers, values of labels that Kubernetes and vendors define, numbers, and CEL expressions.
-Messages are left out.
+cards, drivers and schedulers, values of labels that Kubernetes and vendors define and of those that name cards,
+numbers, and CEL expressions. Messages are left out.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
+from plugins.capacity_card.cards.cards import is_product_label
+from plugins.capacity_card.cards.mapping import mapping_in
 from volsched.asking.known import KnownCluster
 from volsched.model import api
 
@@ -44,8 +46,9 @@ _NUMBER: Final = re.compile(r"-?[0-9]+")
 
 @dataclass(slots=True)
 class Renames:
-    """New names by old ones. ``values`` are those of labels."""
+    """New names by old ones. ``values`` are those of labels, of which those of ``cards`` name cards and stay."""
 
+    cards: frozenset[str] = frozenset()
     names: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
     uids: dict[str, str] = field(default_factory=dict)
@@ -56,7 +59,7 @@ class Renames:
 
     def value(self, key: str, text: str) -> str:
         """Return the other value of a label."""
-        if _is_defined(key) or _NUMBER.fullmatch(text):
+        if _is_defined(key, self.cards) or _NUMBER.fullmatch(text):
             return text
         return self.names.get(text) or self.values.get(text, text)
 
@@ -73,19 +76,28 @@ def anonymised(known: KnownCluster) -> tuple[KnownCluster, Renames]:
 
 
 def _renames(bodies: Iterable[Json], known: KnownCluster) -> Renames:
+    cards = _card_labels(known)
     names: set[str] = {known.default_queue}
     values: set[str] = set()
     uids: set[str] = set()
     kept = {*known.scheduler_names, *_KEPT}
     for body in bodies:
-        for what, text in _found(body):
+        for what, text in _found(body, cards):
             {"name": names, "value": values, "uid": uids}[what].add(text)
     names = {part for name in names for part in (name, *name.split("/")) if not _stays(part, kept)}
     return Renames(
+        cards,
         {old: _numbered(old, number) for number, old in enumerate(sorted(names), 1)},
         {old: f"v{number:06d}" for number, old in enumerate(sorted(values - names - kept), 1)},
         {old: f"00000000-0000-0000-0000-{number:012d}" for number, old in enumerate(sorted(uids), 1)},
     )
+
+
+def _card_labels(known: KnownCluster) -> frozenset[str]:
+    """Return the labels of nodes whose values are names of cards: by a mapping, or as capacity-card reads them."""
+    labels = (found.metadata.labels for found in known.objects if isinstance(found, api.Node))
+    products = {key for each in labels for key in each if is_product_label(key, each)}
+    return mapping_in(known.profile().configuration).keys | products
 
 
 def _stays(name: str, kept: set[str]) -> bool:
@@ -102,7 +114,7 @@ def _numbered(old: str, number: int) -> str:
 # --- where names stand ----------------------------------------------------------------------------------------------
 
 
-def _found(body: Json) -> Iterator[tuple[str, str]]:
+def _found(body: Json, cards: frozenset[str]) -> Iterator[tuple[str, str]]:
     """Yield each text that is a name, a value of a label or a uid, by walking without changing anything."""
     seen: list[tuple[str, str]] = []
 
@@ -113,7 +125,7 @@ def _found(body: Json) -> Iterator[tuple[str, str]]:
 
         return take
 
-    _each(body, note("name"), lambda key, text: text if _is_defined(key) else note("value")(text), note("uid"))
+    _each(body, note("name"), lambda key, text: text if _is_defined(key, cards) else note("value")(text), note("uid"))
     return iter(seen)
 
 
@@ -169,6 +181,8 @@ class _Walk:
         return self.name(text) if at in NAME_FIELDS or at in _LISTS or at == "image" else text
 
 
-def _is_defined(key: str) -> bool:
+def _is_defined(key: str, cards: frozenset[str]) -> bool:
+    if key in cards:
+        return True
     domain, slash, _ = key.partition("/")
     return bool(slash) and bool(_DEFINED.search(domain)) and key not in _OF_NAMES

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from plugins.capacity_card.cards.mapping import BY_VENDOR_LABELS, UNMAPPED, CardMapping
 from plugins.capacity_card.cards.stock import cards_of_node as cards_of_node_labels
+from plugins.capacity_card.cards.vendors import accelerators, is_amount
 from plugins.mgpu.devices import CORE, MEMORY
 from volsched.asking.records import AnswerRecord
 from volsched.model import api
@@ -14,9 +16,6 @@ from volsched.model.nodes.node import NodeInfo
 from volsched.model.values.quantity import amount_of, format_amount
 
 _MILLI: Final = 1000
-PRODUCTS: Final = {"nvidia.com/gpu": "nvidia.com/gpu.product", "amd.com/gpu": "amd.com/gpu.product-name"}
-"""Resources that are whole cards, and the label that states of which model."""
-
 _SHARED: Final = {CORE: "core", MEMORY: "memory"}
 
 
@@ -63,34 +62,41 @@ def cards_of_node(
     info: NodeInfo | None,
     slices: Iterable[ResourceSlice],
     holder_of: Callable[[Device], str],
+    mapping: CardMapping = UNMAPPED,
 ) -> Iterator[NodeCards]:
-    """Yield the cards of one node: as its object offers them, as the mirror counts it, and its devices."""
+    """Yield the cards of one node: as its object offers them, as the mirror counts it, and its devices.
+
+    ``mapping`` is that of the configuration in force.
+    """
     if node is not None:
-        yield from _whole(node, info)
+        yield from _whole(node, info, mapping)
     if info is not None:
         yield from _shared(info)
     for found in slices:
         yield from _devices(name, found, holder_of)
 
 
-def _whole(node: api.Node, info: NodeInfo | None) -> Iterator[NodeCards]:
+def _whole(node: api.Node, info: NodeInfo | None, mapping: CardMapping) -> Iterator[NodeCards]:
     name = node.metadata.name
-    for model, resource, total in _offered(node):
+    for model, resource, total in _offered(node, mapping):
         holders = _holders(info, resource)
         names = [*holders, *[""] * (total - len(holders))]
         cells = tuple(Cell(str(place), holder) for place, holder in enumerate(names, 1))
         yield NodeCards(name, model, "card", len(holders), total, cells)
 
 
-def _offered(node: api.Node) -> Iterator[tuple[str, str, int]]:
+def _offered(node: api.Node, mapping: CardMapping) -> Iterator[tuple[str, str, int]]:
     """Yield model, resource and number of a node's cards; where labels are not enough to count by, what they state."""
-    cards = cards_of_node_labels(node).cards
-    for card in cards:
-        yield card.name, card.resource, card.amount // _MILLI
-    for resource, product in PRODUCTS.items() if not cards else ():
+    labels, found = node.metadata.labels, cards_of_node_labels(node, mapping)
+    for card in found.cards:
+        if card.resource not in _SHARED:
+            yield card.name, card.resource, card.amount // _MILLI
+    known = {card.resource for card in found.cards} | _SHARED.keys()
+    for resource in accelerators(node.status.allocatable, known):
         amount = units_of(node, resource)
-        if amount:
-            yield node.metadata.labels.get(product) or resource, resource, amount
+        if amount and not is_amount(resource):
+            model = labels.get(f"{resource}.product") or BY_VENDOR_LABELS.card_of(resource, labels)
+            yield model or resource, resource, amount
 
 
 def units_of(node: api.Node, resource: str) -> int:

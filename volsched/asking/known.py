@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from volsched import registry
 from volsched.model import api
+from volsched.model.changes import Change
 from volsched.scheduler import Profile
 from volsched.simulation.manifests import Inventory, completed, identity_of
 from volsched.simulation.runner import SCHEDULER_NAMES, SimulationSettings, Stage
@@ -42,7 +43,10 @@ class KnownCluster:
         """Return the configuration with its actions and plugins made anew; raises ConfigError."""
         return registry.load_profile(self.configuration)[0]
 
-    def stage(self, cycles: int = 10) -> Stage:
-        """Return the cluster ready to run, with the very mirror, plugins and sessions of the scheduler."""
+    def stage(self, cycles: int = 10, told: Callable[[Sequence[Change]], None] = lambda _: None) -> Stage:
+        """Return the cluster ready to run, with the very mirror, plugins and sessions of the scheduler.
+
+        ``told`` hears of all changes of the run, from the first object on.
+        """
         settings = SimulationSettings(cycles, self.scheduler_names, self.default_queue)
-        return Stage(Inventory(objects=list(self.objects)), self.profile(), settings)
+        return Stage(Inventory(objects=list(self.objects)), self.profile(), settings, told)

@@ -7,10 +7,11 @@ which pods would find a place elsewhere, and restarts them, or not.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
+from plugins.capacity_card.cards.mapping import CardMapping, mapping_in
 from plugins.capacity_card.cards.stock import stock_of
-from plugins.mgpu.devices import CORE
+from plugins.capacity_card.cards.vendors import accelerators
 from volsched.asking.known import KnownCluster
 from volsched.asking.records import AnswerRecord
 from volsched.asking.restarting import DAEMONS, placed, restarted
@@ -19,9 +20,6 @@ from volsched.model.changes import Put
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
-
-WHOLE: Final = frozenset({"nvidia.com/gpu", "amd.com/gpu"})
-"""Resources that are cards, also where no label states of which model."""
 
 
 class Move(AnswerRecord, frozen=True):
@@ -62,10 +60,11 @@ def suggest_moves(known: KnownCluster, number: int, left: Callable[[], bool] = l
     A node is opened when all its pods with cards were placed on nodes that stay, no other pod lost its place, and no
     disruption budget is exceeded. ``left`` states whether there is time for more. Raises ConfigError.
     """
-    mirror = known.stage().simulation.mirror
+    simulation = known.stage().simulation
+    mirror = simulation.mirror
     mirror.apply(Put(found) for found in known.objects if isinstance(found, api.PodDisruptionBudget))
     cluster = mirror.cluster
-    candidates = _candidates(cluster, known.objects)
+    candidates = _candidates(cluster, known.objects, mapping_in(simulation.profile.configuration))
     opened: list[_Opening] = []
     moves: tuple[Move, ...] = ()
     passed_over: list[PassedOver] = []
@@ -86,10 +85,11 @@ def suggest_moves(known: KnownCluster, number: int, left: Callable[[], bool] = l
     return Moves(names, moves, tried, tuple(passed_over) if len(opened) < number else ())
 
 
-def _candidates(cluster: Cluster, objects: Iterable[api.ApiObject]) -> list[_Opening]:
+def _candidates(cluster: Cluster, objects: Iterable[api.ApiObject], mapping: CardMapping) -> list[_Opening]:
     """Return the nodes some of whose cards are taken, those first from which the fewest pods have to go."""
     nodes = [found for found in objects if isinstance(found, api.Node)]
-    cards = {card.resource for offered in stock_of(nodes).nodes.values() for card in offered.cards} | WHOLE | {CORE}
+    cards = {card.resource for offered in stock_of(nodes, mapping).nodes.values() for card in offered.cards}
+    cards |= {name for node in nodes for name in accelerators(node.status.allocatable)}
     found = [_Opening(node, tuple(_holders(node, cards))) for node in cluster.nodes.values()]
     taken = [each for each in found if each.holders and not each.node.spec.unschedulable]
     return sorted(taken, key=lambda each: (len(each.holders), each.node.name))

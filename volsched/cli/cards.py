@@ -8,7 +8,9 @@ from typing import Any
 import click
 
 from plugins.capacity_card.cards.amounts import whole
+from plugins.capacity_card.cards.mapping import mapping_of
 from plugins.capacity_card.cards.stock import Stock, stock_of
+from plugins.capacity_card.refusals import NAME as CAPACITY_CARD
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.look import is_of_quotas, keeps_tables, look
@@ -41,7 +43,9 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | 
 
     A card's name comes from a node's label <prefix>/<type>.product, beside which .count and .memory must stand, and
     its number from status.allocatable: whole cards, MPS shares (.../mps-<GB>g*1/<replicas>) and MIG slices
-    (.../mig-<profile>-mixed). Nodes whose labels are incomplete are named under WARNINGS.
+    (.../mig-<profile>-mixed), time slices (.../time-slicing*1/<replicas>). Cards without such a label have the names
+    that the arguments cards and vendorLabels of capacity-card give them, by the configuration in force. Resources that
+    look like cards and have no name, and labels that are incomplete, are named under WARNINGS.
 
     Where the plugin fragmentation is in force, STRANDED CARDS says how many free cards no pod can use now, of each
     model, and why: no CPU or memory is left for them, parts are too small, no waiting pod takes the model, or the free
@@ -72,8 +76,10 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | 
         show_moves(paths, flags, number, output)
         return
     inventory = read_manifests(paths) if paths else None
-    stock = stock_of(inventory.of(api.Node) if inventory is not None else _nodes(flags))
-    tables = _tables(inventory, flags)
+    found = _configuration(inventory, flags)
+    nodes = inventory.of(api.Node) if inventory is not None else _nodes(flags)
+    stock = stock_of(nodes, mapping_of(found.arguments_of(CAPACITY_CARD)))
+    tables = _tables(inventory, found, flags)
     if stranded:
         _show_stranded(tables, output)
     elif output == "table":
@@ -101,17 +107,24 @@ def _nodes(flags: Mapping[str, Any]) -> Iterator[api.Node]:
     return (node for node in found if isinstance(node, api.Node))
 
 
-def _tables(inventory: Inventory | None, flags: Mapping[str, Any]) -> Sequence[QuotaTable]:
-    """Return the quotas of other plugins; none where no configuration is known, or has none of these plugins."""
-    everybody = {**flags, "scheduler_names": (), "default_queue": ""}
-    found = in_force.configuration(inventory, everybody, is_optional=True)
+def _configuration(inventory: Inventory | None, flags: Mapping[str, Any]) -> in_force.InForce:
+    found = in_force.configuration(inventory, _of_everybody(flags), is_optional=True)
     if found.doubt and not found.is_absent:
         report(found.doubt, "warning")
     if found.refusal:
         report(f"{found.refusal}; the cards of nodes are shown alone", "note")
+    return found
+
+
+def _of_everybody(flags: Mapping[str, Any]) -> dict[str, Any]:
+    return {**flags, "scheduler_names": (), "default_queue": ""}
+
+
+def _tables(inventory: Inventory | None, found: in_force.InForce, flags: Mapping[str, Any]) -> Sequence[QuotaTable]:
+    """Return the quotas of other plugins; none where no configuration is known, or has none of these plugins."""
     if not found.origin or not keeps_tables(found):
         return ()
-    return [table for table in look(inventory, found, everybody).tables if is_of_quotas(table)]
+    return [table for table in look(inventory, found, _of_everybody(flags)).tables if is_of_quotas(table)]
 
 
 def _result(stock: Stock) -> dict[str, Any]:

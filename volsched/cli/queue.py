@@ -162,4 +162,6 @@ class _CountedQueues:
     def problems(self, name: str) -> list[str]:
         """What is wrong in annotations of cards: in those of a queue, and of its jobs and their pods."""
         use = self.seen.usage.queues[name]
-        return queue_view.problems_of(use, self.seen.objects, Surroundings(self.seen.objects))
+        return queue_view.problems_of(
+            use, self.seen.objects, Surroundings(self.seen.objects, self._in_force.arguments_of)
+        )

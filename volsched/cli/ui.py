@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from typing import Any
+import sys
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, Final
 
 import click
 
@@ -12,14 +13,25 @@ from volsched.asking.known import KnownCluster
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.configuration import BUILT_IN_COUNTS
 from volsched.cli.inputs.flags import SETTINGS
-from volsched.cli.inputs.known import known_flags
-from volsched.cli.output import report
+from volsched.cli.inputs.known import Progress, known, known_flags, snapshot_in
+from volsched.cli.inputs.sources import EXIT_CLUSTER
+from volsched.cli.output import refuse, report
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
+from volsched.kube.serve.listeners import parse_address
+from volsched.model.errors import ConfigError, VolschedError
 from volsched.simulation.runner import SCHEDULER_NAMES
+
+LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
+"""Hosts that this machine alone reaches; in a request to the page no others may be named."""
 
 
 @click.command(context_settings=SETTINGS)
-@click.option("--listen-address", default="127.0.0.1:8088", metavar="ADDRESS", help="Where to serve the page.")
+@click.option(
+    "--listen-address",
+    default="127.0.0.1:8088",
+    metavar="ADDRESS",
+    help="Where to serve the page; without --auth this machine alone may reach it.",
+)
 @click.option(
     "--auth",
     is_flag=True,
@@ -33,30 +45,84 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     It reads with your own rights, those of the ClusterRole volsched-ui, and follows every change. Open
     http://localhost:8088 in a browser; Ctrl-C ends it.
 
+    With -f no cluster is needed: manifests are scheduled in memory, as volsched simulate does it, and the page shows
+    how that ended: who is on which card, and why the rest waits. A snapshot is shown as it is. Neither is followed:
+    start it anew to see other files.
+
     \b
     Examples:
       volsched ui
+      volsched ui -f manifests/examples
+      volsched ui -f cluster.snapshot --config other.conf
       volsched ui --context production --listen-address 127.0.0.1:9000
 
     \b
-    Exit status: 0 ended by a signal; 1 the API server did not answer or refused; 2 a flag or the configuration is
-    invalid.
+    Exit status: 0 ended by a signal; 1 the API server did not answer or refused, or the address cannot be listened on;
+    2 a flag, the input or the configuration is invalid.
     """  # noqa: D301 - laid out for click, which reads the backspace as "do not wrap"
+    paths = flags.pop("paths")
+    _check(paths, listen_address, auth=auth)
+    where = f"http{'s' if auth else ''}://{listen_address}"
+    if paths:
+        _serve_still(paths, flags, listen_address, where)
+    else:
+        _serve_cluster(flags, listen_address, where, auth=auth)
+
+
+def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
+    if paths and auth:
+        raise click.UsageError("--auth asks the API server who may look, and with -f there is none; leave it out")
+    try:
+        host, _ = parse_address(address)
+    except VolschedError as error:
+        raise click.UsageError(f"--listen-address: {error}") from None
+    if not auth and host not in LOOPBACK:
+        raise click.UsageError(
+            f"--listen-address {address} can be reached from other machines, and without --auth the page is for this "
+            "one alone; listen on 127.0.0.1, [::1] or localhost"
+        )
+
+
+def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, where: str) -> None:
+    from volsched.ui.program import serve_still  # noqa: PLC0415 - `volsched --help` needs none of this
+    from volsched.ui.still import StillCluster  # noqa: PLC0415
+
+    progress = Progress()
+    found = known(paths, flags, progress)
+    try:
+        cluster = StillCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle)
+    except ConfigError as error:
+        refuse(error, found.origin)
+    report(f"serving {where}", "note")
+    _run(serve_still(cluster, address))
+
+
+def _serve_cluster(flags: Mapping[str, Any], address: str, where: str, *, auth: bool) -> None:
     from volsched.kube.client.credentials import Source  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.program import serve  # noqa: PLC0415
 
-    paths = flags.pop("paths")
-    if paths:
-        raise click.UsageError("the page is of a live cluster; for manifests there is volsched simulate")
     in_force.check_flags((), flags)
     configured = _configured(flags)
-    report(f"serving http{'s' if auth else ''}://{listen_address}", "note")
-    where = (flags["kubeconfig"], flags["kube_context"], flags["master"])
-    with suppress(KeyboardInterrupt):
-        asyncio.run(serve(Source(*where), configured, listen_address, with_access=auth))
+    report(f"serving {where}", "note")
+    source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
+    _run(serve(source, configured, address, with_access=auth))
 
 
-def _configured(flags: dict[str, Any]) -> KnownCluster:
+def _run(serving: Coroutine[Any, Any, None]) -> None:
+    """Serve until a signal comes; ends with a word about why the page cannot be served."""
+    from volsched.kube.errors import CredentialsError, KubeSetupError  # noqa: PLC0415 - as above
+
+    try:
+        asyncio.run(serving)
+    except CredentialsError as error:
+        report(f"{error}; name a cluster with --kubeconfig, or manifests with -f")
+        sys.exit(EXIT_CLUSTER)
+    except KubeSetupError as error:
+        report(str(error))
+        sys.exit(EXIT_CLUSTER)
+
+
+def _configured(flags: Mapping[str, Any]) -> KnownCluster:
     """Return the configuration in force, without any objects yet."""
     counts = in_force.configuration(None, flags)
     if counts.doubt:

@@ -20,7 +20,7 @@ from volsched.simulation.documents import Document, InputError, documents_in, re
 from volsched.simulation.generated_names import named
 from volsched.simulation.kinds import LeftOut, Why, judged
 from volsched.simulation.manifests import completed, decode, field_of, identity_faults, subject_of, subject_of_raw
-from volsched.validation.configuration import configuration_faults
+from volsched.validation.configuration import arguments_in, configuration_faults, configurations_in
 from volsched.validation.fields import field_faults
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
@@ -37,8 +37,8 @@ def validate(paths: tuple[str, ...], output: str, strict: bool) -> None:
     inside workloads. Nothing outside is touched.
 
     A configuration is a bare file with actions and tiers, or a ConfigMap that holds one. Objects are judged beside each
-    other: give a PodGroup together with its Queue, and names of cards together with the Nodes that offer them. Kinds
-    that have no part in scheduling are left out, which one line says.
+    other: give a PodGroup together with its Queue, and names of cards together with the Nodes that offer them (and the
+    configuration, where that names cards). Kinds that have no part in scheduling are left out, which one line says.
 
     \b
     Examples:
@@ -66,8 +66,10 @@ def validate(paths: tuple[str, ...], output: str, strict: bool) -> None:
 
 def _problems(paths: tuple[str, ...], left_out: LeftOut, unknown_field: Severity) -> Iterator[Problem]:
     documents: list[Document] = []
+    configurations: list[str] = []
     for text in read_texts(paths):
         if is_bare_configuration(text.text, among_others=text.in_folder):
+            configurations.append(text.text)
             faults = configuration_faults("", text.text)
             yield from (Problem.of(f"Configuration/{text.source}", fault) for fault in faults)
         else:
@@ -86,7 +88,8 @@ def _problems(paths: tuple[str, ...], left_out: LeftOut, unknown_field: Severity
             left_out.add(judgement, document)
         else:
             yield from _of_document(document, objects)
-    yield from problems_of(objects, subject_of)
+    arguments_of = arguments_in([*configurations, *configurations_in(objects)])
+    yield from problems_of(objects, subject_of, arguments_of)
 
 
 def _given_twice(document: Document) -> Iterator[Problem]:

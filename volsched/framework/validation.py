@@ -61,13 +61,23 @@ def warning(field: str, code: str, message: str) -> Fault:
     return Fault(field, code, message, "warning")
 
 
+ArgumentsOf: TypeAlias = Callable[[str], Mapping[str, Any] | None]
+"""The checked arguments of a plugin by its name; None when it is not configured."""
+
+
 class Surroundings:
     """The objects beside which one is judged: those of the same input, or those that are in the cluster.
 
     Nothing can be stated from the absence of an object: the input of ``volsched validate`` may be a single one.
     """
 
-    def __init__(self, objects: Iterable[api.ApiObject] = ()) -> None:
+    def __init__(
+        self,
+        objects: Iterable[api.ApiObject] = (),
+        arguments_of: ArgumentsOf | None = None,
+    ) -> None:
+        """``arguments_of`` is None where no configuration is known."""
+        self.arguments_of = arguments_of
         self._by_kind: dict[type[api.ApiObject], list[api.ApiObject]] = {}
         self._derived: dict[Callable[[Surroundings], Any], Any] = {}
         for found in objects:

@@ -181,7 +181,6 @@ class Controllers:
                 wanted += controller_of(pod.metadata) is not None
         return wanted
 
-
     def jobs_not_run(self) -> Iterator[api.Job]:
         """Yield the Volcano Jobs that wait for good, for plugins that are not played."""
         for workload in self._workloads.values():

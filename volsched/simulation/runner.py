@@ -118,9 +118,18 @@ def simulate(
 
 
 class Stage:
-    """A simulation that can go on after it has settled, once its ``simulation`` was told of something new."""
+    """A simulation that can go on after it has settled, once its ``simulation`` was told of something new.
 
-    def __init__(self, inventory: Inventory, profile: Profile, settings: SimulationSettings) -> None:
+    ``told`` is called with all that the mirror is told of the world.
+    """
+
+    def __init__(
+        self,
+        inventory: Inventory,
+        profile: Profile,
+        settings: SimulationSettings,
+        told: Callable[[Sequence[Change]], None] = lambda _: None,
+    ) -> None:
         mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
         world = World(inventory, settings.scheduler_names)
         self.simulation = simulation = Simulation(world, mirror, profile, settings)
@@ -129,7 +138,12 @@ class Stage:
         witnessed = Profile(profile.configuration, profile.actions, tiers)
         note = _score_keeper(simulation) if settings.scores else None
         self._scheduler = Scheduler(mirror, witnessed, world, _SimulatedClock(world), on_placed=note)
-        mirror.apply(world.begin())
+        self._told = told
+        self._tell(world.begin())
+
+    def _tell(self, changes: Sequence[Change]) -> None:
+        self._told(changes)
+        self.simulation.mirror.apply(changes)
 
     def run(self, on_cycle: Callable[[int, CycleReport], None] | None = None, more: int = 0) -> Simulation:
         """Run cycles until one changes nothing; at most ``more`` of them, else as many as the settings allow."""
@@ -139,7 +153,7 @@ class Stage:
             simulation.cycles = world.cycle = simulation.cycles + 1
             report = self._scheduler.cycle()
             changes, anything = world.move()
-            simulation.mirror.apply(changes)
+            self._tell(changes)
             simulation.settled = not anything and simulation.mirror.next_retry() is None
             if on_cycle is not None:
                 on_cycle(simulation.cycles, report)

@@ -64,6 +64,11 @@ class Follower:
         """What is wrong with the configuration as it is written; empty while it is in force."""
         return self._state.problem
 
+    @property
+    def about(self) -> str:
+        """Nothing: it is a live cluster."""
+        return ""
+
     async def run(self) -> None:
         """Follow the cluster for ever."""
         gc.set_threshold(*GC_THRESHOLDS_LISTING)

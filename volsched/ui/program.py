@@ -1,6 +1,13 @@
-"""`volsched ui`, wired together: the cluster is followed and the page is served until a signal ends it."""
+"""`volsched ui`, wired together: a cluster is followed, or stands still, and is served until a signal comes."""
 
 from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, suppress
+from ssl import SSLContext
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -12,19 +19,44 @@ from volsched.kube.serve.serving_tls import self_signed_context
 from volsched.ui.follow import Follower
 from volsched.ui.people import People
 from volsched.ui.server import Ui
+from volsched.ui.still import StillCluster
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 async def serve(source: Source, configured: KnownCluster, address: str, *, with_access: bool = False) -> None:
-    """Serve for ever; raises CredentialsError, and KubeSetupError when the address cannot be had."""
+    """Serve a cluster until a signal comes; raises CredentialsError, and KubeSetupError when the address is taken."""
     server = await Api.connect(source)
-    follower = Follower(server, configured)
-    people = People(server) if with_access else None
-    runner = web.AppRunner(Ui(follower, people).application(), access_log=None, shutdown_timeout=1.0)
+    try:
+        follower = Follower(server, configured)
+        people = People(server) if with_access else None
+        async with _served(Ui(follower, people), address, self_signed_context() if with_access else None):
+            await _until_stopped(follower.run())
+    finally:
+        await server.close()
+
+
+async def serve_still(cluster: StillCluster, address: str) -> None:
+    """Serve one that stands still until a signal comes; raises KubeSetupError when the address is taken."""
+    async with _served(Ui(cluster), address):
+        await _until_stopped(asyncio.Event().wait())
+
+
+@asynccontextmanager
+async def _served(ui: Ui, address: str, tls: SSLContext | None = None) -> AsyncIterator[None]:
+    runner = web.AppRunner(ui.application(), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        tls = self_signed_context() if with_access else None
         await web.SockSite(runner, Listeners().take(address), ssl_context=tls).start()
-        await follower.run()
+        yield
     finally:
         await runner.cleanup()
-        await server.close()
+
+
+async def _until_stopped(work: Coroutine[Any, Any, Any]) -> None:
+    """Do this until it fails, or SIGINT or SIGTERM ends it."""
+    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+    for number in SIGNALS:
+        loop.add_signal_handler(number, task.cancel)
+    with suppress(asyncio.CancelledError):
+        await task

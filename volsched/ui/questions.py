@@ -21,7 +21,7 @@ from volsched.asking.records import Difference, Explanation
 from volsched.kube.tasks import Tasks
 from volsched.model.values.bounded import Bounded
 from volsched.ui.changes import changed
-from volsched.ui.follow import Follower
+from volsched.ui.source import PictureSource
 
 HELP_SECONDS: Final = 5
 MOST_SECONDS: Final = 120.0
@@ -39,17 +39,17 @@ class QuestionError(Exception):
 
 
 class ClusterQuestions:
-    """Asks them about the cluster as a follower has it."""
+    """Asks them about the cluster of a source."""
 
-    def __init__(self, follower: Follower) -> None:
-        self._follower = follower
+    def __init__(self, source: PictureSource) -> None:
+        self._source = source
         self._turn = asyncio.Semaphore(AT_ONCE)
         self._work = Tasks()
         self._answers: Bounded[tuple[object, ...], asyncio.Task[bytes]] = Bounded(MOST_KEPT)
 
     async def explanation(self, namespace: str, name: str) -> Explanation | None:
         """Explain a job, with what would help; None when it is not there. Raises QuestionError."""
-        number, known = await self._follower.known()
+        number, known = await self._source.known()
         flags = ["--help-seconds", str(HELP_SECONDS), "-o", "json", "--nodes", "-n", namespace]
         kind = "pod" if name.startswith(LONE) else "podgroup"
         command = ["volsched", "explain", *flags, "-f", "{0}", "--", kind, name.removeprefix(LONE)]
@@ -58,7 +58,7 @@ class ClusterQuestions:
 
     async def difference(self, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]) -> Difference:
         """Return what other quotas and nodes would change (see ``changed``); raises ChangeError and QuestionError."""
-        number, known = await self._follower.known()
+        number, known = await self._source.known()
         after = await asyncio.to_thread(changed, known, queue, amounts, nodes)
         key = (number, queue, *sorted(amounts.items()), *sorted(nodes.items()))
         answer = await self._once(key, ["volsched.ui.compare", "{0}", "{1}"], [known, after])

@@ -15,12 +15,12 @@ from volsched.kube.serve.reader_access import AccessRefusal
 from volsched.kube.serve.reviews import Person
 from volsched.model import api
 from volsched.ui.changes import ChangeError, EditableQuota, limits_of, models_of
-from volsched.ui.follow import Follower
 from volsched.ui.pages import VIEWS, Pages
 from volsched.ui.people import WHOLE, People, Visibility
 from volsched.ui.picture import Picture
 from volsched.ui.questions import ClusterQuestions, QuestionError
 from volsched.ui.scoped import Seen, difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.source import PictureSource
 from volsched.ui.table import Event
 
 STATIC: Final = Path(__file__).parent / "static"
@@ -46,11 +46,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class Ui:
     """The application. With ``people`` each request has to be one of theirs; without, only this machine may ask."""
 
-    def __init__(self, follower: Follower, people: People | None = None) -> None:
-        self._follower = follower
+    def __init__(self, source: PictureSource, people: People | None = None) -> None:
+        self._source = source
         self._people = people
         self._pages = Pages()
-        self._questions = ClusterQuestions(follower)
+        self._questions = ClusterQuestions(source)
 
     def application(self) -> web.Application:
         """Return what serves it."""
@@ -121,7 +121,7 @@ class Ui:
         return scope, namespace, name
 
     async def _seen(self, request: web.Request) -> tuple[Visibility, Picture, Seen]:
-        _, picture = await self._follower.picture()
+        _, picture = await self._source.picture()
         scope = await self._scope(request, picture)
         return scope, picture, seen_by(scope, picture)
 
@@ -139,16 +139,16 @@ class Ui:
         return self._page(name, view=view, filters=request.query, live=live)
 
     def _page(self, template: str, **values: Any) -> web.Response:
-        text = self._pages.page(template, notice=self._follower.notice, **values)
+        text = self._pages.page(template, notice=self._source.notice, about=self._source.about, **values)
         return web.Response(text=text, content_type="text/html")
 
     async def _job(self, request: web.Request) -> web.Response:
         scope, namespace, name = await self._scope_of_job(request)
-        _, picture = await self._follower.picture()
+        _, picture = await self._source.picture()
         job = picture.job(namespace, name)
         reasons = [
             (reason.since, reason.step, without_names(scope, reason.message))
-            for reason in self._follower.reasons(namespace, name)
+            for reason in self._source.reasons(namespace, name)
         ]
         message = "" if job is None else without_names(scope, job.message)
         return self._page("job", namespace=namespace, name=name, job=job, message=message, reasons=reasons)
@@ -168,7 +168,7 @@ class Ui:
 
     async def _what_if(self, request: web.Request) -> web.Response:
         scope, _, seen = await self._seen(request)
-        _, known = await self._follower.known()
+        _, known = await self._source.known()
         nodes = [each for each in known.objects if isinstance(each, api.Node)] if scope.nodes else []
         return self._page("what-if", queues=seen.queues, models=models_of(nodes))
 
@@ -179,7 +179,7 @@ class Ui:
 
     async def _limits(self, request: web.Request, name: str) -> tuple[EditableQuota, ...]:
         _, _, seen = await self._seen(request)
-        _, known = await self._follower.known()
+        _, known = await self._source.known()
         state = next((queue for queue in seen.queues if queue.name == name), None)
         queues = (each for each in known.objects if isinstance(each, api.Queue) and each.metadata.name == name)
         queue = next(queues, None)
@@ -214,7 +214,7 @@ class Ui:
         if name not in VIEWS:
             raise web.HTTPNotFound
         view = self._pages.view(name, request.query)
-        number, picture = await self._follower.picture()
+        number, picture = await self._source.picture()
         scope = await self._scope(request, picture)
         answer = web.StreamResponse(headers={**HEADERS, **STREAM})
         await answer.prepare(request)
@@ -234,7 +234,7 @@ class Ui:
         """Wait for the next picture; a line now and then finds out who has gone, and who may look no more."""
         while True:
             try:
-                return await asyncio.wait_for(self._follower.after(number), HEARTBEAT_SECONDS)
+                return await asyncio.wait_for(self._source.after(number), HEARTBEAT_SECONDS)
             except TimeoutError:
                 await self._who(request)
                 await answer.write(b": still here\n\n")

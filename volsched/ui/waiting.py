@@ -85,8 +85,14 @@ class WaitingList(Observer):
                 record = waiting_job(self._shadow, job, 0)
                 message = f"The next session starts it, on {node}; no scheduler has bound it so far."
                 record = msgspec.structs.replace(record, step=STARTS, reason="", message=message)
-                since = record.since if record.since is not None else now
-                self._put(job, _ListedJob(job, record, min(now, since) + GRACE_SECONDS))
+                self._put(job, _ListedJob(job, record, self._listed_from(job, record.since, now)))
+
+    def _listed_from(self, job: JobInfo, since: float | None, now: float) -> float:
+        """Return when a job that could start is shown: soon after it was made, or seen where that is not known."""
+        known = self._queues.get(job.queue, {}).get(job.key)
+        if since is None and known is not None and known.record.step == STARTS:
+            return known.listed_from
+        return min(now, since if since is not None else now) + GRACE_SECONDS
 
     def _put(self, job: JobInfo, entry: _ListedJob) -> None:
         if self._queue_of.get(job.key, job.queue) != job.queue:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
 from volsched import registry
-from volsched.framework.config.loading import ConfigProblem, ConfigurationError, find_in_data
-from volsched.framework.validation import Fault, Faults
+from volsched.framework.config.loading import ConfigProblem, ConfigurationError, Loaded, find_in_data
+from volsched.framework.validation import ArgumentsOf, Fault, Faults
 from volsched.model import api
 from volsched.model.errors import ConfigError
 
@@ -30,6 +34,34 @@ def configuration_faults(inside: str, text: str) -> Faults:
         problems = error.problems
     for problem in problems:
         yield _fault(inside, problem)
+
+
+def arguments_in(texts: Iterable[str]) -> ArgumentsOf:
+    """Return the arguments that the first of these configurations states for a plugin; those that do not hold aside."""
+    held = [loaded.configuration for text in texts if (loaded := _loaded(text)) is not None]
+
+    def arguments_of(plugin: str) -> Mapping[str, Any] | None:
+        stated = (configuration.arguments_of(plugin) for configuration in held)
+        return next((arguments for arguments in stated if arguments is not None), None)
+
+    return arguments_of
+
+
+def configurations_in(objects: Iterable[api.ApiObject]) -> Iterator[str]:
+    """Yield the configurations that ConfigMaps hold."""
+    for found in objects:
+        if isinstance(found, api.ConfigMap):
+            with suppress(ConfigError):
+                key = find_in_data(found.data)
+                if key is not None:
+                    yield found.data[key]
+
+
+def _loaded(text: str) -> Loaded | None:
+    try:
+        return registry.load_configuration(text)
+    except ConfigError:
+        return None
 
 
 def _fault(inside: str, problem: ConfigProblem) -> Fault:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from volsched import registry
 from volsched.controllers.grouping import DEFAULT_QUEUE
 from volsched.controllers.objects import GivenJob
-from volsched.framework.validation import FORBIDDEN, INVALID, WORKLOADS, Fault, Faults, Surroundings, under
+from volsched.framework.validation import FORBIDDEN, INVALID, WORKLOADS, ArgumentsOf, Fault, Faults, Surroundings, under
 from volsched.model import api
 from volsched.model.budget import pods_stated
 from volsched.model.native import api as native
@@ -40,12 +40,17 @@ def read_object(raw: Mapping[str, Any]) -> api.ApiObject:
     return found
 
 
-def problems_of(objects: Sequence[api.ApiObject], subject_of: Callable[[api.ApiObject], str]) -> Iterator[Problem]:
+def problems_of(
+    objects: Sequence[api.ApiObject],
+    subject_of: Callable[[api.ApiObject], str],
+    arguments_of: ArgumentsOf | None = None,
+) -> Iterator[Problem]:
     """Yield every problem, in the order of the objects; objects are judged beside each other.
 
+    ``arguments_of``: those of plugins, by the configuration in force, as far as it is known.
     Raises ConfigError when the validator of an installed distribution cannot be loaded.
     """
-    beside = Surroundings(objects)
+    beside = Surroundings(objects, arguments_of)
     for found in objects:
         seen: set[tuple[str, str]] = set()
         for fault in faults_of(found, beside):

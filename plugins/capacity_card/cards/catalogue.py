@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, CardOffer, CardOffers, cards_of
+from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -31,11 +32,13 @@ class CardCatalogue:
     """Which node offers which cards, and what that makes in all.
 
     ``totals`` are milli-cards by name, without zeros. ``resources`` states which resource a card is; should nodes
-    differ in that, the first in order of names. ``version`` changes with ``resources``, ``stock`` with ``totals``.
+    differ in that, the first in order of names. ``mapping`` names cards that labels of the design do not. ``version``
+    changes with ``resources``, ``stock`` with ``totals``.
     """
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, mapping: CardMapping = UNMAPPED) -> None:
         self._cluster = cluster
+        self.mapping = mapping
         self._of: dict[str, CardOffers] = {}
         self._alike: dict[Hashable, CardOffers] = {}
         self._extended: list[int] = []
@@ -88,14 +91,15 @@ class CardCatalogue:
         if self._columns != len(names):
             self._extended, self._columns = [c for c, name in enumerate(names) if "/" in name], len(names)
         amounts = tuple(node.allocatable[column] for column in self._extended)
-        labels = {key: text for key, text in node.labels.items() if key.endswith(SUFFIXES)}
+        keys = self.mapping.keys
+        labels = {key: text for key, text in node.labels.items() if key.endswith(SUFFIXES) or key in keys}
         stated = (tuple(sorted(labels.items())), amounts)
         found = self._alike.get(stated)
         if found is None:
             if len(self._alike) >= _MOST_KNOWN:
                 self._alike.clear()
             offered = {names[column]: amount for column, amount in zip(self._extended, amounts, strict=True)}
-            found = self._alike[stated] = cards_of(labels, offered)
+            found = self._alike[stated] = cards_of(labels, offered, self.mapping)
         return found
 
     def _count(self, before: tuple[CardOffer, ...], now: tuple[CardOffer, ...]) -> None:

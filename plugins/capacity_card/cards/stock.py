@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from plugins.capacity_card.cards.cards import CardOffers, cards_of
+from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping
 from volsched.framework.config.arguments import nearest
 from volsched.model import api
 from volsched.model.errors import QuantityError
@@ -26,13 +27,15 @@ class Stock:
     """What nodes offer. ``nodes``: each node's cards, those without any left out; ``totals``: milli-cards by card.
 
     ``resources``: which resource a card is; where nodes differ in that, the first in order of names. ``warnings``:
-    pairs of a node and what its labels lack, in order of names.
+    pairs of a node and what its labels lack, in order of names. ``has_unnamed``: some resource that looks like cards
+    has no name.
     """
 
     nodes: Mapping[str, CardOffers] = field(default_factory=dict)
     totals: Mapping[str, int] = field(default_factory=dict)
     resources: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[tuple[str, str], ...] = ()
+    has_unnamed: bool = False
 
     def meant_by(self, name: str) -> tuple[str, ...]:
         """Return the cards that a name which is none of them was probably meant to be: a few at most, maybe none.
@@ -50,9 +53,9 @@ class Stock:
         return tuple(likely[:_MOST_NAMED])
 
 
-def stock_of(nodes: Iterable[api.Node]) -> Stock:
+def stock_of(nodes: Iterable[api.Node], mapping: CardMapping = UNMAPPED) -> Stock:
     """Return what nodes offer in all. A quantity that is none counts as not there."""
-    offers = {node.metadata.name: cards_of_node(node) for node in nodes}
+    offers = {node.metadata.name: cards_of_node(node, mapping) for node in nodes}
     totals: Counter[str] = Counter()
     resources: dict[str, set[str]] = {}
     for offered in offers.values():
@@ -65,6 +68,7 @@ def stock_of(nodes: Iterable[api.Node]) -> Stock:
         dict(sorted(totals.items())),
         counts,
         tuple((name, message) for name in sorted(offers) for message in _warnings(offers[name], counts)),
+        any(offered.unnamed for offered in offers.values()),
     )
 
 
@@ -76,9 +80,9 @@ def _warnings(offered: CardOffers, counts: Mapping[str, str]) -> Iterator[str]:
             yield f"{message}; pods that name the card must ask for {counts[card.name]}"
 
 
-def cards_of_node(node: api.Node) -> CardOffers:
+def cards_of_node(node: api.Node, mapping: CardMapping = UNMAPPED) -> CardOffers:
     """Return what one node offers."""
-    return cards_of(node.metadata.labels, _amounts(node))
+    return cards_of(node.metadata.labels, _amounts(node), mapping)
 
 
 def _amounts(node: api.Node) -> dict[str, int]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from plugins.capacity_card.cards.amounts import whole_up
-from plugins.capacity_card.cards.cards import resource_by_name
 from plugins.capacity_card.cards.catalogue import CardCatalogue, Kind
 from plugins.capacity_card.requests.requests import CardRequest, Names, card_names_of, card_request_of
 from volsched.model.errors import FieldError
@@ -149,7 +148,7 @@ class Charges:
             if amount:
                 return ChargedCard(name, amount, is_offered=False)
         for name in charge.names:
-            amount = charge.amount(resource_by_name(name) or "")
+            amount = charge.amount(self._catalogue.mapping.resource_of(name) or "")
             if amount:
                 return ChargedCard(name, amount, is_offered=False)
         most = max((amount for _, amount in charge.devices), default=0)

@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_card.cards.cards import CardOffer, cards_of, gigabytes, resource_by_name
+from plugins.capacity_card.cards.cards import CardOffer, cards_of, gigabytes
+from plugins.capacity_card.cards.names import resource_by_name
 
 A100 = {"p": "NVIDIA-A100", "c": "8", "m": "81920"}
 GPU = "nvidia.com/gpu"
+SHARING = "nvidia.com/gpu.sharing-strategy"
 
 
 def nvidia(p: str | None = None, c: str | None = None, m: str | None = None, r: str | None = None) -> dict[str, str]:
@@ -79,6 +81,30 @@ def _cards(labels: dict[str, str], amounts: dict[str, Any]) -> tuple[CardOffer, 
             nvidia("X", "8", "none", "2"), {"nvidia.com/gpu.shared": 8, GPU: 4}, {"X": 4}, id="mps without memory"
         ),
         pytest.param(nvidia(**A100), {"nvidia.com/mig-": 8}, {}, id="mig without a profile"),
+        pytest.param(
+            {**nvidia("Quadro-P2000", "1", "5120", "4"), SHARING: "time-slicing"},
+            {GPU: 0, "nvidia.com/gpu.shared": 4},
+            {"Quadro-P2000/time-slicing*1/4": 4},
+            id="time slices that were renamed",
+        ),
+        pytest.param(
+            {**nvidia("Quadro-P2000", "1", "5120", "4"), SHARING: "mps"},
+            {"nvidia.com/gpu.shared": 4},
+            {"Quadro-P2000/mps-5g*1/4": 4},
+            id="mps says that it is",
+        ),
+        pytest.param(
+            {**nvidia("Quadro-P2000", "1", "5120", "4"), SHARING: "none"},
+            {"nvidia.com/gpu.shared": 4},
+            {},
+            id="shared in a way that labels deny",
+        ),
+        pytest.param(
+            {**nvidia("Quadro-P2000", "1", "none", "4"), SHARING: "time-slicing"},
+            {"nvidia.com/gpu.shared": 4},
+            {"Quadro-P2000/time-slicing*1/4": 4},
+            id="slices of time have no memory of their own",
+        ),
         pytest.param(
             nvidia("NVIDIA-H200", "8", "143771"),
             {GPU: 7, "nvidia.com/mig-3g.71gb": 1, "nvidia.com/mig-1g.18gb": 3},
@@ -153,6 +179,12 @@ def test_a_part_of_a_card_counts_as_a_card() -> None:
             {},
             "amd.com/gpu.product counts, nvidia.com/gpu.product",
         ),
+        (
+            {**nvidia(**A100, r="4"), SHARING: "time-slicing"},
+            {"nvidia.com/gpu.shared": 4},
+            'label nvidia.com/gpu.sharing-strategy says: the card is "NVIDIA-A100/time-slicing*1/4", not MPS',
+        ),
+        ({**nvidia(**A100, r="4"), SHARING: "odd"}, {"nvidia.com/gpu.shared": 4}, 'is "odd", neither mps nor time-sl'),
         (labelled("huawei.com/npu", "N"), {"huawei.com/b": 1, "huawei.com/a": 1}, "huawei.com/a counts as the card"),
     ],
 )
@@ -162,9 +194,9 @@ def test_what_labels_lack_is_said(labels: dict[str, str], amounts: dict[str, int
     assert words in warning
 
 
-@pytest.mark.parametrize("labels", [{}, nvidia(**A100), {"kubernetes.io/hostname": "n1"}])
-def test_complete_labels_are_no_reason_to_warn(labels: dict[str, str]) -> None:
-    assert cards_of(labels, {GPU: 8000, "cpu": 64000}).warnings == ()
+def test_complete_labels_are_no_reason_to_warn() -> None:
+    assert cards_of(nvidia(**A100), {GPU: 8000, "cpu": 64000}).warnings == ()
+    assert cards_of({}, {"cpu": 64000, "rdma/hca": 8000, "example.com/input": 1000}).warnings == ()
 
 
 @pytest.mark.parametrize(
@@ -174,6 +206,7 @@ def test_complete_labels_are_no_reason_to_warn(labels: dict[str, str]) -> None:
         ("NVIDIA-A100/mig-1g.5gb-mixed", "nvidia.com/mig-1g.5gb"),
         ("NVIDIA-A100", None),
         ("NVIDIA-H800/mps-80*1/2", None),
+        ("Quadro-P2000/time-slicing*1/4", "nvidia.com/gpu.shared"),
     ],
 )
 def test_names_of_shared_cards_tell_their_resource(card: str, resource: str | None) -> None:
@@ -181,7 +214,7 @@ def test_names_of_shared_cards_tell_their_resource(card: str, resource: str | No
 
 
 KEYS = st.sampled_from(
-    [*nvidia("", "", "", ""), "nvidia.com/mig-1g.5gb.product", "a/b.product", "a/b.count", "a/b.memory"]
+    [*nvidia("", "", "", ""), "nvidia.com/mig-1g.5gb.product", "a/b.product", "a/b.count", "a/b.memory", SHARING]
 )
 RESOURCES = st.sampled_from(
     [GPU, "nvidia.com/gpu.shared", "nvidia.com/mig-1g.5gb", "nvidia.com/mig-", "a/b", "a/c", "cpu"]
@@ -199,6 +232,6 @@ def test_any_labels_give_cards_that_the_node_has(labels: dict[str, str], amounts
     assert len({card.resource for card in node.cards}) == len(node.cards)
     for card in node.cards:
         assert card.amount >= amounts[card.resource] > card.amount - 1000
-        assert card.name.split("/mi")[0].split("/mps")[0]
+        assert card.name.split("/mi")[0].split("/mps")[0].split("/time")[0]
         assert resource_by_name(card.name) in (None, card.resource) or "/" in card.name.split("/m")[0]
     assert cards_of(dict(reversed(labels.items())), dict(reversed(amounts.items()))) == node

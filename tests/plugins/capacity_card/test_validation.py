@@ -280,7 +280,7 @@ def test_whatever_users_write_is_judged_and_never_fails(quota: str, request: str
 
 def test_nodes_are_looked_at_once_for_many_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    monkeypatch.setattr(validation, "stock_of", lambda nodes: looked.append(len(nodes)) or stock_of(nodes))  # type: ignore[func-returns-value]
+    monkeypatch.setattr(validation, "stock_of", lambda nodes, _: looked.append(len(nodes)) or stock_of(nodes))  # type: ignore[func-returns-value]
     objects = read(*NODES, *(annotated(queue(f"q{number}"), card_quota={"X": 1}) for number in range(50)))
     beside = Surroundings(objects)
 

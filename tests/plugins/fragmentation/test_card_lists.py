@@ -69,3 +69,24 @@ def test_who_takes_any_card_leaves_those_that_others_insist_on() -> None:
     assert found["any"] == "h"
     assert [found[f"insists-{number}"] for number in range(3)] == ["a"] * 3
     assert found == lived(FastEngine)
+
+
+MAPPED = """
+actions: "allocate"
+tiers:
+- plugins:
+  - {name: predicates}
+  - {name: fragmentation}
+  - {name: capacity-card, arguments: {cards: [{resource: huawei.com/Ascend910, name: Ascend910}]}}
+"""
+
+
+@pytest.mark.parametrize(("configuration", "model"), [(MAPPED, "Ascend910"), (MAPPED.replace("huawei", "other"), None)])
+def test_cards_that_capacity_card_names_are_cards(configuration: str, model: str | None) -> None:
+    """Whole ones, by that name, although no label says so; whichever plugin stands first."""
+    world = a_cluster().node("n", cpu=64, memory="256Gi", **{"huawei.com/Ascend910": 8})
+
+    report = a_plain_rig(world, configuration).cycle().report
+
+    shown = {series.name: dict(found) for series, found in report.series}
+    assert shown["volsched_cards"] == ({(model,): 8.0} if model else {})

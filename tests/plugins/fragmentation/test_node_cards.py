@@ -13,6 +13,7 @@ from plugins.fragmentation.node_cards import NodeCards, Richest
 from plugins.fragmentation.offers import Offers, _card_labels
 from tests.plugins.fragmentation.device_worlds import gpus
 from tests.plugins.fragmentation.worlds import a_plain_rig, cards, demand_of
+from volsched.framework.accounts.card_lists import CardLists
 from volsched.model.changes import Change, Gone
 from volsched.model.nodes.node import NodeInfo
 from volsched.testing.builders import a_cluster, put
@@ -43,14 +44,14 @@ def a_change(random: Random) -> Change:
 @pytest.mark.parametrize("seed", range(20))
 def test_what_is_kept_equals_what_is_read_anew(seed: int) -> None:
     random, rig = Random(seed), a_plain_rig(a_cluster(), ALONE)  # noqa: S311 - nothing here is secret
-    offers, devices = Offers(rig.cluster, ()), DeviceCards(rig.cluster, ("gpu.nvidia.com",))
+    offers, devices = Offers(rig.cluster, (), CardLists()), DeviceCards(rig.cluster, ("gpu.nvidia.com",))
     kept = NodeCards(rig.cluster, offers, devices)
 
     for _ in range(30):
         rig.mirror.apply([a_change(random) for _ in range(random.randrange(3))])
         kept.refresh()
 
-        offers_anew = Offers(rig.cluster, ())
+        offers_anew = Offers(rig.cluster, (), CardLists())
         anew = NodeCards(rig.cluster, offers_anew, devices)
         anew.refresh()
         assert offers.all == offers_anew.all

@@ -82,8 +82,7 @@ class InForce:
 
     def arguments_of(self, plugin: str) -> Mapping[str, Any] | None:
         """Return the arguments of a plugin; None when it is not configured."""
-        options = (option for tier in self.profile.configuration.tiers for option in tier)
-        return next((option.arguments for option in options if option.name == plugin), None)
+        return self.profile.configuration.arguments_of(plugin)
 
 
 @dataclass(frozen=True, slots=True)

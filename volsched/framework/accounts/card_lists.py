@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 
 from volsched.framework.accounts.sources import Sources
 from volsched.framework.columns.arrays import Mask
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 
 ACCOUNT: Final = "framework.card_lists"
@@ -31,6 +32,12 @@ class CardListSource(Protocol):
     def rows(self, wanted: CardList) -> Mask:
         """Mark the rows of the cluster whose nodes offer a card of a list, as a resource that is asked for."""
 
+    def resources(self) -> frozenset[str]:
+        """Return the resources that are cards on some node."""
+
+    def model(self, node: NodeInfo) -> str:
+        """Return the first card of a node; empty when it has none."""
+
 
 class CardLists(Sources[CardListSource]):
     """The sources of all plugins."""
@@ -40,6 +47,14 @@ class CardLists(Sources[CardListSource]):
     def wanted(self, template: PodTemplate) -> CardList | None:
         """Return the list of a template's pods, by the first plugin that knows one."""
         return next((found for source in self.sources.values() if (found := source.wanted(template))), None)
+
+    def resources(self) -> frozenset[str]:
+        """Return the resources that are cards, by any plugin."""
+        return frozenset[str]().union(*(source.resources() for source in self.sources.values()))
+
+    def model(self, node: NodeInfo) -> str:
+        """Return the first card of a node, by the first plugin that knows one; empty when it has none."""
+        return next(filter(None, (source.model(node) for source in self.sources.values())), "")
 
     def rows(self, wanted: CardList) -> list[Mask]:
         """Return the rows on which a card of a list is offered, by each plugin."""

@@ -21,7 +21,9 @@ from volsched.model.errors import ConfigError, FieldError, QuantityError, shorte
 from volsched.model.selectors import LabelSelector
 from volsched.model.values.quantity import parse
 
-ArgumentType: TypeAlias = Literal["bool", "int", "float", "str", "names", "quantity", "percentage", "selector", "shape"]
+ArgumentType: TypeAlias = Literal[
+    "bool", "int", "float", "str", "names", "quantity", "percentage", "selector", "shape", "mappings"
+]
 Severity: TypeAlias = Literal["error", "warning"]
 
 _INT = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -36,7 +38,19 @@ _WANTED: Mapping[str, str] = {
     "percentage": "a number above 0 and at most 100, without %",
     "selector": "a mapping with matchLabels, matchExpressions or both",
     "shape": "a list of points, each with a utilization from 0 to 100 and a score from 0 to 10",
+    "mappings": "a list of mappings",
 }
+
+Place: TypeAlias = tuple[int | str, ...]
+"""Where in a value something stands: numbers of items from 0, and names of fields."""
+
+
+class PlaceError(ValueError):
+    """States what is wrong at a place inside an argument's value."""
+
+    def __init__(self, at: Place, message: str) -> None:
+        super().__init__(message)
+        self.at = at
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +60,12 @@ class Argument:
     ``key`` is what stands in the configuration; one that ends in ``*`` is a family: every key that begins like it. The
     value comes out as bool, int, float or str; ``names`` as a tuple of texts, ``quantity`` as its text (in which unit
     it counts depends on the resource), ``percentage`` as an exact Fraction, ``selector`` as a LabelSelector, ``shape``
-    as pairs of utilization and score. ``default`` is the value when the key is absent; a family has none.
-    ``minimum`` and ``maximum`` bound numbers, both included, ``choices`` bound texts, in ``any_case`` written however
-    one likes. What is wrong with a ``lenient`` one is a warning and leaves it at its default. A ``bare`` one does not
-    count when it is quoted. Leaving an ``expected`` one out is worth a warning. One that is ``unused`` is taken as
-    Volcano takes it and changes nothing; the text states why, and giving it is worth a warning.
+    as pairs of utilization and score, ``mappings`` as a tuple of dicts of texts, whose keys are among ``fields``.
+    ``default`` is the value when the key is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both
+    included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one
+    is a warning and leaves it at its default. A ``bare`` one does not count when it is quoted. Leaving an ``expected``
+    one out is worth a warning. One that is ``unused`` is taken as Volcano takes it and changes nothing; the text states
+    why, and giving it is worth a warning.
     """
 
     key: str
@@ -65,6 +80,7 @@ class Argument:
     bare: bool = False
     expected: bool = False
     unused: str = ""
+    fields: tuple[str, ...] = ()
 
     @property
     def is_family(self) -> bool:
@@ -81,7 +97,9 @@ class Argument:
         """Return the value in this argument's type; a ValueError states what is wrong with it."""
         parsed = None if self.bare and isinstance(value, str) else _PARSERS[self.type](value)
         if parsed is None:
-            raise ValueError(f"must be {_WANTED[self.type]}, not {describe(value)}")
+            raise ValueError(f"must be {_WANTED[self.type]}{self._of_fields()}, not {describe(value)}")
+        if self.type == "mappings" and isinstance(parsed, tuple):
+            self._check_fields(parsed)
         if isinstance(parsed, int | float) and not isinstance(parsed, bool):
             self._check_range(parsed)
         if self.any_case and isinstance(parsed, str):
@@ -91,6 +109,19 @@ class Argument:
                 f"must be one of {', '.join(self.choices)}, not {describe(value)}{hint(parsed, self.choices)}"
             )
         return parsed
+
+    def _of_fields(self) -> str:
+        return f" with {', '.join(self.fields)}" if self.fields else ""
+
+    def _check_fields(self, items: Sequence[Any]) -> None:
+        for number, item in enumerate(items):
+            for name, text in item.items():
+                if name not in self.fields:
+                    known = hint(name, self.fields) or f"; there are {', '.join(self.fields)}"
+                    raise PlaceError((number, name), f"is no field of an entry{known}")
+                if not isinstance(text, str):
+                    way_out = "; put it into quotes" if isinstance(text, int | float) else ""
+                    raise PlaceError((number, name), f"must be a text, not {describe(text)}{way_out}")
 
     def _check_range(self, number: float) -> None:
         low, high = self.minimum, self.maximum
@@ -107,11 +138,17 @@ Schema: TypeAlias = Sequence[Argument]
 
 @dataclass(frozen=True, slots=True)
 class ArgumentProblem:
-    """What is wrong with one of the given arguments; a warning refuses nothing."""
+    """What is wrong with one of the given arguments; a warning refuses nothing. ``at``: where inside its value."""
 
     key: str
     message: str
     severity: Severity = "error"
+    at: Place = ()
+
+    @property
+    def path(self) -> str:
+        """The key, with the place inside its value."""
+        return self.key + written(self.at)
 
 
 CheckFn: TypeAlias = Callable[[Mapping[str, Any]], Iterable[ArgumentProblem]]
@@ -144,9 +181,10 @@ def check(owner: str, schema: Schema, given: Mapping[str, object], together: Che
         try:
             values[key] = argument.parse(value)
         except ValueError as error:
-            message = f"{key} of {owner} {error}"
-            lenient = ArgumentProblem(key, f"{message}; it counts as not given", "warning")
-            problems.append(lenient if argument.lenient else ArgumentProblem(key, message))
+            at = error.at if isinstance(error, PlaceError) else ()
+            message = f"{key}{written(at)} of {owner} {error}"
+            lenient = ArgumentProblem(key, f"{message}; it counts as not given", "warning", at)
+            problems.append(lenient if argument.lenient else ArgumentProblem(key, message, at=at))
     if together is not None:
         problems.extend(together(values))
     return Checked(values, tuple(problems))
@@ -159,8 +197,13 @@ def values_of(
     checked = check(owner, schema, given, together)
     for problem in checked.problems:
         if problem.severity == "error":
-            raise ConfigError(f"arguments.{problem.key}", problem.message)
+            raise ConfigError(f"arguments.{problem.path}", problem.message)
     return checked.values
+
+
+def written(at: Place) -> str:
+    """Return a place as it is written behind the key of its argument: ``[0].name``."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{shortened(part)}" for part in at)
 
 
 def find(schema: Schema, key: str) -> Argument | None:
@@ -246,6 +289,15 @@ def _names(value: object) -> tuple[str, ...] | None:
     return tuple(name.strip() for name in value if name.strip())
 
 
+def _mappings(value: object) -> tuple[dict[str, object], ...] | None:
+    if not isinstance(value, list | tuple):
+        return None
+    for number, item in enumerate(value):
+        if not isinstance(item, Mapping):
+            raise PlaceError((number,), f"must be a mapping, not {describe(item)}")
+    return tuple({str(name): text for name, text in item.items()} for item in value)
+
+
 def _quantity(value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
@@ -318,4 +370,5 @@ _PARSERS = {
     "percentage": _percentage,
     "selector": _selector,
     "shape": _shape,
+    "mappings": _mappings,
 }

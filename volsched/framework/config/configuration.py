@@ -83,6 +83,11 @@ class Configuration:
     tiers: tuple[tuple[PluginOption, ...], ...]
     action_arguments: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
+    def arguments_of(self, plugin: str) -> Mapping[str, Any] | None:
+        """Return the arguments of a plugin; None when it is not configured."""
+        options = (option for tier in self.tiers for option in tier)
+        return next((option.arguments for option in options if option.name == plugin), None)
+
     @property
     def has_enqueue(self) -> bool:
         """Whether PodGroups have to be admitted before their pods are looked at."""

@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import yaml
 
-from volsched.framework.config.arguments import CheckFn, Schema, Severity, check, describe, find, hint, nearest
+from volsched.framework.config.arguments import CheckFn, Place, Schema, Severity, check, describe, find, hint, nearest
 from volsched.framework.config.configuration import (
     FORMER_SWITCHES,
     SWITCHES,
@@ -531,8 +531,8 @@ class _ConfigReader:
         checked = check(owner, schema, readable, together)
         for problem in checked.problems:
             add = self._problems.warn if problem.severity == "warning" else self._problems.at
-            at = nodes[problem.key][0] if problem.key in nodes else entries["name"][1]
-            add("Argument", f"{key}.{problem.key}", at, problem.message)
+            at = _node_at(nodes[problem.key], problem.at) if problem.key in nodes else entries["name"][1]
+            add("Argument", f"{key}.{problem.path}", at, problem.message)
         for name in given:
             argument = find(schema, name)
             if argument is not None and argument.unused:
@@ -597,6 +597,12 @@ class _ConfigReader:
         """Return the plain value of a node; ``otherwise`` with a problem when it is none."""
         try:
             return self._plain(node, count(1))
+        except _SaidTwice as twice:
+            first = _line(twice.first) + self._problems.shift
+            self._problems.at(
+                "Duplicate", f"{path}: {twice.again.value}", twice.again, f"is said twice, first in line {first}"
+            )
+            return otherwise
         except Exception as error:  # PyYAML's constructors fail in many ways on an odd tag
             message = "is too large" if isinstance(error, RecursionError) else "is not a plain value"
             self._problems.at("WrongType", path, node, message)
@@ -608,8 +614,21 @@ class _ConfigReader:
         if isinstance(node, yaml.SequenceNode):
             return [self._plain(item, parts) for item in node.value]
         if isinstance(node, yaml.MappingNode):
+            seen: dict[str, yaml.Node] = {}
+            for key, _ in node.value:
+                if seen.setdefault(str(key.value), key) is not key:
+                    raise _SaidTwice(seen[str(key.value)], key)
             return {str(key.value): self._plain(value, parts) for key, value in node.value}
         return self._constructor.construct_object(node)
+
+
+class _SaidTwice(Exception):  # noqa: N818 - as ``_TooMany``
+    """A mapping inside a value has a key twice."""
+
+    def __init__(self, first: yaml.Node, again: yaml.Node) -> None:
+        super().__init__()
+        self.first = first
+        self.again = again
 
 
 class _UnreadableValue:
@@ -673,6 +692,18 @@ def _excluded_by(name: str, catalogue: PluginCatalogue) -> Sequence[str]:
         return catalogue.excluded_by(name)
     except ConfigError:  # it is broken, and reported as that
         return ()
+
+
+def _node_at(entry: tuple[yaml.Node, yaml.Node], at: Place) -> yaml.Node:
+    """Return the node at a place inside the value of an entry; the key of the entry for the entry as a whole."""
+    found, node = entry
+    for part in at:
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            found = node = node.value[part]
+        elif isinstance(node, yaml.MappingNode):
+            named = [(key, value) for key, value in node.value if key.value == part]
+            found, node = named[-1] if named else (found, found)
+    return found
 
 
 def _is_null(node: yaml.Node) -> bool:

@@ -1,0 +1,154 @@
+"""The page of manifests: what sessions in memory came to, in a real Chromium, without a cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.manifests.rendering import MANIFESTS, ROOT
+from volsched.testing import chromium
+from volsched.testing.controlplane.controlplane import free_port
+from volsched.ui.still import SCHEDULED
+
+EXAMPLES = MANIFESTS / "examples"
+WITHIN = 30_000
+"""Milliseconds: nothing here is a measurement."""
+
+
+@contextmanager
+def serving(*flags: str | Path, log: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """`volsched ui -f` as a process without any cluster; yields its address once it answers."""
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "volsched", "ui", "--listen-address", address, *map(str, flags)]
+    nowhere = {**os.environ, "KUBECONFIG": "/nonexistent", "HOME": "/nonexistent"}
+    nowhere.pop("KUBERNETES_SERVICE_HOST", None)
+    with (
+        log.open("wb") as output,
+        subprocess.Popen(command, stdout=output, stderr=output, cwd=ROOT, env=nowhere) as process,
+    ):
+        deadline = time.monotonic() + 120
+        while process.poll() is None and time.monotonic() < deadline:
+            with suppress(OSError):
+                urllib.request.urlopen(f"http://{address}/healthz").close()
+                break
+            time.sleep(0.2)
+        try:
+            assert process.poll() is None, log.read_text()
+            yield f"http://{address}", process
+        finally:
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with serving("-f", EXAMPLES, log=tmp_path_factory.mktemp("still") / "ui.log") as (address, _):
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    program, environment = chromium.find()
+    expect.set_options(timeout=WITHIN)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, env=environment, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
+    """A page in which nothing may go wrong unseen: no error of a script, nothing that the policy had to stop."""
+    page = browser.new_page(base_url=address, viewport={"width": 1200, "height": 800})
+    said: list[str] = []
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
+    page.set_default_timeout(WITHIN)
+    yield page
+    page.close()
+    assert said == []
+
+
+@pytest.mark.process
+def test_cards_are_taken_by_the_pods_that_simulate_places(page: Page) -> None:
+    page.goto("/cards")
+
+    expect(page.get_by_text(SCHEDULED)).to_be_visible()
+    row = page.locator("tbody tr", has_text="a100-1")
+    expect(row).to_contain_text("8 of 8")
+    expect(row).to_contain_text("vision/detector-0")
+
+
+@pytest.mark.process
+def test_a_job_that_waits_is_explained_with_what_would_help(page: Page) -> None:
+    page.goto("/waiting?namespace=vision")
+    row = page.locator("tbody tr", has_text="vision/segmenter")
+    expect(row).to_contain_text("node(s) didn't match Pod's node affinity/selector")
+
+    row.locator("a").click()
+
+    expect(page.locator("#explanation")).to_contain_text("Add 2 nodes like a100-1", timeout=120_000)
+
+
+@pytest.mark.process
+def test_queues_have_what_their_pods_hold(page: Page) -> None:
+    page.goto("/queues")
+    expect(page.locator("tbody tr", has_text="vision").first).to_contain_text("11")
+    page.get_by_role("searchbox", name="Queue").fill("language")
+    page.get_by_role("button", name="Filter").click()
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+@pytest.mark.process
+def test_what_if_starts_what_waits(page: Page) -> None:
+    page.goto("/what-if")
+
+    page.locator('input[name="nodes:a100-1"]').fill("2")
+
+    expect(page.locator("#result h2")).to_contain_text("nodes like a100-1: +2", timeout=120_000)
+    expect(page.locator("#result")).to_contain_text("vision/segmenter", timeout=120_000)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("path", ["/queues", "/cards", "/waiting", "/what-if"])
+def test_everybody_can_use_it(page: Page, path: str) -> None:
+    page.goto(path)
+
+    found = Axe().run(page).response["violations"]
+
+    assert [each["id"] for each in found if each["impact"] in ("serious", "critical")] == []
+
+
+@pytest.mark.process
+def test_nothing_can_be_written_and_no_other_host_may_ask(address: str) -> None:
+    for method in ("POST", "PUT", "PATCH", "DELETE"):
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(urllib.request.Request(f"{address}/queues", method=method))
+        assert refused.value.code == 405
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(urllib.request.Request(f"{address}/queues", headers={"Host": "evil.example"}))
+    assert error.value.code == 403
+
+
+@pytest.mark.process
+def test_a_signal_ends_it_and_an_address_that_is_taken_is_told(tmp_path: Path) -> None:
+    with serving("-f", EXAMPLES / "10-nodes.yaml", log=tmp_path / "ui.log") as (address, process):
+        taken = address.removeprefix("http://")
+        again = [sys.executable, "-m", "volsched", "ui", "-f", str(EXAMPLES), "--listen-address", taken]
+        second = subprocess.run(again, capture_output=True, text=True, check=False)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+    assert second.returncode == 1
+    assert f"cannot listen on {taken}" in second.stderr
+    assert "Traceback" not in second.stderr + (tmp_path / "ui.log").read_text()
