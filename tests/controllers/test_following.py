@@ -289,6 +289,12 @@ def entry(manager: str, **fields: Any) -> ManagedEntry:
     return ManagedEntry(manager, _fields_of(fields))
 
 
+def test_what_volcanos_controllers_made_of_pods_is_kept_as_our_own() -> None:
+    made = entry("vc-controller-manager", spec={"queue": ""}, metadata={"annotations": {"volcano.sh/x": ""}})
+
+    assert authorship_of([made]) == Authorship(ours=frozenset({"annotations/volcano.sh/x"}))
+
+
 def test_of_a_field_that_two_have_written_alike_we_are_the_author() -> None:
     ours, theirs = entry(MANAGER, spec={"queue": ""}), entry("kubectl", spec={"queue": "", "minMember": 1})
 

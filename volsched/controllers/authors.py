@@ -17,6 +17,9 @@ from volsched.controllers.objects import ManagedEntry
 MANAGER: Final = "volsched"
 """As whom the API server knows us: what stands before the slash in the User-Agent."""
 
+MANAGERS: Final = (MANAGER, "vc-controller-manager")
+"""Us, and Volcano's controllers: what they made of pods is looked after by us once they run no more."""
+
 ANNOTATIONS: Final = "annotations"
 LABELS: Final = "labels"
 
@@ -49,7 +52,7 @@ def authorship_of(entries: Iterable[ManagedEntry]) -> Authorship:
     ours: set[tuple[str, str]] = set()
     others: set[tuple[str, str]] = set()
     for entry in entries:
-        (ours if entry.manager == MANAGER else others).update(_paths(entry.fields_v1))
+        (ours if entry.manager in MANAGERS else others).update(_paths(entry.fields_v1))
     edited = frozenset(_field(path) for path in others - ours)
     return Authorship(edited, frozenset(_field(path) for path in ours if path[0] in (ANNOTATIONS, LABELS)))
 

@@ -87,7 +87,7 @@ def failed_group(store: Store, key: str, why: str) -> Iterator[RecordEvent]:
 def _plain_owner(group: api.PodGroup) -> Owner | None:
     """Return for whose pods a PodGroup was made; None where it is no such PodGroup."""
     owner = controller_of(group.metadata)
-    return owner if owner is not None and group.metadata.name == f"podgroup-{owner.uid}" else None
+    return owner if owner is not None and group.metadata.name == f"{grouping.PLAIN}{owner.uid}" else None
 
 
 def _needs_no_group(store: Store, owner: Owner) -> bool:

@@ -253,7 +253,7 @@ class Store:
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
             self._families.setdefault(key, {})[uid] = view
-            if view.is_waiting and (known is None or not known.is_waiting or known.plain != view.plain):
+            if view.is_waiting and (known is None or not known.is_waiting or _moves(known, view)):
                 self._waiting.setdefault(key, {}).setdefault(view.whose, _Waiting()).put(view)
         if view.roster is not None:
             view.roster.put(self._member(pod, view))
@@ -420,7 +420,7 @@ class Store:
     def _note_authors(self, key: str, group: api.PodGroup) -> None:
         """Keep who wrote what of a PodGroup for pods that name none; most have the same authors and share that."""
         entries = group.metadata.managed_fields if isinstance(group.metadata, ManagedMeta) else ()
-        authors = authorship_of(entries) if not _is_of_job(group) else OURS
+        authors = authorship_of(entries) if group.metadata.name.startswith(grouping.PLAIN) else OURS
         if authors == OURS:
             self._authors.pop(key, None)
         else:
@@ -540,6 +540,10 @@ class Store:
 _JOB: Final = (group_of(JOB.group_version), JOB.name)
 _NO_SEED: Final = Seed()
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
+
+
+def _moves(before: PodView, after: PodView) -> bool:
+    return (before.plain, before.owner) != (after.plain, after.owner)
 
 
 def _plain_meta(meta: api.ObjectMeta) -> api.ObjectMeta:
