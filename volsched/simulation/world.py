@@ -342,8 +342,8 @@ class World:
 
 
 def _refused(step: Bind, refusal: KubeletRefusal) -> RecordEvent:
-    about = ("Pod", "v1", step.namespace, step.name, step.uid)
-    return RecordEvent(*about, "Warning", refusal.reason, refusal.message)
+    message = refusal.message
+    return RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Warning", refusal.reason, message)
 
 
 def _native_version(inventory: Inventory) -> str:
