@@ -30,8 +30,8 @@ EXIT_PENDING: Final = 1
 @click.option(
     "--config",
     metavar="FILE",
-    help="The scheduler configuration: a bare file or a ConfigMap. Otherwise a ConfigMap among the manifests counts, "
-    "else the built-in default.",
+    help="The scheduler configuration: a bare file or a ConfigMap. Otherwise a ConfigMap among the manifests counts "
+    "if it is accepted, else the built-in default.",
 )
 @click.option("--cycles", type=click.IntRange(1), default=10, show_default=True, help="How many cycles at most.")
 @output_flag("table", "A page for people, or the whole result for programs.")
