@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from ssl import SSLContext
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from aiohttp import web
 
@@ -55,8 +55,17 @@ async def _served(ui: Ui, address: str, tls: SSLContext | None = None) -> AsyncI
 
 async def _until_stopped(work: Coroutine[Any, Any, Any]) -> None:
     """Do this until it fails, or SIGINT or SIGTERM ends it."""
-    task, loop = asyncio.ensure_future(work), asyncio.get_running_loop()
+    task, stopped = cast("asyncio.Task[object]", asyncio.current_task()), asyncio.Event()
+
+    def stop() -> None:
+        stopped.set()
+        task.cancel()
+
     for number in SIGNALS:
-        loop.add_signal_handler(number, task.cancel)
-    with suppress(asyncio.CancelledError):
-        await task
+        asyncio.get_running_loop().add_signal_handler(number, stop)
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not stopped.is_set():
+            raise
+        task.uncancel()
