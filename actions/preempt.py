@@ -26,6 +26,7 @@ from volsched.framework.config.arguments import Argument
 from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.native.gangs import may_preempt
 from volsched.framework.native.topology import Topology
+from volsched.framework.rules import JobPipelined
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -77,7 +78,7 @@ class PreemptAction:
             return False
         statement = session.statement()
         made = self._feed(session, statement, queue, job, tasks)
-        if not session.rules.is_pipelined(job):
+        if not _can_start(session, job):
             statement.discard()
             return False
         if job.is_native:
@@ -131,7 +132,10 @@ class PreemptAction:
             statement = session.statement()
             if not task.preempts or not self._search(session, statement, queue, task, inside=True).succeed():
                 return
-            statement.commit()
+            if task.nominated or any(operation.kind != "pipeline" for operation in statement.operations):
+                statement.commit()
+            else:
+                statement.hold()  # nobody goes for it, and its gang may not start
 
     def _search(
         self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, inside: bool
@@ -157,3 +161,14 @@ class PreemptAction:
             candidate_nodes=self._candidate_nodes,
             where=nodes_of(job) if inside and job is not None else self._candidate_nodes.of_queue(queue.name),
         )
+
+
+def _can_start(session: Session, job: JobInfo) -> bool:
+    """Whether a job has, or was promised, what it starts with.
+
+    Members that ask for nothing count as if they had room (as with Volcano), but not where they were tried in vain.
+    """
+    if not session.rules.is_pipelined(job):
+        return False
+    tried_in_vain = any(task.best_effort and task.preempts for task in job.schedulable())
+    return not (tried_in_vain and job.is_starving and session.rules.of[JobPipelined])
