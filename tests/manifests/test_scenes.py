@@ -46,7 +46,8 @@ def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Pr
     expected = simulated([scene])
     found = documents([scene])
     configuration = [item for item in found if item["kind"] == "ConfigMap"]
-    shipped = cluster.api.get(CONFIGURATION)["data"]
+    shipped = cluster.api.get(CONFIGURATION)  # with what kubectl notes of itself
+    del shipped["metadata"]["resourceVersion"]
     rest = [item for item in found if item["kind"] not in {"ConfigMap", "Node"}]
     work = [item for item in rest if item["kind"] in WITH_PODS]
 
@@ -65,7 +66,7 @@ def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Pr
             lambda: sum(observed(cluster, [scene]).placed.values()) == 0, what="pods leave before their nodes do"
         )
         cluster.delete_nodes(nodes)
-        cluster.api.replace(CONFIGURATION, {**cluster.api.get(CONFIGURATION), "data": shipped})
+        cluster.api.replace(CONFIGURATION, shipped)
 
 
 def lasting(item: Json) -> Json:
