@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from actions.retry import is_unschedulable, mark_unschedulable
+from volsched.framework.callbacks import JobKeyFn
 from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.native.gangs import is_incomplete, least_of
 from volsched.framework.session import Session
@@ -25,9 +26,9 @@ class Turns:
     """What is left to try of each job, last first."""
 
     @classmethod
-    def of(cls, session: Session, jobs: list[JobInfo]) -> Turns:
-        """Heaps over these jobs and their queues."""
-        queues, heaps = session.rules.queues_of(jobs)
+    def of(cls, session: Session, jobs: list[JobInfo], key: JobKeyFn | None = None) -> Turns:
+        """Heaps over these jobs, in their order or in that of a key, and over their queues."""
+        queues, heaps = session.rules.queues_of(jobs, key)
         return cls(queues, heaps)
 
 

@@ -25,6 +25,7 @@ from volsched.framework.config.arguments import Argument
 from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.native.gangs import may_preempt
 from volsched.framework.native.topology import Topology
+from volsched.framework.rules import JobPipelined
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -91,7 +92,7 @@ class PreemptAction:
             return False
         statement = session.statement()
         made = self._feed(session, statement, queue, job, tasks)
-        if not session.rules.is_pipelined(job):
+        if not _can_start(session, job):
             statement.discard()
             return False
         if job.is_native:
@@ -145,7 +146,10 @@ class PreemptAction:
             statement = session.statement()
             if not task.preempts or not self._search(session, statement, queue, task, inside=True).succeed():
                 return
-            statement.commit()
+            if all(operation.kind == "pipeline" for operation in statement.operations):
+                statement.hold()  # nobody goes for it: what becomes of the job is not known
+            else:
+                statement.commit()
 
     def _search(
         self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, inside: bool
@@ -171,3 +175,14 @@ class PreemptAction:
             candidate_nodes=self._candidate_nodes,
             where=nodes_of(job) if inside and job is not None else self._candidate_nodes.of_queue(queue.name),
         )
+
+
+def _can_start(session: Session, job: JobInfo) -> bool:
+    """Whether a job has, or was promised, what it starts with.
+
+    Members that ask for nothing count as if they had room (as with Volcano), but not where they were tried in vain.
+    """
+    if not session.rules.is_pipelined(job):
+        return False
+    tried_in_vain = any(task.best_effort and task.preempts for task in job.schedulable())
+    return not (tried_in_vain and job.is_starving and session.rules.of[JobPipelined])

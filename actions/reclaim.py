@@ -1,8 +1,12 @@
-"""reclaim: a queue below its due takes room back from queues above theirs."""
+"""reclaim: a queue below its due takes room back from queues above theirs.
+
+First a job's minimum, as a gang. Then task by task, as long as the queue holds no more than it deserves with the task.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 from actions.job_order import Turns
@@ -24,7 +28,6 @@ from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import TaskStatus
 
 
 class ReclaimAction:
@@ -40,48 +43,75 @@ class ReclaimAction:
 
     def execute(self, session: Session) -> None:
         """Let the best job of the best queue reclaim, then everything goes back in line."""
-        jobs = starving(session, session.rules.elastic.is_due)
+        jobs = starving(session, partial(_is_due_more, session))
         self._candidate_nodes = CandidateNodes(session)
-        turns = Turns.of(session, jobs)
+        turns = Turns.of(session, jobs, partial(_place, session))
         while turns.queues:
             queue = turns.queues.pop()
             if not turns.jobs[queue.name]:
                 continue
-            with session.about(job := turns.jobs[queue.name].pop()):
-                self._reclaim(session, queue, job)
+            job, has_more = turns.jobs[queue.name].pop(), False
+            with session.about(job):
+                has_more = self._reclaim(session, queue, job, turns.tasks)
+            if has_more:
+                turns.jobs[queue.name].push(job)
             turns.queues.push(queue)
         note_searched(session, jobs)
 
-    def _reclaim(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
+    def _reclaim(self, session: Session, queue: QueueInfo, job: JobInfo, left: dict[str, list[TaskInfo]]) -> bool:
+        """Take room for what a job starts with, or for one task more; whether there is more to be taken."""
+        if job.key not in left:
+            left[job.key] = preemptors(session, job)
+        tasks = left[job.key]
+        if session.rules.is_starving(job):
+            return self._reclaim_minimum(session, queue, job, tasks)
+        return session.rules.is_pipelined(job) and self._reclaim_one_more(session, queue, tasks)
+
+    def _reclaim_minimum(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
+        """Take room for the tasks of a job as a gang; whether it has it, and more tasks."""
         statement = session.statement()
-        tasks = preemptors(session, job)
         while tasks and session.rules.is_starving(job):
             self._take_room(session, statement, queue, tasks.pop())
-        if session.rules.is_pipelined(job):
-            statement.commit()
-            self._reclaim_more(session, queue, job, tasks)
-        else:
+        if not session.rules.is_pipelined(job):
             statement.discard()
+            return False
+        statement.commit()
+        return bool(tasks)
 
-    def _reclaim_more(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> None:
-        """Go on task by task beyond a job's minimum, as long as its queue is below its due."""
-        while tasks and session.rules.elastic.is_due(job):
+    def _reclaim_one_more(self, session: Session, queue: QueueInfo, tasks: list[TaskInfo]) -> bool:
+        """Take room for the next task with which the queue has no more than its due; whether there are more tasks.
+
+        Tasks that are equal to one for which there is nothing to be had are passed over.
+        """
+        refused: set[int] = set()
+        while tasks:
+            task = tasks.pop()
+            if task.template.id in refused:
+                continue
             statement = session.statement()
-            if not self._take_room(session, statement, queue, tasks.pop()):
-                return
-            statement.commit()
+            is_due = session.rules.is_due(queue, task) and not _has_room(session, queue, task)
+            if is_due and self._take_room(session, statement, queue, task, by_due=True):
+                statement.commit()
+                return bool(tasks)
+            statement.discard()
+            refused.add(task.template.id)
+        return False
 
-    def _take_room(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> bool:
+    def _take_room(
+        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_due: bool = False
+    ) -> bool:
         is_allowed = task.preempts if task.job is None or task.job.native is None else may_preempt(task.job)
         if not is_allowed or not session.may_preempt(queue, [task]):
             return False
-        return self._search(session, statement, queue, task).succeed()
+        return self._search(session, statement, queue, task, by_due=by_due).succeed()
 
-    def _search(self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> VictimSearch:
+    def _search(
+        self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_due: bool
+    ) -> VictimSearch:
         queues = session.cluster.queues
 
         def may_go(victim: TaskInfo) -> bool:
-            if victim.status is not TaskStatus.RUNNING or victim.job is None or victim.job.queue == queue.name:
+            if victim.job is None or victim.job.queue == queue.name:
                 return False
             owner = queues.get(victim.job.queue)
             return owner is not None and owner.reclaimable and can_go(victim)
@@ -91,7 +121,7 @@ class ReclaimAction:
             statement,
             task,
             may_go,
-            session.rules.reclaimable,
+            session.rules.reclaimable_by_due if by_due else session.rules.reclaimable,
             takes_on(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
@@ -100,3 +130,21 @@ class ReclaimAction:
             candidate_nodes=self._candidate_nodes,
             where=self._candidate_nodes.of_others(queue.name),
         )
+
+
+def _has_room(session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
+    """Whether a task can be placed without anybody going for it, or once those have gone who are leaving anyway."""
+    return session.allocatable_refusal(queue, task) is None and session.engine.best(task) is not None
+
+
+def _is_due_more(session: Session, job: JobInfo) -> bool:
+    """Whether a job waits to place a task with which its queue would hold no more than it deserves."""
+    queue = session.cluster.queues[job.queue]
+    alike = {task.template.id: task for task in job.schedulable()}
+    return any(session.rules.is_due(queue, task) for task in alike.values())
+
+
+def _place(session: Session, job: JobInfo) -> tuple[Any, ...]:
+    """The place of a job in its queue; of equal jobs those go last that have their minimum, if only as a promise."""
+    *keys, created, name = session.rules.job_key(job)
+    return (*keys, not session.rules.is_starving(job), created, name)

@@ -13,10 +13,11 @@ from typing import Final, TypeAlias
 from volsched.framework.accounts.gangs import unit_of
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
+from volsched.model.status import TaskStatus
 
-VictimCost: TypeAlias = tuple[float, int, int, float]
+VictimCost: TypeAlias = tuple[float, int, int, int, float]
 
-NONE: Final[VictimCost] = (float("-inf"), 0, 0, 0.0)
+NONE: Final[VictimCost] = (float("-inf"), 0, 0, 0, 0.0)
 _LOWEST_PRIORITY: Final = 1 << 31
 
 FEWEST_COMPARED: Final = 100
@@ -64,15 +65,17 @@ def cost_of(victims: Sequence[TaskInfo]) -> VictimCost:
     """Return how much it matters that these pods go, to be compared with other nodes'.
 
     In this order: the highest priority among them; the sum of all, in which a pod of the lowest priority counts, too,
-    so that few pods come before many; their number; and how early the oldest of the highest priority was created.
-    The rule of kube-scheduler's preemption, disruption budgets aside, which are tried before.
+    so that few pods come before many; their number; how many of them run (*ours*); and how early the oldest of the
+    highest priority was created. The rule of kube-scheduler's preemption, disruption budgets aside, which are tried
+    before.
     """
     if not victims:
         return NONE
     highest = max(victim.pod_priority for victim in victims)
     total = sum(victim.pod_priority + _LOWEST_PRIORITY for victim in victims)
     oldest = min(victim.created for victim in victims if victim.pod_priority == highest)
-    return highest, total, len(victims), -oldest
+    running = sum(victim.status is TaskStatus.RUNNING for victim in victims)
+    return highest, total, len(victims), running, -oldest
 
 
 def needed(

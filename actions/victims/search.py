@@ -95,6 +95,9 @@ class VictimSearch:
     where: Collection[str] = ()
     failures: NodeRefusals = field(default_factory=NodeRefusals)
     _keeping: bool = False
+    _is_room_free: bool = False
+    _takes_pinned: bool = False
+    _spares_pinned: bool = False
 
     def succeed(self) -> bool:
         """Make room on the best node; without success nothing changes, and the reason is recorded."""
@@ -105,11 +108,11 @@ class VictimSearch:
             return True
         if _waits_on_terminating(session, task):
             return False
+        self._is_room_free = task.best_effort and session.engine.best(task) is not None
         session.victim_searches[session.action, task.queue] += 1
         nodes, worth_a_try = self._nodes()
-        passes = [True] if self.keeps_budgets or not session.cluster.budgets else [True, False]
-        for keeping in passes:
-            self.failures, self._keeping = NodeRefusals(), keeping
+        for takes_pinned, keeping in self._passes():
+            self.failures, self._takes_pinned, self._keeping = NodeRefusals(), takes_pinned, keeping
             plans = self._in_order(map(self._plan, worth_a_try))
             if self._make_room_with_fewest(plans) if self.whole else any(map(self._make_room, plans)):
                 return True
@@ -117,9 +120,19 @@ class VictimSearch:
                 self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
         if len(nodes) < len(session.cluster.rows):
             self.failures.add(NO_USE, len(session.cluster.rows) - len(nodes))
-        if not self.quiet:
+        if not self.quiet and not self._is_room_free:
             _explain(session, task, self.failures)
         return False
+
+    def _passes(self) -> Iterator[tuple[bool, bool]]:
+        """Whether pods that a DaemonSet pins may go, and whether budgets are kept: one after the other, until it helps.
+
+        Others go first, even if that breaks a budget: room that a pinned pod leaves is asked for again at once.
+        """
+        passes = [True] if self.keeps_budgets or not self.session.cluster.budgets else [True, False]
+        yield from ((False, keeping) for keeping in passes)
+        if self._spares_pinned:
+            yield from ((True, keeping) for keeping in passes)
 
     def _is_promised_again(self) -> bool:
         """Take up a promise of which the task's gang let go in this session, since it could not have all of them."""
@@ -158,12 +171,21 @@ class VictimSearch:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
         victims = self._victims(candidates)
         orderly, broken = by_budget(self.session, self.session.rules.in_order_of_victims(self.task, victims))
-        tried = orderly if self._keeping else [*orderly, *broken]
+        tried = self._without_pinned(orderly if self._keeping else [*orderly, *broken])
         if self.whole:
-            tried.sort(key=lambda victim: len(departing(victim)))
+            tried.sort(key=lambda victim: (victim.pinned, len(departing(victim))))
         request = self.session.cluster.columns.request(self.task.template)
         lacking = needed(node, request, weaker(self.session, self.task, node), tried)
         return VictimPlan(node, candidates, victims, tried, lacking)
+
+    def _without_pinned(self, victims: list[TaskInfo]) -> list[TaskInfo]:
+        """Return victims without those that a DaemonSet pins to the node; where these may go, with them last."""
+        pinned = [victim for victim in victims if victim.pinned]
+        if not pinned:
+            return victims
+        self._spares_pinned = True
+        others = [victim for victim in victims if not victim.pinned]
+        return [*others, *pinned] if self._takes_pinned else others
 
     def _make_room_with_fewest(self, plans: Iterator[VictimPlan]) -> bool:
         """Make room where the fewest pods have to go for it; of equal ones in the first place."""
@@ -181,7 +203,8 @@ class VictimSearch:
     def _most_released_first(self, plan: VictimPlan) -> VictimPlan:
         """Return the plan in which those come first who hold most of what is wanted: fewer of them may do."""
         released = self.session.rules.elastic.released
-        return replace(plan, tried=sorted(plan.tried, key=lambda victim: -released(self.task, victim)))
+        tried = sorted(plan.tried, key=lambda victim: (victim.pinned, -released(self.task, victim)))
+        return replace(plan, tried=tried)
 
     def _count_victims(self, plan: VictimPlan) -> int | None:
         """Return how many pods would go for the task by a plan; None when it makes no room."""
@@ -202,13 +225,8 @@ class VictimSearch:
             return self._clear(node, plan.tried) or self._fail(_why_not(plan, enough=True))
 
     def _terminating_make_room(self, node: NodeInfo) -> bool:
-        """Whether those who are leaving count as gone: the slots of a full node are theirs until then.
-
-        A task that asks for nothing is promised no slot that is becoming free: backfill finds it.
-        """
-        if promised(self.session, node):
-            return True
-        return node.releasing[PODS] > 0 and not self.task.best_effort
+        """Whether those who are leaving count as gone: the slots of a full node are theirs until then."""
+        return bool(promised(self.session, node)) or node.releasing[PODS] > 0
 
     def _clear(self, node: NodeInfo, tried: Sequence[TaskInfo]) -> bool:
         """Have weaker promises and as many victims as needed off a node, and the task promised their room.
@@ -246,9 +264,9 @@ class VictimSearch:
         return chosen
 
     def _victims(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
-        """Whom the plugins let go; a task that asks for nothing can only take the place of another such."""
-        if self.task.best_effort:
-            candidates = [candidate for candidate in candidates if candidate.best_effort]
+        """Whom the plugins let go; nobody for a task that asks for nothing while there is room: backfill finds it."""
+        if self._is_room_free:
+            return []
         return self.lawful(self.task, sorted(candidates, key=lambda t: t.uid)) if candidates else []
 
     def _give_back(self, before: int, start: int, node: NodeInfo) -> None:

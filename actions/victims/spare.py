@@ -47,13 +47,18 @@ def spare(session: Session, statement: Statement, queue: QueueInfo) -> None:
 
 
 def _units(session: Session, task: TaskInfo, victims: Sequence[TaskInfo]) -> list[list[TaskInfo]]:
-    """Victims with those who go with them, those first whose going breaks a budget, then the most important."""
+    """Victims with those who go with them: first who is pinned, then who breaks a budget, then the most important."""
     known = {victim.uid for victim in victims}
     units: dict[str, list[TaskInfo]] = {}
     for victim in reversed(session.rules.in_order_of_victims(task, victims)):
         unit = [member for member in _with_it(victim, victims) if member.uid in known]
         units.setdefault(min(member.uid for member in unit), unit)
-    return sorted(units.values(), key=lambda unit: not any(broken_by(session, member) for member in unit))
+    return sorted(units.values(), key=lambda unit: _reluctance(session, unit))
+
+
+def _reluctance(session: Session, unit: Sequence[TaskInfo]) -> tuple[bool, bool]:
+    is_pinned = any(member.pinned for member in unit)
+    return not is_pinned, not any(broken_by(session, member) for member in unit)
 
 
 def _with_it(victim: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:

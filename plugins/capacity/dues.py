@@ -34,6 +34,11 @@ class DueAmounts:
     guarantee: Amounts
 
     @property
+    def stated(self) -> Amounts:
+        """What it deserves of the resources of which it states that; of cpu and memory 0 states nothing."""
+        return {name: amount for name, amount in self.deserved.items() if amount or name not in (CPU, MEMORY)}
+
+    @property
     def deserves_anything(self) -> bool:
         """Whether it deserves any amount, pod slots aside; else it has what others leave."""
         return any(amount for name, amount in self.deserved.items() if name != PODS)

@@ -22,6 +22,7 @@ from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_queue
 from volsched.framework.rules import (
     Allocatable,
+    Due,
     JobEnqueueable,
     Metric,
     Preemptive,
@@ -68,6 +69,7 @@ class CapacityPlugin:
             Allocatable(headroom=rules.headroom),
             Preemptive(reclaim.may_take_room),
             Reclaimable(reclaim.victims),
+            Due(reclaim.is_within, reclaim.victims_by_due),
             *(VictimQueueOrder(reclaim.closeness) for _ in range(registrar.checks_ancestors)),
             Metric(LIMIT, lambda: standing.limits),
             *rules.shown(),

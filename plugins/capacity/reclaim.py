@@ -7,13 +7,13 @@ the way to where the two part, is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from plugins.capacity.standing import QueueDues
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.resources import CPU, MEMORY, PODS, Resources
+from volsched.model.values.resources import PODS, Resources
 
 Amounts = Mapping[str, int]
 
@@ -36,10 +36,18 @@ class Reclaim:
         name = queue.name
         if not queue.is_open or not self._fits(name, request):
             return False
-        near = self._standing.ancestors(name)[: self._ancestors]
-        if any(self._is_due(level, request) for level in (name, *near)):
+        if any(self._is_due(level, request) for level in (name, *self._near(name))):
             return True
         return not self._deserves_any(name, request) and all(map(self._is_elastic, tasks))
+
+    def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
+        """Whether a queue, or one of the queues near above that count, has so much due of all that a task asks for.
+
+        Compared is what it states; None when that is nothing of what the task asks for.
+        """
+        request, near = task.template.request, self._near(queue.name)
+        answers = [self._standing.is_within(level, request) for level in (queue.name, *near)]
+        return True if True in answers else False if False in answers else None
 
     def _deserves_any(self, queue: str, request: Amounts) -> bool:
         return _deserves_of(self._standing.due(queue).deserved, request)
@@ -59,15 +67,28 @@ class Reclaim:
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Candidates that may go, each counted as gone for the next; the least important are asked first."""
+        return self._chosen(task, candidates, self._may_go)
+
+    def victims_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Those of them whose queues still hold their due without them, where the task's queues stay within theirs."""
+        return self._chosen(task, candidates, self._may_go_by_due)
+
+    def _chosen(self, task: TaskInfo, candidates: Sequence[TaskInfo], may_go: _MayGo) -> list[TaskInfo]:
         if task.job is None:
             return []
         usage = _UsageLeft(self._standing, task.job.queue)
         chosen: list[TaskInfo] = []
         for victim in self._in_order(task, candidates):
-            if self._may_go(usage, task, victim):
+            if may_go(usage, task, victim):
                 usage.leave(victim)
                 chosen.append(victim)
         return chosen
+
+    def _may_go_by_due(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
+        own, theirs = usage.own, self._standing.levels(victim.queue)
+        above = [level for level in self._standing.ancestors(own)[self._ancestors :] if level not in theirs]
+        is_due = all(self._standing.is_within(level, task.template.request) is not False for level in above)
+        return is_due and usage.keeps_due(victim) and self._may_go(usage, task, victim)
 
     def _may_go(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
         if victim.job is None or not victim.template.request.keys() & task.template.request.keys():
@@ -97,6 +118,9 @@ class Reclaim:
         return self._standing.ancestors(queue)[: self._ancestors]
 
 
+_MayGo = Callable[["_UsageLeft", TaskInfo, TaskInfo], bool]
+
+
 class _UsageLeft:
     """What queues hold while victims for a queue's task are chosen one after the other."""
 
@@ -122,13 +146,22 @@ class _UsageLeft:
             for name, amount in self._standing.due(level).guarantee.items()
         )
 
+    def keeps_due(self, victim: TaskInfo) -> bool:
+        """Whether the queues that lose a victim would still hold what they deserve of all that it holds."""
+        return all(
+            self._of(level).get(name, 0) - victim.template.request[name] >= amount
+            for level in self._levels(victim)
+            for name, amount in self._standing.due(level).stated.items()
+            if name in victim.template.request
+        )
+
     def is_above_due(self, level: str, victim: TaskInfo) -> bool:
         """Whether a queue holds more than its due of a resource that a victim holds, or has no due of any of them."""
-        held, deserved = self._of(level), self._standing.due(level).deserved
-        request = victim.template.request
-        if not _deserves_of(deserved, request):
+        held, request = self._of(level), victim.template.request
+        if not _deserves_of(self._standing.due(level).deserved, request):
             return True
-        return any(held.get(name, 0) > deserved[name] for name in request if _is_named(deserved, name))
+        stated = self._standing.due(level).stated
+        return any(held.get(name, 0) > stated[name] for name in request if name in stated)
 
     def _levels(self, victim: TaskInfo) -> tuple[str, ...]:
         queue = victim.queue
@@ -147,11 +180,6 @@ def _asked(task: TaskInfo) -> Amounts:
 
 def _deserves_of(deserved: Amounts, request: Amounts) -> bool:
     return any(deserved.get(name, 0) for name in request)
-
-
-def _is_named(deserved: Amounts, name: str) -> bool:
-    """Whether a queue states what it deserves of a resource; of cpu and memory 0 states nothing."""
-    return name in deserved and (deserved[name] > 0 or name not in (CPU, MEMORY))
 
 
 def _common(left: Iterable[str], right: Iterable[str]) -> Iterator[str]:

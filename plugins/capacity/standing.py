@@ -71,6 +71,12 @@ class QueueDues(Observer):
         """Return the dues of a queue; one that hangs nowhere has none."""
         return self._dues.get(queue, NO_DUE)
 
+    def is_within(self, queue: str, request: Mapping[str, int]) -> bool | None:
+        """Whether a queue with a request holds no more than it deserves of all of it; None: it states nothing of it."""
+        held, stated = self.held.by(queue), self.due(queue).stated
+        asked = [name for name in request if name in stated]
+        return all(held.get(name, 0) + request[name] <= stated[name] for name in asked) if asked else None
+
     def levels(self, queue: str) -> tuple[str, ...]:
         """Return the queues whose limits count for a queue: itself, and over a hierarchy those above it."""
         return self.held.levels(queue)

@@ -28,6 +28,7 @@ from volsched.framework.over_time import order_over_time
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import (
     Allocatable,
+    Due,
     EventHandler,
     Holders,
     JobEnqueueable,
@@ -85,6 +86,7 @@ class ProportionPlugin:
         self._order_queues(registrar, shares)
         registrar.register(
             Reclaimable(shares.reclaimable),
+            Due(shares.is_within, shares.victims_by_due),
             Overused(shares.overused),
             Allocatable(headroom=shares.headroom, is_share=True),
             Preemptive(shares.may_preempt),
@@ -229,6 +231,11 @@ class FairShares:
             return queue.is_open and any(due > held.get(name, 0) for name, due in self._deserved(queue).items())
         return queue.is_open and not self._beyond_due(queue, request)
 
+    def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
+        """Whether a queue stays within its due with a task; None for one that asks for nothing."""
+        request = task.template.request
+        return not self._beyond_due(queue, request) if request else None
+
     def vote(self, job: JobInfo) -> Ballot:
         """Admit a job whose minimum fits into what its queue may have."""
         least = job.min_resources
@@ -244,6 +251,13 @@ class FairShares:
 
     def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Candidates of queues above their due, each counted as gone for the next."""
+        return self._victims(task, candidates, leaves_due=self._leaves_due)
+
+    def victims_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Those of them whose queue still holds what it deserves without them."""
+        return self._victims(task, candidates, leaves_due=True)
+
+    def _victims(self, task: TaskInfo, candidates: Sequence[TaskInfo], *, leaves_due: bool) -> list[TaskInfo]:
         held: dict[str, dict[str, int]] = {}
         chosen: list[TaskInfo] = []
         for victim in candidates:
@@ -258,7 +272,7 @@ class FairShares:
             if all(amount <= deserved.get(name, 0) for name, amount in left.items()):
                 continue
             after = {name: left.get(name, 0) - amount for name, amount in _asked(victim).items()}
-            if self._leaves_due and any(after[name] < deserved.get(name, 0) for name in victim.template.request):
+            if leaves_due and any(after[name] < deserved.get(name, 0) for name in victim.template.request):
                 continue
             left.update(after)
             chosen.append(victim)

@@ -201,11 +201,22 @@ def test_a_best_effort_pod_takes_the_place_of_another_and_of_no_pod_that_asks_fo
     assert decision.evictions == ["idle-0"]
 
 
-def test_a_best_effort_pod_takes_nobody_who_asks_for_something() -> None:
+def test_a_best_effort_pod_takes_the_slot_of_one_who_asks_for_something() -> None:
     world = World()
     world.node("n1", cpu=4, pods=1)
 
-    assert decide(world.runs("busy", 1, cpu=1).wants("x"), BARE).evictions == []
+    decision = decide(world.runs("busy", 1, cpu=1).wants("x"), BARE)
+
+    assert (decision.evictions, nominations(decision)) == (["busy-0"], {"x-0": "n1"})
+
+
+def test_nobody_goes_for_best_effort_members_when_one_of_them_finds_no_room() -> None:
+    world = World()
+    world.node("n1", cpu=4, pods=1)
+
+    decision = decide(world.runs("busy", 1, cpu=1).wants("x", 2), BARE)
+
+    assert (decision.evictions, nominations(decision)) == ([], {})
 
 
 def test_spare_the_protected_of_three_stays() -> None:

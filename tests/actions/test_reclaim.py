@@ -29,8 +29,21 @@ def greedy(pods: int = 4, **pod: Any) -> World:
 def test_a_queue_gets_its_due_back_and_no_more() -> None:
     decision = decide(greedy().wants("x", 4, minimum=1, queue="b", cpu=1), RECLAIM)
 
-    assert decision.evictions == ["v-1"]  # the gang starves no more with one
-    assert nominations(decision) == {"x-0": "n1"}
+    assert decision.evictions == ["v-1", "v-3"]  # the job starts with one
+    assert nominations(decision) == {"x-0": "n1", "x-1": "n1"}
+
+
+def test_jobs_of_a_queue_have_their_minimum_before_one_has_more() -> None:
+    world = greedy().wants("x", 2, minimum=1, queue="b", cpu=1).wants("y", 2, minimum=1, queue="b", cpu=1)
+
+    assert nominations(decide(world, RECLAIM)) == {"x-0": "n1", "y-0": "n1"}
+
+
+def test_beyond_the_minimum_a_pod_for_which_nothing_is_to_be_had_keeps_no_other_from_its_room() -> None:
+    world = greedy().wants("x", 1, queue="b", cpu=0.5)
+    world.member("x-large", "x", "high", cpu=9).member("x-small", "x", "high", cpu=1)
+
+    assert nominations(decide(world, RECLAIM)) == {"x-0": "n1", "x-small": "n1"}
 
 
 def test_several_jobs_get_the_due_of_their_queue_together() -> None:
@@ -82,7 +95,6 @@ LAWS: dict[str, dict[str, Any]] = {
     "the label says no": {"labels": {"volcano.sh/preemptable": "false"}},
     "its gang needs it": {"minimum": 4},
     "the system needs it": {"spec": {"priorityClassName": "system-cluster-critical"}},
-    "its kubelet has not started it": {"phase": "Pending"},
 }
 
 

@@ -268,11 +268,9 @@ def _is_lawful(reader: Reader, stood: Standing, step: Evict, victim: TaskInfo, p
         else:
             assert theirs.priority < mine.priority
     else:
-        assert status is TaskStatus.RUNNING
+        assert status in (TaskStatus.RUNNING, TaskStatus.BOUND)
         assert mine.queue != theirs.queue
         assert reader.cluster.queues[theirs.queue].reclaimable
-    if preemptor.best_effort:
-        assert victim.best_effort
 
 
 def _has_room(reader: Reader, preemptor: TaskInfo, *, gang: bool) -> None:

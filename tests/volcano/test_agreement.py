@@ -28,10 +28,13 @@ FEW = "as few victims as needed"
 FAIR = "shares of queues above follow placements, and among equal ones the older goes first"
 ABOVE = "nobody is evicted for a pod that a queue above could not have even then"
 KEPT = "a queue above keeps its guarantee"
+SLOT = "a pod that asks for nothing takes a slot from pods that ask for something, or is promised one that they leave"
 
 OURS: Mapping[str, str] = {
     "vc-capacity-0003": FEW,
     "vc-capacity-0016": FEW,
+    "vc-evict-open-0338": SLOT,
+    "vc-made-0002": SLOT,
     "vc-tree-0005": ABOVE,
     "vc-tree-0006": FAIR,
     "vc-tree-0008": FEW,

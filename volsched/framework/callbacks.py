@@ -124,6 +124,9 @@ RefusedFn: TypeAlias = Callable[[TaskInfo, Verdict], None]
 """This task was refused for that reason."""
 PreemptiveFn: TypeAlias = Callable[[QueueInfo, Sequence[TaskInfo]], bool]
 """May the queue take room from others for these tasks? AND."""
+DueFn: TypeAlias = Callable[[QueueInfo, TaskInfo], bool | None]
+"""With this task, too, does the queue hold no more than it deserves? None abstains. AND; nobody: no. Then reclaim
+goes on beyond the minimum of a job."""
 JobValidFn: TypeAlias = Callable[[JobInfo], Verdict | None]
 """Is the job complete enough to be looked at? The first verdict counts."""
 JobReadyFn: TypeAlias = Callable[[JobInfo], bool]

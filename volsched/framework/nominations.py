@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 
 def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
-    """A task that can go to a node once pods there have gone."""
+    """A task that can go to a node once pods there have gone, or the rest of its gang has room, too."""
     message = f'pod "{task.key}" can go to node "{node.name}" once pods that are being deleted there are gone'
+    if not terminating_on(node):
+        message = f'room on node "{node.name}" is kept for pod "{task.key}"'
+        message += " until its gang can start" if task.job is not None and not task.job.is_ready else ""
     return Verdict(Step.PREDICATE, "predicates", Scope.POD, "FailedScheduling", message)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from volsched.framework.callbacks import KeyFn, QueueKeyOfPodsFn
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.misdeclarations import check_accounts, check_rule
-from volsched.framework.rules import Deserved, NodeRule, Preemptive, Reclaimable, Rule
+from volsched.framework.rules import Deserved, Due, NodeRule, Preemptive, Reclaimable, Rule
 from volsched.framework.signature import is_of_queue as is_keyed_by_queue
 from volsched.framework.signature import signature_of, slower_without_types
 from volsched.model.cluster import Cluster
@@ -114,7 +114,7 @@ class Registrar:
 
     def _register_deserved(self, rule: Deserved) -> None:
         quota, allows = rule.quota, self._option.allows
-        self.register(Preemptive(quota.may_take_room), Reclaimable(quota.victims))
+        self.register(Preemptive(quota.may_take_room), Reclaimable(quota.victims), Due(quota.is_within))
         preempts = rule.inside and allows("enablePreemptable")
         self.session.rules.elastic.add(quota, reclaims=allows("enableReclaimable"), preempts=preempts)
 

@@ -25,6 +25,7 @@ from volsched.framework.callbacks import (
     BestNodeFn,
     CloseFn,
     DeviceLimitsFn,
+    DueFn,
     HeadroomFn,
     HoldersFn,
     JobEnqueuedFn,
@@ -261,11 +262,27 @@ class Reclaimable(Rule, frozen=True):
     fn: VictimsFn
 
 
+class Due(Rule, frozen=True):
+    """Have reclaim go on beyond the minimum of jobs: up to what their queue deserves, and down to what others do.
+
+    ``victims`` names whom a task may take then: after each of them its queue, and those above it, still hold what they
+    deserve. Without it the plugin's ``Reclaimable`` rule sees to that.
+    """
+
+    switch: ClassVar[str] = "enableReclaimable"
+    is_within: DueFn
+    victims: VictimsFn | None = None
+
+    def callback(self) -> Self:
+        """Return the rule: both callbacks are asked."""
+        return self
+
+
 class Deserved(Rule, frozen=True):
     """Have what queues deserve of something taken back, and nothing else of that; see ``accounts.elastic``.
 
-    It is a ``Preemptive`` and a ``Reclaimable`` rule. With ``inside``, preemption inside a queue takes only from those
-    who hold what is wanted, too.
+    It is a ``Preemptive``, a ``Reclaimable`` and a ``Due`` rule. With ``inside``, preemption inside a queue takes only
+    from those who hold what is wanted, too.
     """
 
     quota: ElasticQuota

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from volsched.framework import reporter
+from volsched.framework.leaving import terminating_on
 from volsched.framework.native import status as native_status
 from volsched.framework.outcome.permission import not_allowed
 from volsched.model.job import JobInfo
@@ -186,10 +187,15 @@ class Statement:
         return steps
 
     def _hold_promises(self) -> None:
-        """What was pipelined is not written anywhere, so its room is kept until the session ends."""
+        """What was pipelined is not written anywhere, so its room is kept until the session ends.
+
+        Where nobody leaves for it, or is leaving anyway, there is nothing to wait for, and nothing to be told.
+        """
         promises = [o for o in self.operations if o.kind == "pipeline"]
+        makes_way = any(o.kind in ("evict", "displace") for o in self.operations)
+        waits = makes_way or any(_is_being_left(o.task) for o in promises)
         self.operations = []
-        for operation in promises:
+        for operation in promises if waits else ():
             self._session.nominations.promise(operation.task, nominate=self.makes_room)
         if promises:
             rest = Statement(self._session)
@@ -219,6 +225,11 @@ class Statement:
 def _refusal(task: TaskInfo) -> Verdict | None:
     """Why a task may not be placed at all, whatever action tries it."""
     return not_allowed(task.job) if task.job is not None else None
+
+
+def _is_being_left(task: TaskInfo) -> bool:
+    """Whether pods are leaving the node on which a task was promised room."""
+    return task.node is not None and bool(terminating_on(task.node))
 
 
 def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:

@@ -210,6 +210,7 @@ class Pods:
             task.job.highest = None
         task.priority_class = intern(spec.priority_class_name)
         task.preemptable = reading.is_preemptable(pod)
+        task.pinned = reading.is_pinned(pod)
         task.preempts = spec.preemption_policy != "Never"
         task.gated = reading.gates_of(pod)
         task.admission_gate = reading.has_admission_gate(pod)

@@ -31,6 +31,8 @@ GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 ROLE: Final = "volcano.sh/task-spec"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
+MIRROR: Final = "kubernetes.io/config.mirror"
+"""Of pods by which a kubelet shows what it runs by itself. The API server lets it be set with the node only."""
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
 """How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name states."""
@@ -138,10 +140,18 @@ def task_priority_in(text: str) -> int | None:
 
 
 def is_preemptable(pod: api.Pod) -> bool:
-    """The annotation, else the label; absent means yes, unreadable no."""
+    """The annotation, else the label; absent means yes, unreadable no. No mirror pod is: its kubelet makes it anew."""
     meta = pod.metadata
+    if MIRROR in meta.annotations:
+        return False
     text = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE))
     return text is None or truth_in(text) is True
+
+
+def is_pinned(pod: api.Pod) -> bool:
+    """Whether a DaemonSet keeps a pod on its node: it makes another one there at once when the pod goes."""
+    owner = pod.metadata.controller
+    return owner is not None and owner.kind == "DaemonSet"
 
 
 def truth_in(text: str) -> bool | None:

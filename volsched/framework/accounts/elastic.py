@@ -22,7 +22,6 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from volsched.framework.accounts.gangs import departing
 from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 
@@ -61,8 +60,8 @@ class ElasticQuota(Protocol):
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether a queue is below its due of something that each of these tasks asks for."""
 
-    def is_due(self, job: JobInfo) -> bool:
-        """Whether a job waits for something of which its queue is below its due."""
+    def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
+        """Whether a queue is below its due of something that a task asks for; None when the rule is not for it."""
 
     def released(self, task: TaskInfo, victim: TaskInfo) -> Number:
         """Return how much a victim holds of what a task could use."""
@@ -98,10 +97,6 @@ class ElasticQuotas:
     def preempts_for(self, task: TaskInfo) -> bool:
         """Whether the same holds for pods of its own queue."""
         return any(quota.applies_to(task) for quota in self._preempting)
-
-    def is_due(self, job: JobInfo) -> bool:
-        """Whether a job that has its minimum reclaims more, as its queue is below its due."""
-        return any(quota.is_due(job) for quota in self._reclaiming)
 
     def released(self, task: TaskInfo, victim: TaskInfo) -> Number:
         """Return how much a victim holds of what a task wants."""
@@ -155,12 +150,11 @@ class Elastic(Generic[K]):
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether a queue is below its due of something that each of these tasks asks for."""
-        return all(not self.applies_to(task) or self._lacks(queue.name, task) for task in tasks)
+        return all(self.is_within(queue, task) is not False for task in tasks)
 
-    def is_due(self, job: JobInfo) -> bool:
-        """Whether a job waits for something of which its queue is below its due."""
-        alike = {task.template.id: task for task in job.schedulable()}
-        return any(self._lacks(job.queue, task) for task in alike.values())
+    def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
+        """Whether a queue is below its due of something that a task asks for; None when the rule is not for it."""
+        return self._lacks(queue.name, task) if self.applies_to(task) else None
 
     def _lacks(self, queue: str, task: TaskInfo) -> bool:
         return any(is_within(self._stakes, queue, key, amount) for key, amount in self._stakes.wanted(task).items())

@@ -101,5 +101,16 @@ def victims(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInf
     return []
 
 
+def victims_for_all(fns: Tiered[VictimsFn], task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+    """Return those that every answer names, in whatever tier; each is asked about whom those before it have named."""
+    chosen = list(candidates)
+    for _, fn in fns:
+        answer = fn(task, chosen) if chosen else ()
+        if answer is not None:
+            named = {victim.uid for victim in answer}
+            chosen = [victim for victim in chosen if victim.uid in named]
+    return chosen
+
+
 def _tier_of(entry: tuple[int, Any]) -> int:
     return entry[0]

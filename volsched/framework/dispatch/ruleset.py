@@ -10,7 +10,7 @@ from functools import cmp_to_key
 from typing import Any
 
 from volsched.framework.accounts.elastic import ElasticQuotas
-from volsched.framework.callbacks import HeadroomFn, TaskEvents
+from volsched.framework.callbacks import HeadroomFn, JobKeyFn, TaskEvents
 from volsched.framework.dispatch import combining as dispatch
 from volsched.framework.dispatch.batches import BATCHED, Batches
 from volsched.framework.dispatch.ordering import Heap, in_order, job_key, queue_key, reverse
@@ -19,6 +19,7 @@ from volsched.framework.rules import (
     BatchNodeOrder,
     BestNode,
     DeviceLimits,
+    Due,
     EventHandler,
     JobEnqueueable,
     JobEnqueued,
@@ -108,13 +109,15 @@ class Ruleset:
 
     # -- orders -------------------------------------------------------------------------------------------------------
 
-    def queues_of(self, jobs: Iterable[JobInfo]) -> tuple[Heap[QueueInfo], dict[str, Heap[JobInfo]]]:
-        """Heaps of the queues that have some of these jobs, and of each queue's jobs."""
+    def queues_of(
+        self, jobs: Iterable[JobInfo], key: JobKeyFn | None = None
+    ) -> tuple[Heap[QueueInfo], dict[str, Heap[JobInfo]]]:
+        """Heaps of the queues that have some of these jobs, and of each queue's jobs, by a key if one is given."""
         grouped: dict[str, list[JobInfo]] = {}
         for job in jobs:
             grouped.setdefault(job.queue, []).append(job)
         queues = Heap(self.queue_key, [self._cluster.queues[name] for name in grouped])
-        return queues, {name: Heap(self.job_key, found) for name, found in grouped.items()}
+        return queues, {name: Heap(key or self.job_key, found) for name, found in grouped.items()}
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
         """The place of a queue among queues; smaller goes first."""
@@ -141,7 +144,7 @@ class Ruleset:
                 return self._compare_victim_queues(task.job, mine, theirs)
             return reverse(self.job_key(mine), self.job_key(theirs))
 
-        return sorted(victims, key=cmp_to_key(compare))
+        return _idle_first(sorted(victims, key=cmp_to_key(compare)))
 
     def _compare_victim_queues(self, job: JobInfo, mine: JobInfo, theirs: JobInfo) -> int:
         queues = self._cluster.queues
@@ -205,6 +208,23 @@ class Ruleset:
         """From whom of the candidates the task may reclaim."""
         return self.elastic.reclaimable(task, dispatch.victims(self.of[Reclaimable], task, candidates))
 
+    def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Whether a queue would hold no more than it deserves with a waiting task, so that it may reclaim for it."""
+        answers = [due.is_within(queue, task) for due in self.of[Due]]
+        return True in answers and False not in answers
+
+    def reclaimable_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """From whom of the candidates the task may reclaim while all their queues keep what they deserve.
+
+        The least important are asked about first. All plugins have to agree, of whatever tier: a tier that protects
+        everybody leaves the word to the next one only for what a job starts with.
+        """
+        ordered = self.in_order_of_victims(task, candidates)
+        chosen = self.elastic.reclaimable(task, dispatch.victims_for_all(self.of[Reclaimable], task, ordered))
+        for due in self.of[Due]:
+            chosen = chosen if due.victims is None else list(due.victims(task, chosen))
+        return chosen
+
     def device_limits(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
         """How much more of each (DeviceClass, dimension) a task may be given; what is absent is not limited."""
         limits: dict[tuple[str, str], Fraction] = {}
@@ -235,3 +255,24 @@ class Ruleset:
         handlers = self._promise_handlers if task.status is TaskStatus.PIPELINED else self._handlers
         for handler in reversed(handlers):
             handler.deallocate(task)
+
+
+def _idle_first(victims: list[TaskInfo]) -> list[TaskInfo]:
+    """Put those that do not run yet before the first that runs and is as important: nobody loses work by theirs."""
+    waiting: dict[tuple[int, int], list[TaskInfo]] = {}
+    for victim in victims:
+        if victim.status is not TaskStatus.RUNNING:
+            waiting.setdefault(_importance(victim), []).append(victim)
+    if not waiting:
+        return victims
+    found: dict[TaskInfo, None] = {}
+    for victim in victims:
+        if victim.status is TaskStatus.RUNNING:
+            found.update(dict.fromkeys(waiting.pop(_importance(victim), ())))
+        found[victim] = None
+    return list(found)
+
+
+def _importance(victim: TaskInfo) -> tuple[int, int]:
+    """With how much priority a task keeps its room, and its place among the tasks of its job."""
+    return victim.victim_priority, victim.priority

@@ -48,6 +48,7 @@ class TaskInfo:
     that were made from templates: (entry of the pod, name or None for none).
     ``scheduling_group`` is the PodGroup of scheduling.k8s.io that the pod is in, ``group`` the one of Volcano; empty:
     in none. The second is named by an annotation, and stays what it was when the pod was placed.
+    ``pinned``: a DaemonSet makes another pod on the same node as soon as this one goes, so others are evicted first.
     ``backing_off`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
     ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     ``started``: when its node began with it, in seconds since the epoch, 0 when nobody reported it yet; ``deadline`` is
@@ -80,6 +81,7 @@ class TaskInfo:
         "nomination_sent",
         "order",
         "ours",
+        "pinned",
         "pod_priority",
         "preemptable",
         "preempts",
@@ -134,6 +136,7 @@ class TaskInfo:
         self.started = 0.0
         self.deadline: float | None = None
         self.preemptable = True
+        self.pinned = False
         self.preempts = True
         self.gated: tuple[str, ...] = ()
         self.admission_gate = False
