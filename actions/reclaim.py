@@ -139,9 +139,12 @@ def _has_room(session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
 
 def _is_due_more(session: Session, job: JobInfo) -> bool:
     """Whether a job waits to place a task with which its queue would hold no more than it deserves."""
-    queue = session.cluster.queues[job.queue]
-    alike = {task.template.id: task for task in job.schedulable()}
-    return any(session.rules.is_due(queue, task) for task in alike.values())
+    queue, asked = session.cluster.queues[job.queue], set[int]()
+    for task in job.schedulable():
+        if task.template.id not in asked and session.rules.is_due(queue, task):
+            return True
+        asked.add(task.template.id)
+    return False
 
 
 def _place(session: Session, job: JobInfo) -> tuple[Any, ...]:

@@ -248,3 +248,12 @@ def test_a_hopeless_reclaimer_is_not_tried_again_until_something_changes() -> No
     assert cycle(on).report.victim_searches == {("reclaim", "b"): 1}
     assert cycle(on).report.victim_searches == {}
     assert cycle(on, *a_cluster().queue("a").changes()).evictions == ["v-0"]
+
+
+def test_beyond_the_minimum_nobody_goes_while_there_is_room_that_allocate_has_not_looked_for_yet() -> None:
+    world = greedy()
+    world.node("n2", cpu=1).runs("own", 1, on="n1", queue="b").wants("x", 1, minimum=0, queue="b", cpu=1)
+
+    decision = decide(world, RECLAIM.replace("allocate, reclaim", "reclaim, allocate"))
+
+    assert (decision.evictions, decision.bindings) == ([], {"x-0": "n2"})

@@ -34,3 +34,13 @@ def test_the_tour_ends_as_the_page_says() -> None:
 
 def test_the_other_team_gets_what_is_kept_for_it() -> None:
     assert placed(ended(TOUR, of_speech(1)), "talk") == 1
+
+
+def test_one_deployment_of_the_other_team_gets_all_that_the_team_deserves() -> None:
+    result = ended(TOUR, of_speech(2))
+
+    assert {name: result["queues"][name]["allocated"]["cpu"] for name in ("vision", "speech")} == {
+        "vision": "4",
+        "speech": "2",
+    }
+    assert "Then `vision` holds four cores and `speech` two" in PAGE

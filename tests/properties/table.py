@@ -101,6 +101,12 @@ TABLE: Final[dict[str, Cell]] = {
         )
         for kind in capacity.MAKE
     },
+    **{
+        f"capacity {kind}: reclaim beyond minima": Cell(
+            capacity.without_minimum(kind), (capacity.StaysBetweenDues,), (NAIVE,), {"Evict": 1 / 20}
+        )
+        for kind in capacity.MAKE
+    },
     "capacity-card: stories": Cell(
         card_worlds(),
         CARD_PROPERTIES,

@@ -49,6 +49,15 @@ class Desk:
         listed: list[TaskInfo] = [self.stage.task(name) for name in candidates]
         return sorted(victim.name for victim in self.session.rules.reclaimable(self.stage.task(task), listed))
 
+    def is_due(self, queue: str, task: str) -> bool:
+        """Whether reclaim goes on for a task beyond the minimum of its job."""
+        return bool(self.session.rules.is_due(self.stage.queue(queue), self.stage.task(task)))
+
+    def victims_by_due(self, task: str, *candidates: str) -> list[str]:
+        """Who of these may go for a task beyond the minimum of its job, by name."""
+        listed: list[TaskInfo] = [self.stage.task(name) for name in candidates]
+        return sorted(victim.name for victim in self.session.rules.reclaimable_by_due(self.stage.task(task), listed))
+
 
 def a_world(*, held: int = 0, cpu: Any = 1, **spec: Any) -> ClusterBuilder:
     """Ten cores. Of queue q, ``held`` pods run and more want in; so do pods of r, which says nothing."""

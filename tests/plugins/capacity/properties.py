@@ -94,6 +94,17 @@ def plays(kind: str, actions: str, sessions: int = 4) -> st.SearchStrategy[Play]
     return st.builds(play, raws, st.integers(0, 1 << 30).map(specs))
 
 
+def without_minimum(kind: str) -> st.SearchStrategy[Play]:
+    """Worlds whose waiting jobs start with nothing, so that all that they reclaim is beyond their minimum."""
+
+    def play(raw: Any, listed: Any) -> Play:
+        raw = crowded(raw)
+        jobs = [{**job, "least": 0} for job in raw["jobs"]]
+        return Play(made({**raw, "jobs": jobs}, listed), MAKE[kind]("reclaim", *TIERS), 1, told=(raw, listed))
+
+    return st.builds(play, raws, st.integers(0, 1 << 30).map(specs))
+
+
 class _OfQueues(Property):
     """What queues held before a session, with those below them."""
 
@@ -154,3 +165,24 @@ class ReclaimsItsDue(_OfQueues):
             request = preemptor.template.request
             assert any(had.get(name, 0) + amount <= due.deserved.get(name, 0) for name, amount in request.items())
             assert all(had.get(name, 0) + amount <= due.limit.get(name, 0) for name, amount in request.items())
+
+
+class StaysBetweenDues(_OfQueues):
+    """Beyond minima, who takes comes to hold no more than its due, and who gives, and those above, no less.
+
+    Queues above lose what those below them take from one another, too.
+    """
+
+    def after(self, steps: list[PlanStep]) -> None:
+        due, now = dues(self.cluster, self.kind), with_promises(self.cluster, self.kind)
+        found = victims(self.reader, steps)
+        take = {level for _, _, preemptor in found for level in above(self.cluster, preemptor.queue, self.kind)}
+        for _, victim, preemptor in found:
+            for level in above(self.cluster, victim.queue, self.kind):
+                stated = due[level].stated if level not in take else {}
+                for name in stated.keys() & victim.template.request.keys():
+                    assert now[level].get(name, 0) >= stated[name]
+            mine = due[preemptor.queue].stated
+            asked = mine.keys() & preemptor.template.request.keys()
+            assert asked
+            assert all(now[preemptor.queue].get(name, 0) <= mine[name] for name in asked)

@@ -188,3 +188,60 @@ def test_nobody_is_evicted_for_a_pod_that_a_queue_above_could_not_have_even_then
     sheltered.queue("x1", parent="x", reclaimable=False)
     assert a_rig(sheltered, tree_conf(*RECLAIM)).cycle().evictions == []
     assert a_rig(sheltered, conf(*RECLAIM)).cycle().evictions == ["theirs-0"]
+
+
+# -- beyond the minimum of a job --------------------------------------------------------------------------------------
+
+DUE: dict[str, tuple[dict[str, Any], bool]] = {
+    "below its due": ({"held": 3, "deserved": {"cpu": "4"}}, True),
+    "above its due with the pod": ({"held": 4, "deserved": {"cpu": "4"}}, False),
+    "of one resource above it": ({"held": 3, "deserved": {"cpu": "4", "memory": "512Mi"}}, False),
+    "what it does not say it deserves is not compared": ({"deserved": {"cpu": "4"}}, True),
+    "nor are cpu and memory of 0": ({"deserved": {"cpu": "4", "memory": "0"}}, True),
+    "without a due": ({}, False),
+    "with a guarantee": ({"guarantee": {"resource": {"cpu": "1"}}}, True),
+}
+
+
+@pytest.mark.parametrize("what", DUE)
+def test_a_queue_goes_on_while_it_holds_no_more_than_its_due_with_the_pod(what: str) -> None:
+    spec, expected = DUE[what]
+    given = a_world(**spec).job("both", 1, queue="q", cpu=1, memory="1Gi")
+
+    assert Desk(given).is_due("q", "both-0") is expected
+
+
+BY_DUE: dict[str, tuple[dict[str, Any], int]] = {
+    "all of a queue without a due": ({}, 4),
+    "down to its due": ({"deserved": {"cpu": "3"}}, 1),
+    "the last may not take it below": ({"deserved": {"cpu": "2500m"}}, 1),
+    "nor of another resource": ({"deserved": {"cpu": "2", "memory": "3Gi"}}, 1),
+    "nobody of a queue at its due": ({"deserved": {"cpu": "4"}}, 0),
+    "nobody below a guarantee": ({"guarantee": {"resource": {"cpu": "3"}}}, 1),
+}
+
+
+@pytest.mark.parametrize("what", BY_DUE)
+def test_pods_that_may_go_beyond_the_minimum(what: str) -> None:
+    spec, expected = BY_DUE[what]
+    given = a_cluster().node("n1", cpu=10, memory="10Gi").queue("q", **spec).queue("r", deserved={"cpu": "9"})
+    given.group("run", "q", phase="Running").job("try", 1, queue="r", cpu=1)
+    names = [f"run-{index}" for index in range(4)]
+    for name in names:
+        given.pod(name, "run", on="n1", cpu=1, memory="1Gi")
+
+    assert len(Desk(given).victims_by_due("try-0", *names)) == expected
+
+
+def test_the_queue_above_must_keep_its_due_too() -> None:
+    given = a_tree(y={"deserved": {"cpu": "2"}}, x2={"deserved": {"cpu": "1"}})
+
+    assert Desk(given, tree=True).victims("try-x2-0", *ALL) == [*ALL]
+    assert Desk(given, tree=True).victims_by_due("try-x2-0", *ALL) == ["run-x1-0", "run-x1-1"]
+
+
+def test_the_queue_above_must_not_come_to_hold_more_than_its_due() -> None:
+    given = a_tree(x={"deserved": {"cpu": "2"}}, x2={"deserved": {"cpu": "1"}})
+
+    assert Desk(given, tree=True).is_due("x2", "try-x2-0") is True
+    assert Desk(given, tree=True).victims_by_due("try-x2-0", *ALL) == ["run-x1-0", "run-x1-1"]
