@@ -169,23 +169,21 @@ class VictimSearch:
 
     def _plan(self, node: NodeInfo) -> VictimPlan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
-        victims = self._victims(candidates)
+        victims = self._victims(self._without_pinned(candidates))
         orderly, broken = by_budget(self.session, self.session.rules.in_order_of_victims(self.task, victims))
-        tried = self._without_pinned(orderly if self._keeping else [*orderly, *broken])
-        if self.whole:
-            tried.sort(key=lambda victim: (victim.pinned, len(departing(victim))))
+        tried = orderly if self._keeping else [*orderly, *broken]
+        tried.sort(key=lambda victim: (victim.pinned, len(departing(victim)) if self.whole else 0))
         request = self.session.cluster.columns.request(self.task.template)
         lacking = needed(node, request, weaker(self.session, self.task, node), tried)
         return VictimPlan(node, candidates, victims, tried, lacking)
 
-    def _without_pinned(self, victims: list[TaskInfo]) -> list[TaskInfo]:
-        """Return victims without those that a DaemonSet pins to the node; where these may go, with them last."""
-        pinned = [victim for victim in victims if victim.pinned]
-        if not pinned:
-            return victims
+    def _without_pinned(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
+        """Return candidates without those that a DaemonSet pins to the node, unless these may go by now."""
+        others = [candidate for candidate in candidates if not candidate.pinned]
+        if self._takes_pinned or len(others) == len(candidates):
+            return candidates
         self._spares_pinned = True
-        others = [victim for victim in victims if not victim.pinned]
-        return [*others, *pinned] if self._takes_pinned else others
+        return others
 
     def _make_room_with_fewest(self, plans: Iterator[VictimPlan]) -> bool:
         """Make room where the fewest pods have to go for it; of equal ones in the first place."""
@@ -264,10 +262,13 @@ class VictimSearch:
         return chosen
 
     def _victims(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
-        """Whom the plugins let go; nobody for a task that asks for nothing while there is room: backfill finds it."""
-        if self._is_room_free:
+        """Whom the plugins let go; nobody for a task that asks for nothing while there is room: backfill finds it.
+
+        Those are asked about first that do not run, as some plugins let no more go than a queue has too much.
+        """
+        if self._is_room_free or not candidates:
             return []
-        return self.lawful(self.task, sorted(candidates, key=lambda t: t.uid)) if candidates else []
+        return self.lawful(self.task, sorted(candidates, key=lambda t: (t.status is TaskStatus.RUNNING, t.uid)))
 
     def _give_back(self, before: int, start: int, node: NodeInfo) -> None:
         """Let weaker tasks keep their promises where there is room for both, the most important first."""

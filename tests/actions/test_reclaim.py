@@ -33,6 +33,16 @@ def test_a_queue_gets_its_due_back_and_no_more() -> None:
     assert nominations(decision) == {"x-0": "n1", "x-1": "n1"}
 
 
+@pytest.mark.parametrize("starts", range(4))
+def test_a_pod_that_does_not_run_yet_goes_first(starts: int) -> None:
+    world = World()
+    world.node("n1", cpu=4).queue("a").queue("b").group("v", "a", 0, "Running", priorityClassName="low")
+    for index in range(4):
+        world.member(f"v-{index}", "v", "low", on="n1", cpu=1, phase="Pending" if index == starts else "Running")
+
+    assert decide(world.wants("x", queue="b", cpu=1), RECLAIM).evictions == [f"v-{starts}"]
+
+
 def test_jobs_of_a_queue_have_their_minimum_before_one_has_more() -> None:
     world = greedy().wants("x", 2, minimum=1, queue="b", cpu=1).wants("y", 2, minimum=1, queue="b", cpu=1)
 

@@ -278,6 +278,16 @@ def test_another_pod_goes_before_it_even_if_that_matters_more(node: str) -> None
     assert evicted(found) == ["z"]
 
 
+@pytest.mark.parametrize("pinned", ["l-0", "l-1"])
+def test_another_pod_goes_before_it_where_the_queue_may_lose_one_only(pinned: str) -> None:
+    group = {"scheduling.k8s.io/group-name": f"l{pinned[-1]}"}
+    pins = sets(pinned, metadata={"name": pinned, "annotations": group, "ownerReferences": [DAEMON]})
+
+    found = ended("min-reclaim-elastic", pins, sets("a", deserved={"cpu": "1"}))
+
+    assert evicted(found) == [{"l-0": "l-1", "l-1": "l-0"}[pinned]]
+
+
 def _fill(node: str) -> list[Manifest]:
     """A pod that may not go on the node that would be free otherwise."""
     pod = a_pod("own", "n2", priority=100)
