@@ -146,10 +146,10 @@ class PreemptAction:
             statement = session.statement()
             if not task.preempts or not self._search(session, statement, queue, task, inside=True).succeed():
                 return
-            if all(operation.kind == "pipeline" for operation in statement.operations):
-                statement.hold()  # nobody goes for it: what becomes of the job is not known
-            else:
+            if task.nominated or any(operation.kind != "pipeline" for operation in statement.operations):
                 statement.commit()
+            else:
+                statement.hold()  # nobody goes for it, and its gang may not start
 
     def _search(
         self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, inside: bool
