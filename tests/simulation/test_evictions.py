@@ -161,9 +161,14 @@ def test_it_takes_nobody_who_matters_as_much() -> None:
 @pytest.mark.parametrize("actions", ["allocate, backfill, preempt", "allocate, preempt, backfill"])
 def test_it_takes_nobody_while_there_is_room_whatever_action_comes_first(actions: str) -> None:
     manifests = list(yaml.safe_load_all((INPUTS / "min-best-effort-preempts.yaml").read_text(encoding="utf-8")))
-    text = manifests[0]["data"]["scheduler.conf"].replace("allocate, backfill, preempt", actions)
+    config = f"""
+actions: "{actions}"
+tiers:
+- plugins: [{{name: priority}}, {{name: conformance}}]
+- plugins: [{{name: predicates}}]
+"""
 
-    found = result(*manifests[1:], a_node("z"), config=text, **AS_KUBE_SCHEDULER)
+    found = result(*manifests[1:], a_node("z"), config=config, **AS_KUBE_SCHEDULER)
 
     assert (evicted(found), bound(found)) == ([], {"h": "z"})
 
