@@ -210,6 +210,23 @@ def test_a_best_effort_pod_takes_the_slot_of_one_who_asks_for_something() -> Non
     assert (decision.evictions, nominations(decision)) == (["busy-0"], {"x-0": "n1"})
 
 
+def test_free_room_is_promised_to_nobody_over_sessions() -> None:
+    world = World()
+    world.node("n1", cpu=1).wants("x", cpu=1)
+
+    decision = decide(world, BARE)
+
+    assert (decision.evictions, nominations(decision)) == ([], {})
+
+
+def test_nor_is_room_that_others_leave_to_a_part_of_a_gang() -> None:
+    world = World()
+    world.node("n1", cpu=2).wants("x", 3, cpu=1)
+    world.add(leaving("old", "n1", cpu="1"))
+
+    assert nominations(decide(world, BARE)) == {}
+
+
 def test_nobody_goes_for_best_effort_members_when_one_of_them_finds_no_room() -> None:
     world = World()
     world.node("n1", cpu=4, pods=1)

@@ -262,8 +262,19 @@ def test_a_hopeless_reclaimer_is_not_tried_again_until_something_changes() -> No
 
 def test_beyond_the_minimum_nobody_goes_while_there_is_room_that_allocate_has_not_looked_for_yet() -> None:
     world = greedy()
-    world.node("n2", cpu=1).runs("own", 1, on="n1", queue="b").wants("x", 1, minimum=0, queue="b", cpu=1)
+    world.node("n2", cpu=1).group("x", "b", 0, "Inqueue", priorityClassName="high")
+    for index in range(3):
+        world.member(f"x-{index}", "x", "high", cpu=1)
 
     decision = decide(world, RECLAIM.replace("allocate, reclaim", "reclaim, allocate"))
 
     assert (decision.evictions, decision.bindings) == ([], {"x-0": "n2"})
+
+
+def test_beyond_the_minimum_no_queue_is_brought_below_its_due() -> None:
+    world = World()
+    world.node("n1", cpu=4).queue("a").queue("b").runs("big", 1, queue="a", cpu=3).runs("small", 1, queue="a", cpu=1)
+
+    decision = decide(world.wants("x", 2, minimum=0, queue="b", cpu=1), RECLAIM)
+
+    assert decision.evictions == ["small-0"]
