@@ -56,10 +56,9 @@ class Watched:
 
     def wrote(self, manager: str, patch: Json) -> None:
         """Note who wrote these fields last, as the API server does."""
-        listed = _fields_of(patch)
         for fields in self.managers.values():
-            _without(fields, listed)
-        self.managers[manager] = merged(self.managers.get(manager, {}), listed)
+            _without(fields, _fields_of(patch))
+        self.managers[manager] = merged(self.managers.get(manager, {}), _fields_of(merged({}, patch)))
 
     def write(self, manager: str, patch: Json) -> None:
         """Patch it, as a user does."""
@@ -260,6 +259,17 @@ def test_a_podgroup_that_is_to_name_another_queue_does_so_before_pods_name_it() 
 
     watched.follow()
     assert list(reconcile_pod(store, "uid-db-1")) == [then]
+
+
+def test_a_pod_that_names_another_owner_of_that_uid_decides_nothing_any_more() -> None:
+    watched = Watched(pod("db-0", "6"))
+    watched.cluster.put(pod("db-1", "1", made=9))
+    watched.follow()
+
+    meta = {"metadata": {"ownerReferences": [{**DB, "name": "other"}]}}
+    watched.cluster.put(api.decode_as(api.Pod, merged(api_dict(pod("db-1", "1", made=9)), meta)))
+
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "6"}}
 
 
 def test_pods_do_not_wait_for_a_queue_that_others_wrote() -> None:

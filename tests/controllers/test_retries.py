@@ -343,6 +343,7 @@ def test_a_session_that_evicts_more_pods_than_there_are_retries_fails_no_job() -
     world.settle()
 
     assert (world.retries, world.phase, len(world.pods)) == (1, "Running", 9)
+    assert world.told == ["RestartPod because of PodEvicted of pod train-worker-0"]
 
 
 def test_a_session_that_evicts_from_two_tasks_is_one_retry_and_restarts_both() -> None:
@@ -458,6 +459,7 @@ def test_the_timeout_of_an_eviction_begins_with_it_and_not_with_the_pod() -> Non
     world.delete("train-w-0")
     world.settle()
     world.leader.now += 300
+    world.change("train-w-0", phase="Failed")
     world.gone("train-w-0")
     world.pod_phase = "Pending"
     world.settle()
@@ -502,7 +504,13 @@ def test_a_pod_that_a_job_was_scaled_down_by_was_not_evicted_when_it_is_scaled_u
     world.settle(world.leader, follower)
     world.gone("train-w-1")
     world.patch_job(two)
-    world.settle(follower if is_follower else None)
+    world.settle(follower if is_follower else None, follower)
+    assert (world.retries, len(world.pods)) == (0, 2)
+
+    world.patch_job(one)
+    world.gone("train-w-1")
+    world.patch_job(two)
+    world.settle()
     assert (world.retries, len(world.pods)) == (0, 2)
 
 
@@ -514,6 +522,33 @@ def test_a_policy_that_asks_for_what_policies_do_not_do_stands_in_no_others_way(
     world.settle()
 
     assert world.told == ["AbortJob because of PodFailed of pod train-b-0"]
+
+
+@pytest.mark.parametrize(("event", "ended"), [("PodFailed", "Failed"), ("TaskCompleted", "Succeeded")])
+def test_a_job_whose_pods_have_ended_is_not_over_while_they_are_restarted(event: str, ended: str) -> None:
+    world = World(a_task("w", 1), policies=[{"event": event, "action": "RestartTask"}])
+    world.change("train-w-0", phase=ended)
+    for _ in range(3):
+        world.look(refused=(Delete,))
+    assert (world.retries, world.phase) == (1, "Running")
+
+    world.settle()
+    assert (world.retries, world.phase, len(world.pods)) == (1, "Running", 1)
+
+
+def test_what_is_counted_is_written_into_the_version_by_which_it_was_decided_and_other_figures_into_any() -> None:
+    world = World(a_task("w", 2), policies=[{"event": "PodEvicted", "action": "RestartPod"}], minAvailable=1)
+
+    def versions() -> list[str]:
+        store = world.leader.store
+        view = store.jobs["ns/train"]
+        writes = reconcile(view, store.around(view), world.leader.now).writes
+        return [write.body["metadata"].get("resourceVersion", "") for write in writes if isinstance(write, Patch)]
+
+    world.change("train-w-0", phase="Pending")
+    assert versions() == [""]
+    world.delete("train-w-0")
+    assert versions() == [world.job["metadata"]["resourceVersion"]]
 
 
 # --- commands -------------------------------------------------------------------------------------------------------
