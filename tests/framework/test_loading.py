@@ -376,7 +376,7 @@ def test_a_suggestion_is_one_that_would_be_accepted(entries: list[str], said: st
     assert said in message
     if "did you mean" in message:
         meant = message.partition("did you mean ")[2].rstrip("?")
-        assert loaded(plugins_of(f"{{name: {meant}}}", *entries[1:]))
+        assert loaded(plugins_of(f"{{name: {meant}}}", *entries[1:])).configuration.tiers
 
 
 @pytest.mark.parametrize(
