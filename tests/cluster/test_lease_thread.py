@@ -25,7 +25,7 @@ BLOCKED_SECONDS = 14
 
 LATE_LEASE = (
     *("--leader-elect-lease-duration", "20s", "--leader-elect-renew-deadline", "4s"),
-    *("--leader-elect-retry-period", "500ms"),
+    *("--leader-elect-retry-period", "3s"),
 )
 """Nobody else takes it soon after its leader may write no more, so there is time to renew it late."""
 
@@ -160,9 +160,15 @@ def test_a_leader_that_was_stopped_for_long_writes_nothing_when_it_goes_on(
     assert writes_of(fault_proxy) == written
 
 
-def renew_late(process: VolschedProcess, proxy: FaultProxy) -> None:
-    """Stop a leader until it may write no more, and let its next renewal, which succeeds, take a second."""
+def stop_when_renewed(process: VolschedProcess, proxy: FaultProxy) -> None:
+    """Stop a leader while no renewal is under way: the next one is due seconds after the last."""
+    renewals = proxy.counts.count("update", "/leases/*", status=200)
+    eventually(lambda: proxy.counts.count("update", "/leases/*", status=200) > renewals)
     process.process.send_signal(signal.SIGSTOP)
+
+
+def renew_late(process: VolschedProcess, proxy: FaultProxy) -> None:
+    """Have a stopped leader go on when it may write no more; its next renewal, which succeeds, takes a second."""
     rule = proxy.inject(Latency(1.0), method="PUT", path="/leases/")
     time.sleep(4.5)  # no signal: the renew deadline passes
     process.process.send_signal(signal.SIGCONT)
@@ -180,6 +186,7 @@ def test_what_was_to_be_bound_when_the_lease_was_renewed_late_is_bound_by_the_ne
     installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(100)])
     eventually(lambda: fault_proxy.counts.count("create", "/pods/*/binding", status=201) > 5)
 
+    stop_when_renewed(first, fault_proxy)
     renew_late(first, fault_proxy)
 
     installed.api.delete(LEASE)
@@ -192,7 +199,7 @@ def test_what_was_to_be_made_when_the_lease_was_renewed_late_is_made_by_the_next
 ) -> None:
     first = controlled.control(*LATE_LEASE, proxy=fault_proxy)
     first.wait_for(AT_WORK)
-    first.process.send_signal(signal.SIGSTOP)
+    stop_when_renewed(first, fault_proxy)
     controlled.make_pods(namespace, [controlled.pod("plain", cpu="1")])
 
     renew_late(first, fault_proxy)

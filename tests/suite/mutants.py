@@ -14,11 +14,12 @@ import argparse
 import ast
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -124,6 +125,16 @@ def drawn(modules: Sequence[Path], count: int, seed: int) -> list[Mutant]:
     return random.Random(seed).sample(found, min(count, len(found)))  # noqa: S311
 
 
+def nearest_first(module: str, files: Iterable[str]) -> list[str]:
+    """Sort test files by the words that their paths share with a module's: what is about it kills its mutants soon."""
+    words = set(_words(module))
+    return sorted(files, key=lambda file: (-len(words & set(_words(file))), file))
+
+
+def _words(path: str) -> list[str]:
+    return re.split(r"[/_.]", path.removesuffix(".py"))
+
+
 def outcome_of(mutant: Mutant, folder: Path, tests: Sequence[str]) -> str:
     """Run tests in a copy of the checkout that has the mutant; return `killed`, `lives` or `other source`."""
     path = folder / mutant.module
@@ -153,7 +164,7 @@ def main() -> int:
         shutil.copytree(given.checkout, folder, ignore=left_out)
         for mutant in drawn(modules, given.count, given.seed):
             tests = [test for test in known.tests_of(mutant.module) if (folder / test.partition("::")[0]).is_file()]
-            files = sorted({test.partition("::")[0] for test in tests})
+            files = nearest_first(mutant.module, {test.partition("::")[0] for test in tests})
             outcome = outcome_of(mutant, folder, [*files, "-m", given.marks])
             print(f"{outcome:7} {mutant}", flush=True)
             rows.append({**asdict(mutant), "outcome": outcome})

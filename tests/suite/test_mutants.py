@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.suite.mutants import ROOT, Mutant, drawn, mutants_of, outcome_of
+from tests.suite.mutants import ROOT, Mutant, drawn, mutants_of, nearest_first, outcome_of
 
 SOURCE = '''"""A module."""
 
@@ -57,3 +57,15 @@ def test_a_mutant_that_a_test_notices_is_killed(tmp_path: Path, becomes: str, ou
 
     assert outcome_of(mutant, tmp_path, ["test_sums.py"]) == outcome
     assert "given + used" in (tmp_path / "sums.py").read_text()
+
+
+def test_tests_of_a_module_are_tried_first() -> None:
+    files = [
+        "tests/plans/test_plans.py",
+        "tests/plugins/capacity_card/test_stock.py",
+        "tests/plugins/gang/test_gang.py",
+    ]
+
+    found = nearest_first("plugins/capacity_card/cards/stock.py", files)
+
+    assert found == [files[1], files[2], files[0]]
