@@ -35,7 +35,7 @@ QUICK_LEASE: Final = (
     *("--leader-elect-lease-duration", "8s", "--leader-elect-renew-deadline", "6s"),
     *("--leader-elect-retry-period", "500ms"),
 )
-"""Of one that is killed another takes over soon, and a machine that halts for some seconds makes nobody lose it."""
+"""Of one that is killed another takes over soon: for the one that goes. Its successor keeps `PATIENT_LEASE`."""
 
 PATIENT_LEASE: Final = ("--leader-elect-lease-duration", "90s", "--leader-elect-renew-deadline", "80s")
 """No leader loses it, however slow the machine: what processes have unless a test says otherwise."""

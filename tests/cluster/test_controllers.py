@@ -388,7 +388,7 @@ def test_when_the_leader_is_killed_another_takes_over(
     controlled.start().wait_leading()
     first = controlled.control(*QUICK_LEASE)
     first.wait_for(AT_WORK)
-    second = controlled.control(*QUICK_LEASE)
+    second = controlled.control()
     ready(second)
     controlled.make_pods(namespace, [controlled.pod("before", cpu="1")])
     controlled.wait_bound(namespace, 1)

@@ -197,7 +197,7 @@ def test_a_scheduler_killed_while_a_pod_waits_is_followed_by_one_that_waits_too(
     before = fabric.wait_reserved("c", "p")
     first.kill()
 
-    installed.start(*DIRECT, *QUICK_LEASE).wait_leading()
+    installed.start(*DIRECT).wait_leading()
     after_claims(installed, namespace, fabric)
     assert is_unbound(installed, namespace)
     fabric.say("c", Attached="True")

@@ -233,7 +233,7 @@ def test_a_scheduler_killed_between_eviction_and_binding_leaves_nothing_stuck(
     eventually(lambda: town.nominations() == {"high-0": node, "high-1": node}, what=str(town.nominations()))
 
     first.kill()
-    second = town.start(CONFIGURATION, *QUICK_LEASE)
+    second = town.start(CONFIGURATION)
     town.let_go(4)
 
     town.wait_running("high", 2)

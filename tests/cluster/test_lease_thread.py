@@ -83,7 +83,7 @@ def test_a_scheduler_whose_loop_is_busy_for_longer_than_the_lease_lasts_keeps_it
     make_nodes(1, cpu="4")
     monkeypatch.setattr(SchedulerProcess, "prelude", BUSY_WHEN_TOLD)
     leader = installed.start("--plain-pods", "direct", *QUICK_LEASE).wait_leading()
-    follower = installed.start("--plain-pods", "direct", *QUICK_LEASE)
+    follower = installed.start("--plain-pods", "direct")
     follower.wait_for("waiting for leadership")
     ready(follower)
     before = holder(installed, LEASE)
@@ -105,7 +105,7 @@ def test_controllers_whose_loop_is_busy_for_longer_than_the_lease_lasts_keep_it(
     monkeypatch.setattr(ControllersProcess, "prelude", MOSTLY_HALTED_WHEN_TOLD)
     leader = controlled.control(*QUICK_LEASE)
     leader.wait_for(AT_WORK)
-    follower = controlled.control(*QUICK_LEASE)
+    follower = controlled.control()
     follower.wait_for("waiting for leadership")
     ready(follower)
     before = holder(controlled, CONTROLLERS_LEASE)
@@ -126,7 +126,7 @@ def test_a_program_that_is_stuck_does_not_keep_the_lease(installed: Installed, m
     leader.process.send_signal(signal.SIGALRM)
     monkeypatch.setattr(SchedulerProcess, "prelude", "")
 
-    installed.start("--plain-pods", "direct", *QUICK_LEASE).wait_leading()
+    installed.start("--plain-pods", "direct").wait_leading()
 
     assert holder(installed, LEASE)[1] == before[1] + 1
     assert leader.wait() == 1
@@ -140,7 +140,7 @@ def test_a_leader_that_was_stopped_for_long_writes_nothing_when_it_goes_on(
     make_nodes(10, cpu="32")
     slowly = ("--kube-api-qps", "10", "--kube-api-burst", "1")
     first = installed.start("--plain-pods", "direct", *QUICK_LEASE, *slowly, proxy=fault_proxy).wait_leading()
-    second = installed.start("--plain-pods", "direct", *QUICK_LEASE)
+    second = installed.start("--plain-pods", "direct")
     ready(second)
     rule = fault_proxy.inject(Latency(0.3), method="POST", path="/binding$")
     installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(100)])

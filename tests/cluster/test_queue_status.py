@@ -335,7 +335,7 @@ def test_a_follower_writes_nothing_and_says_what_is_right_when_it_leads(
 ) -> None:
     [node] = make_nodes(1, cpu="8")
     first = controlled.start(*QUICK_LEASE).wait_leading()
-    second = controlled.start(*QUICK_LEASE, proxy=fault_proxy)
+    second = controlled.start(proxy=fault_proxy)
     ready(second)
     make_jobs(controlled, namespace, queue, "a", "b", "c", cpu="1")
     controlled.wait_queue(queue, allocated={"cpu": "3", "memory": "0", "pods": "3"})

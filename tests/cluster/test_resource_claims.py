@@ -190,7 +190,7 @@ def test_a_scheduler_killed_between_claim_and_binding_is_followed_by_one_that_en
     first.kill()
     rule.remove()
 
-    installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
     bound = installed.wait_bound(namespace, 1)
 
     assert fleet.get("c")["status"] == before["status"]
@@ -349,7 +349,7 @@ def test_a_claim_for_extended_resources_that_nobody_came_to_use_is_made_anew(
     first.kill()
     rule.remove()
 
-    installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
     bound = installed.wait_bound(namespace, 1)
 
     [after] = mapped.api.items(mapped.claims)

@@ -52,7 +52,7 @@ def test_a_leader_killed_while_it_binds_is_followed_by_another_and_each_pod_is_b
 ) -> None:
     make_nodes(10, cpu="32")
     first = installed.start(*DIRECT, *QUICK_LEASE, "--binds-in-flight", "4", proxy=fault_proxy).wait_leading()
-    second = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy)
+    second = installed.start(*DIRECT, proxy=fault_proxy)
     ready(second)
     with fault_proxy.inject(Latency(0.5), method="POST", path="/binding$"):  # all of them would take half a minute
         installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(300)])
@@ -112,7 +112,7 @@ def test_a_leader_cut_off_from_everything_exits_and_the_other_takes_over(
 ) -> None:
     make_nodes(1)
     first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
-    second = installed.start(*DIRECT, *QUICK_LEASE)
+    second = installed.start(*DIRECT)
     ready(second)
 
     fault_proxy.partition(True)
