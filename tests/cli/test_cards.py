@@ -10,7 +10,7 @@ import yaml
 
 from tests.cli.calls import call, text_of
 from tests.plugins.capacity_card.nodes import GPU, MIG, card_labels, card_node
-from tests.simulation.clusters import node, pod
+from tests.simulation.clusters import node, pod, queue
 
 UNLABELLED = Path(__file__).with_name("cards_without_labels.yaml")
 """Nodes of many vendors, none with a product label."""
@@ -192,3 +192,17 @@ def test_everything_that_shows_cards_knows_the_mapping(tmp_path: Path) -> None:
     assert {"Ascend910", "AMD_Instinct_MI300X_OAM", "nvidia-l4"} <= {row["card"] for row in stranded["strandedCards"]}
     assert "no node offers" not in call("validate", "-f", world, "-f", configuration).stdout
     assert 'no node offers the card "Ascend910"' in call("validate", "-f", world).stdout
+
+
+def test_what_a_pod_holds_on_a_node_that_is_gone_is_told_by_the_resource_of_its_card(tmp_path: Path) -> None:
+    """No node has the card any more, and the pod asks for more of something else."""
+    configuration = tmp_path / "scheduler.conf"
+    configuration.write_text(MAPPED)
+    asked = {"huawei.com/Ascend910": 2, "rdma/hca": 8}
+    lost = pod("lost", on="gone", annotations={"volcano.sh/card.name": "Ascend910"}, status={"phase": "Running"})
+    lost["spec"]["containers"][0]["resources"] = {"limits": asked, "requests": asked}
+    given = text_of(node("cpu"), node("gone"), queue("default"), lost)
+
+    shown = json.loads(call("queue", "list", "-f", "-", "--config", configuration, "-o", "json", given=given).stdout)
+
+    assert shown["queues"]["default"]["cards"]["Ascend910"]["used"] == 2
