@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cli.calls import call, written
+from tests.cli.calls import call, without_progress, written
 from tests.simulation.clusters import LEAN, Manifest, node, pod, pod_spec, workload
 from tests.validation.test_fields import SEED
 from volsched import __version__
@@ -221,7 +221,7 @@ def test_a_wrong_configuration_answers_2_with_file_line_and_every_problem(tmp_pa
     config.write_text("actions: alocate\ntiers:\n- plugins:\n  - name: gnag\n")
     result = call("simulate", "-f", written(tmp_path, node("n1")), "--config", config)
     assert (result.exit_code, result.stdout) == (2, "")
-    first, second = result.stderr.splitlines()
+    first, second = without_progress(result.stderr)
     assert first == f'error: {config}: line 1: actions: there is no action "alocate"; did you mean allocate?'
     assert second.endswith('line 4: tiers[0].plugins[0].name: there is no plugin "gnag"; did you mean gang?')
     missing = call("simulate", "-f", written(tmp_path, node("n1")), "--config", tmp_path / "none")

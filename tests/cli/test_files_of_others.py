@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.calls import call, text_of
+from tests.cli.calls import call, text_of, without_progress
 from tests.simulation.clusters import LEAN, Manifest, node, pod
 
 FILES = Path(__file__).parent / "files"
@@ -78,7 +78,7 @@ def test_a_configuration_of_volcano_does_not_keep_cards_and_queues_from_being_sh
     done = call(*verb, "-f", file("foreign-configmap"))
 
     assert done.exit_code == 0
-    (note,) = done.stderr.splitlines()
+    (note,) = without_progress(done.stderr)
     assert note.startswith("note: ")
     assert FAULT in note
     assert "--config" in note
@@ -91,7 +91,7 @@ def test_a_configuration_of_volcano_leaves_the_built_in_one_in_force(verb: list[
     done = call(*verb, "-f", file("foreign-configmap"))
 
     assert done.exit_code == 0
-    (warning,) = done.stderr.splitlines()
+    (warning,) = without_progress(done.stderr)
     assert warning.startswith("warning: ")
     assert FAULT in warning
     assert "--config FILE" in warning
@@ -99,7 +99,7 @@ def test_a_configuration_of_volcano_leaves_the_built_in_one_in_force(verb: list[
 
     own = tmp_path / "own.conf"
     own.write_text(LEAN)
-    assert call(*verb, "-f", file("foreign-configmap"), "--config", own).stderr == ""
+    assert without_progress(call(*verb, "-f", file("foreign-configmap"), "--config", own).stderr) == []
 
 
 def config_map(name: str, text: str) -> Manifest:
@@ -195,7 +195,7 @@ def test_pods_that_operators_make_are_said_to_be_missing(verb: str) -> None:
     done = call(verb, "-f", file("operators-note-only"))
 
     assert done.exit_code == 0
-    (warning,) = done.stderr.splitlines()
+    (warning,) = without_progress(done.stderr)
     assert warning.startswith(f"warning: left out: {', '.join(f'1 {kind}' for kind in OPERATED)} (")
     assert "their pods are missing" in warning
     assert "kubectl get pods,podgroups -A -o yaml" in warning

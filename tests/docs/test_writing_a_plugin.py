@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.calls import without_progress
 from tests.docs.pages import DOCS, Block, blocks
 
 PAGE = DOCS / "writing-a-plugin.md"
@@ -114,7 +115,7 @@ def test_simulate_prints_a_hint_for_a_callback_without_annotations_and_none_for_
     (package / "nodes.yaml").write_text(
         "{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {cpu: 1}}}"
     )
-    assert run(package, *simulate).stderr == ""
+    assert without_progress(run(package, *simulate).stderr) == []
 
     source = FILES["racks.py"].text
     (package / "racks.py").write_text(source.replace("(template: PodTemplate, node: NodeFacts)", "(template, node)"))
