@@ -49,6 +49,9 @@ RENEWAL_SECONDS: Final = 1.0
 ANSWER_SECONDS: Final = 10.0
 """A Lease whose answer was not seen after that long got none."""
 
+NOTED_SECONDS: Final = 1.0
+"""How long it takes at most until a write that was sent on stands in a journal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -110,19 +113,22 @@ class Side:
     def read_journals(self) -> list[tuple[Write, Replica]]:
         """Take what was written since the last time, in order, and note the stray writes.
 
-        What follows a Lease that was not answered yet waits to be judged: whose it is then is not known.
+        What follows a Lease that was not answered yet waits to be judged: whose it is then is not known. So do writes
+        that are so young that an earlier one of another replica may be missing here.
         """
+        complete_until = time.monotonic() - NOTED_SECONDS
         taken = [(write, replica) for replica in self.replicas for write in replica.proxy.counts.take_journal()]
         taken.sort(key=lambda each: each[0].at)
         self.unjudged = sorted(self.unjudged + taken, key=lambda each: each[0].at)
-        while self.unjudged and not _is_open(self.unjudged[0][0]):
+        while self.unjudged and self.unjudged[0][0].at < complete_until and not _is_open(self.unjudged[0][0]):
             self._judge(*self.unjudged.pop(0))
         return taken
 
     def settle(self) -> None:
-        """Read the journals until everything in them is judged."""
+        """Read the journals until everything that was written before is judged."""
+        now = time.monotonic()
         self.read_journals()
-        while self.unjudged:
+        while self.unjudged and self.unjudged[0][0].at < now:
             time.sleep(0.1)
             self.read_journals()
 

@@ -38,6 +38,9 @@ class _Counts:
     def __init__(self, *writes: Write) -> None:
         self._writes = list(writes)
 
+    def note(self, write: Write) -> None:
+        self._writes.append(write)
+
     def take_journal(self) -> list[Write]:
         taken, self._writes = self._writes, []
         return taken
@@ -62,7 +65,7 @@ def test_a_write_by_a_replica_that_does_not_hold_the_lease_is_found() -> None:
 
 
 def test_what_follows_a_lease_is_judged_once_that_is_answered() -> None:
-    now = time.monotonic()
+    now = time.monotonic() - 0.3
     taken_over = Write(now + 0.1, "update", LEASE, NO_ANSWER)
     binding = Write(now + 0.2, "create", "/api/v1/namespaces/load/pods/a/binding", 201)
     side = _side(_Counts(Write(now, "create", LEASE, 201)), _Counts(taken_over, binding))
@@ -84,3 +87,19 @@ def test_each_blow_falls_as_often_on_schedulers_as_on_controllers() -> None:
 def test_sizes_are_arguments() -> None:
     assert parsed([]) == Settings()
     assert parsed(["--each", "2", "--kinds", "SIGKILL"]) == Settings(each=2, kinds=("SIGKILL",))
+
+
+def test_a_lease_that_was_given_back_and_is_noted_late_is_judged_in_its_order() -> None:
+    pods, now = "/api/v1/namespaces/load/pods", time.monotonic()
+    old, new = (
+        _Counts(),
+        _Counts(Write(now - 0.2, "update", LEASE, 200), Write(now - 0.1, "create", f"{pods}/a/binding")),
+    )
+    side = _side(old, new)
+
+    side.read_journals()
+    old.note(Write(now - 0.3, "update", LEASE, 200))
+    new.note(Write(now, "create", f"{pods}/b/binding"))
+    side.settle()
+
+    assert (side.writes, side.strays) == (2, [])
