@@ -246,13 +246,16 @@ class Installed:
         found = self.api.items(f"/api/v1/namespaces/{namespace}/events")
         return [event for event in found if not name or event["involvedObject"]["name"] == name]
 
-    def wait_event(self, namespace: str, name: str, reason: str, timeout: float = PATIENCE) -> Json:
+    def wait_event(
+        self, namespace: str, name: str, reason: str, timeout: float = PATIENCE, *, saying: str = ""
+    ) -> Json:
+        """Return the Event of a reason; with `saying` the one that says this: others of the reason may come before."""
         for _ in looks(timeout):
             for event in self.events(namespace, name):
-                if event["reason"] == reason:
+                if event["reason"] == reason and saying in event["message"]:
                     return event
         said = [(e["involvedObject"]["name"], e["reason"], e["message"]) for e in self.events(namespace)]
-        raise AssertionError(f"no Event {reason} on {name}: {said}")
+        raise AssertionError(f"no Event {reason} on {name} that says {saying!r}: {said}")
 
     def condition(self, namespace: str, name: str, kind: str = "PodScheduled") -> Json:
         pod = self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}")

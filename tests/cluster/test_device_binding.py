@@ -174,8 +174,8 @@ def test_a_device_that_takes_too_long_is_given_back(
 
     installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=using("c"))])
     before = fabric.wait_reserved("c", "p")["status"]["allocation"]
-    said = installed.wait_event(namespace, "p", "FailedScheduling")["message"]
-    assert f"resourceclaim {namespace}/c: not true within 6s: example.com/Attached of device {fabric.name}/" in said
+    late = f"resourceclaim {namespace}/c: not true within 6s: example.com/Attached of device {fabric.name}/"
+    installed.wait_event(namespace, "p", "FailedScheduling", saying=late)
 
     eventually(
         lambda: (
