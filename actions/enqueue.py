@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from actions.job_order import Turns, closed_queue, settle_minimum
+from actions.of_volcano import OF_ENQUEUE
 from actions.retry import is_unschedulable, mark_unschedulable
+from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
@@ -21,6 +23,7 @@ class EnqueueAction:
     """Admit what the plugins let in."""
 
     name: ClassVar[str] = "enqueue"
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = OF_ENQUEUE
 
     def execute(self, session: Session) -> None:
         """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""

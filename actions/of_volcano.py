@@ -15,6 +15,12 @@ PREDICATE_ERROR_CACHE: Final = Argument(
 )
 """Of all actions that look for nodes."""
 
+_NOW_A_PLUGIN: Final = "Volcano reads it no more; the plugin overcommit has it"
+
+OF_ENQUEUE: Final = (
+    Argument("overcommit-factor", "float", 1.2, f"Taken from Volcano; {_NOW_A_PLUGIN}.", unused=_NOW_A_PLUGIN),
+)
+
 _ALL_NODES: Final = "every node is looked at"
 
 

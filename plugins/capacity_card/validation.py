@@ -13,6 +13,7 @@ from typing import Final
 
 from plugins.capacity_card.cards.amounts import at, is_plain, joined, whole
 from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping, mapping_of
+from plugins.capacity_card.cards.names import resource_by_name
 from plugins.capacity_card.cards.stock import Stock, stock_of
 from plugins.capacity_card.quotas.dues import due_faults
 from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, amounts_of, path_of, quota_of
@@ -187,13 +188,18 @@ def _device_faults(pod: PodIn, names: Names, beside: Surroundings) -> Faults:
         message = ", ".join(f"{name} is {resource}" for name, resource in offered.items())
         yield Fault(NAME_PATH, INVALID, f"lists cards of different resources: {message}; list cards of one resource")
         return
-    told = {name: beside.derived(_mapping).resource_of(name) for name in names}
-    is_mixed = len(set(told.values())) > 1
+    told = {name: offered.get(name) or beside.derived(_mapping).resource_of(name) for name in names}
+    is_mixed = len(offered) < len(names) and _differ(told)
     if is_mixed:
         message = "lists cards that are shared in different ways, so of different resources; list cards of one resource"
         yield warning(NAME_PATH, INVALID, message)
     known = offered or ({} if is_mixed else told)
     yield from _asked_faults(_asked_devices(pod.spec), *next(iter(known.items()), ("", None)))
+
+
+def _differ(told: Mapping[str, str | None]) -> bool:
+    """Return whether cards are surely of different resources; that of whole cards is often not known (None)."""
+    return len(set(told.values()) - {None}) > 1 or len(set(map(resource_by_name, told))) > 1
 
 
 def _asked_faults(asked: frozenset[str] | None, card: str, resource: str | None) -> Faults:

@@ -13,6 +13,10 @@ def _weight(key: str, default: int, what: str) -> Argument:
     return Argument(f"{key}.weight", "int", default, f"Weight of {what}; 0 turns it off.")
 
 
+def _of_volcano(key: str, default: int, why: str) -> Argument:
+    return Argument(f"{key}.weight", "int", default, f"Taken from Volcano; {why}.", unused=why)
+
+
 ARGUMENTS: tuple[Argument, ...] = (
     _weight("leastrequested", 1, "how little of a node's cpu and memory is requested"),
     _weight("mostrequested", 0, "how much of a node's cpu and memory is requested"),
@@ -22,6 +26,8 @@ ARGUMENTS: tuple[Argument, ...] = (
     _weight("tainttoleration", 3, "how few PreferNoSchedule taints are not tolerated"),
     _weight("imagelocality", 1, "how much of the pod's images a node already has"),
     _weight("podtopologyspread", 2, "how well a node serves the topology spread constraints that are no must"),
+    _of_volcano("selectorspread", 0, "Volcano reads it no more; podtopologyspread.weight spreads pods"),
+    _of_volcano("volumebinding", 1, "Volcano reads it no more; volumes are not scored"),
 )
 
 

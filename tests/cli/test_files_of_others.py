@@ -57,6 +57,23 @@ def test_arguments_that_volcano_reads_are_accepted_and_one_warning_names_them() 
         assert key in problem["message"], key
 
 
+def test_arguments_that_only_older_versions_of_volcano_read_are_accepted_too(tmp_path: Path) -> None:
+    conf = tmp_path / "old.conf"
+    conf.write_text(
+        """actions: enqueue, allocate
+tiers:
+- plugins: [{name: nodeorder, arguments: {selectorspread.weight: 1, volumebinding.weight: 2}}]
+configurations: [{name: enqueue, arguments: {overcommit-factor: 1.5}}]
+"""
+    )
+
+    (problem,) = json.loads(call("validate", "-f", conf, "-o", "json").stdout)["problems"]
+
+    assert (problem["severity"], problem["code"]) == ("warning", "NoEffect")
+    for words in ("selectorspread.weight (", "volumebinding.weight (", "the plugin overcommit has it"):
+        assert words in problem["message"], words
+
+
 def test_what_is_not_here_is_refused_with_what_to_do_and_no_suggestion_that_is_refused_next() -> None:
     said = [problem["message"] for problem in validated("names-that-are-not-here")]
 

@@ -339,6 +339,17 @@ def test_a_kubelet_refuses_what_the_configuration_does_not_look_at(asked: Manife
     assert "RejectedByNode" in {name for _, name in told}
 
 
+def test_a_kubelet_looks_at_pods_whose_template_names_its_node() -> None:
+    fits, large = (workload("ReplicaSet", name, 1, nodeName="n1", cpu=cpu) for name, cpu in (("a", 1), ("b", 10)))
+
+    found = result(node("n1", cpu=4), fits, large, cycles=2)
+
+    assert found["pods"]["default/a-0"]["phase"] == "Running"
+    assert found["pods"]["default/b-0"]["phase"] == "Failed"
+    assert ("Pod/default/b-0", "OutOfcpu") in [(event["object"], event["reason"]) for event in found["events"]]
+    assert found["queues"]["default"]["allocated"] == {"cpu": "1"}
+
+
 def test_what_a_kubelet_refused_holds_nothing_and_its_workload_makes_another_pod() -> None:
     selects = workload("ReplicaSet", "rs", 1, nodeSelector={"zone": "b"})
 

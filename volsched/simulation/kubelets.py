@@ -92,6 +92,10 @@ class Kubelets:
         if known is not None and node in self._counted:
             self._counted[node].take(known)
 
+    def is_new(self, pod: api.Pod) -> bool:
+        """Whether the kubelet of the node that a pod names has not seen it yet."""
+        return pod.spec.node_name in self._nodes and pod.key not in self._node_of
+
     def has_room(self, node: str, pod: api.Pod) -> bool:
         """Whether a node has all that a pod asks for beside what is on it."""
         left = self._kubelet(node).left if node in self._nodes else {}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from volsched.model import api
-from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
+from volsched.model.plan import LiftGate, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import UNGATED
 from volsched.simulation import workloads
 from volsched.simulation.kubelets import KubeletRefusal
 
 
-def running(pod: api.Pod, step: Bind, *, since: str) -> api.Pod:
+def running(pod: api.Pod, node: str, annotations: Mapping[str, str], *, since: str) -> api.Pod:
     """Return a pod that was bound and has started; ``since``: when, as the API server writes it."""
     status = msgspec.structs.replace(
         pod.status,
@@ -20,15 +22,15 @@ def running(pod: api.Pod, step: Bind, *, since: str) -> api.Pod:
         conditions=_with(pod, api.Condition(type="PodScheduled", status="True")),
         start_time=since,
     )
-    spec = msgspec.structs.replace(pod.spec, node_name=step.node)
+    spec = msgspec.structs.replace(pod.spec, node_name=node)
     pod = msgspec.structs.replace(pod, spec=spec, status=status)
-    return workloads.annotated(pod, step.annotations) if step.annotations else pod
+    return workloads.annotated(pod, annotations) if annotations else pod
 
 
-def rejected(pod: api.Pod, step: Bind, refusal: KubeletRefusal) -> api.Pod:
+def rejected(pod: api.Pod, node: str, refusal: KubeletRefusal) -> api.Pod:
     """Return a pod that was bound and that its kubelet refused: it has failed, and stays on its node."""
     status = msgspec.structs.replace(pod.status, phase="Failed", reason=refusal.reason, message=refusal.message)
-    spec = msgspec.structs.replace(pod.spec, node_name=step.node)
+    spec = msgspec.structs.replace(pod.spec, node_name=node)
     return msgspec.structs.replace(pod, spec=spec, status=status)
 
 

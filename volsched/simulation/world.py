@@ -8,7 +8,7 @@ mirror as the changes that informers would have sent. What an object is after a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final, TypeAlias, TypeVar
@@ -144,7 +144,7 @@ class World:
                 self._changes.append(Put(_opened_or_closed(found) if isinstance(found, api.Queue) else found))
         self._changes.append(KindServed(native.KIND, _native_version(self.inventory)))
         for pod in self._controllers.begin():
-            self.put_pod(pod)
+            self._put_made(pod)
         self._settle()
         return self._take()
 
@@ -157,7 +157,7 @@ class World:
         for pod in leaving:
             self._remove(pod)
         for pod in self._controllers.act():
-            self.put_pod(pod)
+            self._put_made(pod)
         self._settle()
         changes = self._take()
         return changes, bool(wanted or changes)
@@ -216,13 +216,24 @@ class World:
         message = f"Successfully assigned {step.namespace}/{step.name} to {step.node}"
         told = RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Normal", "Scheduled", message, "Binding")
         self.history.tell(self.cycle, told)
-        refusal = self.kubelets.refusal(step.node, pod)
+        self._start(pod, step.node, step.annotations)
+
+    def _start(self, pod: api.Pod, node: str, annotations: Mapping[str, str]) -> None:
+        """Have the kubelet of a node run a pod, or refuse it."""
+        refusal = self.kubelets.refusal(node, pod)
         if refusal is None:
-            self.put_pod(steps.running(pod, step, since=self.now.strftime(STAMP)))
+            self.put_pod(steps.running(pod, node, annotations, since=self.now.strftime(STAMP)))
             return
-        self.history.tell(self.cycle, _refused(step, refusal))
-        self.put_pod(steps.rejected(pod, step, refusal))
+        self.history.tell(self.cycle, _refused(pod, refusal))
+        self.put_pod(steps.rejected(pod, node, refusal))
         self.release_claims_of(pod)
+
+    def _put_made(self, pod: api.Pod) -> None:
+        """Write a pod of a controller; one whose template names a node passes by every scheduler to the kubelet."""
+        if pod.status.phase == "Pending" and self.kubelets.is_new(pod):
+            self._start(pod, pod.spec.node_name, {})
+        else:
+            self.put_pod(pod)
 
     def _reserve_claim(self, write: ClaimWrite, pod: api.Pod) -> None:
         claim = self.resource_claims.get(write.claim)
@@ -341,9 +352,9 @@ class World:
         return changes
 
 
-def _refused(step: Bind, refusal: KubeletRefusal) -> RecordEvent:
-    message = refusal.message
-    return RecordEvent("Pod", "v1", step.namespace, step.name, step.uid, "Warning", refusal.reason, message)
+def _refused(pod: api.Pod, refusal: KubeletRefusal) -> RecordEvent:
+    meta, message = pod.metadata, refusal.message
+    return RecordEvent("Pod", "v1", meta.namespace, meta.name, meta.uid, "Warning", refusal.reason, message)
 
 
 def _native_version(inventory: Inventory) -> str:

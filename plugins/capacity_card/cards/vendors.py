@@ -88,7 +88,9 @@ _WORDS: Final = re.compile(
     re.ASCII,
 )
 _OTHERS: Final = re.compile(
-    r"nvidia\.com/mig-.+|gpu\.intel\.com/(i915|xe)|amd\.com/[cdqst]px_nps[0-9]+|(furiosa|rebellions)\.ai/.+", re.ASCII
+    r"nvidia\.com/mig-.+|gpu\.intel\.com/(i915|xe)|amd\.com/[cdqst]px_nps[0-9]+|(furiosa|hailo|rebellions)\.ai/.+"
+    r"|(tenstorrent|cloud-tpus\.google)\.com/.+",
+    re.ASCII,
 )
 _AMOUNT: Final = re.compile(r"(mem|memory|cores?|percentage|count|device)$", re.ASCII)
 _MONITORING: Final = "monitoring"

@@ -11,11 +11,15 @@ from plugins.capacity_card.cards import catalogue
 from plugins.capacity_card.cards.cards import CardOffers, cards_of
 from plugins.capacity_card.cards.mapping import CARDS, VENDOR_LABELS, mapping_of
 from plugins.capacity_card.cards.vendors import accelerators
+from plugins.capacity_card.plugin import CapacityCardPlugin
 from tests.plugins.capacity_card.clusters import GPU, Cards, cards, configuration, refusal, rig, some
+from volsched.framework.config.arguments import values_of
 from volsched.framework.config.loading import ConfigurationError
 from volsched.model.plan import RecordEvent
 from volsched.registry import load_configuration
+from volsched.simulation.manifests import completed, decode, subject_of
 from volsched.testing.builders import Rig, puts
+from volsched.validation.objects import problems_of
 
 AMD, ASCEND, GKE = "amd.com/gpu", "huawei.com/Ascend910", "cloud.google.com/gke-accelerator"
 PRODUCT_NAME = f"{AMD}.product-name"
@@ -163,6 +167,7 @@ def test_what_looks_like_a_card_and_has_no_name_is_said_with_the_ways_out(
             ["aliyun.com/gpu-mem", "volcano.sh/vgpu-number"],
         ),
         (["nvidia.com/mig-1g.5gb", "amd.com/cpx_nps4", "rebellions.ai/ATOM"], None),
+        (["tenstorrent.com/n150", "hailo.ai/h8", "cloud-tpus.google.com/v2"], None),
     ],
 )
 def test_resources_look_like_accelerators_by_their_names(resources: list[str], found: list[str] | None) -> None:
@@ -338,6 +343,31 @@ def test_nodes_with_cards_that_nobody_names_get_an_event() -> None:
         f"node offers {GPU}",
     ]
     assert told(cards=list(MAPPED)) == []
+
+
+NAMED = ({"resource": GPU, "name": "MAPPED"}, {"resource": AMD, "name": "MI300"})
+
+
+@pytest.mark.parametrize(
+    ("names", "codes"),
+    [
+        ("MAPPED|NVIDIA-A100", []),
+        ("MAPPED|NVIDIA-H100", ["NotFound"]),
+        ("MI300|NVIDIA-A100", ["NotFound", "Invalid"]),
+        ("NVIDIA-A100|NVIDIA-A100/mps-80g*1/8", ["NotFound", "Invalid"]),
+    ],
+)
+def test_mapped_cards_and_those_of_labels_may_be_in_one_list(names: str, codes: list[str]) -> None:
+    cluster = cards().cards("a", "NVIDIA-A100").node("b", cpu="8", memory="8Gi", **some({GPU: 8})).gang("g", card=names)
+    told = values_of("plugin capacity-card", CapacityCardPlugin.ARGUMENTS, {"cards": list(NAMED)})
+
+    found = problems_of(
+        [completed(decode(raw)) for raw in cluster.objects if raw["kind"] in ("Node", "Pod")],
+        subject_of,
+        {"capacity-card": told}.get,
+    )
+
+    assert [problem.code for problem in found if "volcano.sh/card.name" in problem.field] == codes
 
 
 # --- what it costs --------------------------------------------------------------------------------------------------
