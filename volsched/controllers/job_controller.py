@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import filterfalse, islice
+from itertools import chain, filterfalse, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
@@ -247,7 +247,7 @@ def _act(
     outcome.acted = True
     outcome.events.append(_event(job, "Normal", "ExecuteAction", _because(action)))
     retries = job.status.retry_count + (not action.session or action.session not in view.counted.sessions)
-    known = view.counted.with_cause(action.cause(uid))
+    known = view.counted.with_cause(action.cause(uid), chain(roster, view.losses.values()))
     if action.name in TARGETED:
         restart = policies.restart_for(job, action, retries)
         gives_up = job.status.retry_count < retries >= (job.spec.max_retry or 0)

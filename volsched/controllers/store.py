@@ -249,6 +249,8 @@ class Store:
         view = self._view(pod, known, version)
         if known is not None and (known.plain, known.roster) != (view.plain, view.roster):
             self._leave(known)
+            if known.plain not in ("", view.plain):
+                self.dirty(Key(GROUP.name, f"{known.namespace}/{known.plain}"))
         self.pods[uid] = view
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
