@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.controllers.cases import Cluster, Json, a_pod, a_workload, metadata, reference
-from tests.controllers.test_retries import merged
+from tests.controllers.cases import Cluster, Json, a_pod, a_task, a_workload, metadata, reference
+from tests.controllers.test_retries import World, merged
 from volsched.controllers import grouping
 from volsched.controllers.authors import MANAGER, OURS, Authorship, authorship_of
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
@@ -324,6 +324,36 @@ def test_a_namespace_that_names_another_queue_takes_along_what_waits_there() -> 
 
     assert watched.cluster.keys == [Key("PodGroup", KEY)]
     assert watched.follow()["spec"] == {"queue": "team"}
+
+
+# --- Volcano Jobs ---------------------------------------------------------------------------------------------------
+
+
+def in_queue(world: World, queue: str) -> str:
+    """Give a Job another queue; return where its PodGroup is then."""
+    world.patch_job({"spec": {"queue": queue}})
+    world.settle()
+    assert world.group is not None
+    return str(world.group["spec"]["queue"])
+
+
+def test_a_volcano_job_that_waits_may_be_given_another_queue() -> None:
+    world = World(a_task("w", 2), pod_phase="Pending", queue="full")
+
+    assert in_queue(world, "free") == "free"
+
+    world.change("train-w-0", phase="Running")
+    assert in_queue(world, "other") == "free", "what runs counts where it was placed"
+
+
+def test_the_queue_that_others_wrote_into_the_podgroup_of_a_volcano_job_stays() -> None:
+    for written in ({"f:spec": {"f:queue": {}}}, {}):
+        world = World(a_task("w", 2), pod_phase="Pending", queue="full")
+        edited = {"metadata": {"managedFields": [{"manager": "kubectl-edit", "fieldsV1": written}]}}
+        world.group = merged(world.group, edited | {"spec": {"queue": "mine"}})
+        world._show(world._show_group)
+
+        assert in_queue(world, "free") == ("mine" if written else "free")
 
 
 # --- who wrote what -------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from volsched.controllers.counted import (
     counted_in,
 )
 from volsched.controllers.job_controller import reconcile
+from volsched.controllers.objects import ManagedPodGroup
 from volsched.controllers.roster import Roster
 from volsched.controllers.writes import Create, Delete, Patch
 from volsched.model import api
@@ -169,7 +170,7 @@ class World:
 
     def _show_group(self, replica: Cluster) -> None:
         if self.group is not None:
-            replica.put(api.decode_as(api.PodGroup, {**self.group, "status": {**self.group["status"]}}))
+            replica.put(api.decode_as(ManagedPodGroup, {**self.group, "status": {**self.group["status"]}}))
 
     @property
     def status(self) -> Json:
