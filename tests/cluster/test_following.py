@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.control_plane import MakeNodes
-from tests.cluster.controlling import AT_WORK, Controlled
+from tests.cluster.controlling import AT_WORK, JOBS, Controlled
 from tests.cluster.scheduling import GROUPS, Json, eventually
 from tests.cluster.signals import after_round, after_session
 
@@ -174,3 +174,18 @@ def test_a_suspended_job_may_be_given_another_queue(shop: Shop) -> None:
 
     shop.controlled.wait_bound(shop.namespace, 1)
     assert shop.group(name)["spec"]["queue"] == shop.other
+
+
+def test_a_volcano_job_that_waits_may_be_given_another_queue(shop: Shop) -> None:
+    template = shop.template(6)
+    template["spec"]["restartPolicy"] = "Never"
+    shop.controlled.job(shop.namespace, "train", [{"name": "w", "replicas": 1, "template": template}], queue=shop.small)
+    [group] = shop.controlled.wait_groups(shop.namespace, 1)
+    after_round(shop.controlled)
+    after_session(shop.controlled)
+    assert (group["spec"]["queue"], shop.pods()) == (shop.small, {})
+
+    shop.api.patch(f"{JOBS}/namespaces/{shop.namespace}/jobs/train", {"spec": {"queue": shop.other}})
+
+    shop.controlled.wait_bound(shop.namespace, 1)
+    assert shop.group(group["metadata"]["name"])["spec"]["queue"] == shop.other

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.controllers.cases import Cluster, Json, a_pod, a_workload, metadata, reference
-from tests.controllers.test_retries import merged
+from tests.controllers.cases import Cluster, Json, a_pod, a_task, a_workload, metadata, reference
+from tests.controllers.test_retries import World, merged
 from volsched.controllers import grouping
 from volsched.controllers.authors import MANAGER, OURS, Authorship, authorship_of
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
@@ -61,7 +61,10 @@ class Watched:
         self.managers[manager] = merged(self.managers.get(manager, {}), _fields_of(merged({}, patch)))
 
     def write(self, manager: str, patch: Json) -> None:
-        """Patch it, as a user does."""
+        """Patch it, as a user does, or as we do: that version which was looked at."""
+        meta = dict(patch.get("metadata", {}))
+        assert meta.pop("resourceVersion", self.version) == self.version
+        patch = {**patch, "metadata": meta} if meta else patch
         self.body = merged(self.body, patch)
         self.wrote(manager, patch)
         self.show()
@@ -72,9 +75,8 @@ class Watched:
         ]
         meta = metadata(NAME) | self.body["metadata"] | {"managedFields": entries}
         owners = [dict(owner) for owner in meta["ownerReferences"]]
-        raw = self.body | {
-            "metadata": meta | {"ownerReferences": owners, "resourceVersion": metadata("")["resourceVersion"]}
-        }
+        self.version = metadata("")["resourceVersion"]
+        raw = self.body | {"metadata": meta | {"ownerReferences": owners, "resourceVersion": self.version}}
         self.cluster.put(api.decode_as(ManagedPodGroup, raw))
 
     def follow(self) -> Json:
@@ -82,6 +84,7 @@ class Watched:
         writes = list(reconcile_group(self.cluster.store, KEY))
         for write in writes:
             assert isinstance(write, Patch)
+            assert write.body["metadata"]["resourceVersion"] == self.version
             self.write(MANAGER, dict(write.body))
         assert list(reconcile_group(self.cluster.store, KEY)) == []
         return {**writes[0].body} if writes else {}
@@ -202,6 +205,37 @@ def test_a_queue_that_others_took_away_does_not_come_back() -> None:
     assert watched.follow()["spec"] == {"minResources": {"cpu": "1"}}
 
 
+def test_a_minimum_that_others_took_away_does_not_come_back() -> None:
+    watched = Watched(pod("db-0", "6", queue="q1"))
+    watched.write("kubectl-edit", {"spec": {"minResources": None}})
+
+    watched.cluster.put(pod("db-1", "1", made=9, queue="q2"))
+
+    assert watched.follow()["spec"] == {"queue": "q2"}
+
+
+def test_pods_that_asked_for_nothing_have_a_minimum_that_follows_them() -> None:
+    watched = Watched(pod("db-0", "0"))
+    assert watched.spec["minResources"] == {}
+
+    watched.cluster.put(pod("db-1", "1", made=9))
+
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "1"}}
+
+
+@pytest.mark.parametrize("change", [{"ownerReferences": [reference("StatefulSet", "other")]}, {"ownerReferences": []}])
+def test_a_pod_that_goes_over_to_another_owner_leaves_the_podgroup_to_the_others(change: Json) -> None:
+    watched = Watched(pod("db-0", "6"))
+    watched.cluster.put(pod("db-1", "1", made=9))
+    watched.follow()
+    watched.cluster.keys.clear()
+
+    watched.cluster.put(api.decode_as(api.Pod, merged(api_dict(pod("db-1", "1", made=9)), {"metadata": change})))
+
+    assert Key("PodGroup", KEY) in watched.cluster.keys
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "6"}}
+
+
 def test_where_pods_differ_the_newest_without_a_node_decides() -> None:
     watched = Watched(pod("db-0", "6", made=1))
     watched.cluster.put(pod("db-1", "2", made=5), pod("db-2", "4", made=3))
@@ -290,6 +324,36 @@ def test_a_namespace_that_names_another_queue_takes_along_what_waits_there() -> 
 
     assert watched.cluster.keys == [Key("PodGroup", KEY)]
     assert watched.follow()["spec"] == {"queue": "team"}
+
+
+# --- Volcano Jobs ---------------------------------------------------------------------------------------------------
+
+
+def in_queue(world: World, queue: str) -> str:
+    """Give a Job another queue; return where its PodGroup is then."""
+    world.patch_job({"spec": {"queue": queue}})
+    world.settle()
+    assert world.group is not None
+    return str(world.group["spec"]["queue"])
+
+
+def test_a_volcano_job_that_waits_may_be_given_another_queue() -> None:
+    world = World(a_task("w", 2), pod_phase="Pending", queue="full")
+
+    assert in_queue(world, "free") == "free"
+
+    world.change("train-w-0", phase="Running")
+    assert in_queue(world, "other") == "free", "what runs counts where it was placed"
+
+
+def test_the_queue_that_others_wrote_into_the_podgroup_of_a_volcano_job_stays() -> None:
+    for written in ({"f:spec": {"f:queue": {}}}, {}):
+        world = World(a_task("w", 2), pod_phase="Pending", queue="full")
+        edited = {"metadata": {"managedFields": [{"manager": "kubectl-edit", "fieldsV1": written}]}}
+        world.group = merged(world.group, edited | {"spec": {"queue": "mine"}})
+        world._show(world._show_group)
+
+        assert in_queue(world, "free") == ("mine" if written else "free")
 
 
 # --- who wrote what -------------------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.controllers.cases import Cluster, a_group, a_pod, a_workload, reference
+from tests.controllers.cases import Cluster, Json, a_group, a_pod, a_workload, reference
 from volsched.controllers import grouping
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
+from volsched.controllers.objects import ManagedPodGroup
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Create, Delete, Patch
 from volsched.mirror.reading import GROUP_NAME
@@ -32,7 +33,8 @@ def the_group(cluster: Cluster, key: str = KEY) -> dict[str, object]:
 
 def owned(group: api.PodGroup, owner: dict[str, object]) -> api.PodGroup:
     raw = {"metadata": {"name": group.metadata.name, "namespace": "ns", "uid": "uid-group", "ownerReferences": [owner]}}
-    return api.decode_as(api.PodGroup, raw | {"spec": {"queue": "default", "minMember": 1}})
+    spec = {"queue": "default", "minMember": 1, "minResources": {"cpu": "1"}}
+    return api.decode_as(api.PodGroup, raw | {"spec": spec})
 
 
 def test_a_bare_pod_owns_its_podgroup() -> None:
@@ -73,13 +75,15 @@ def test_the_topology_that_a_pod_states_stands_in_its_podgroup(
 
 
 @pytest.mark.parametrize(("known", "patched"), [(None, {"mode": "hard"}), ({"mode": "soft"}, None)])
-def test_a_podgroup_that_was_made_without_it_gets_the_topology_of_its_pods(
+def test_a_podgroup_that_was_made_without_it_gets_the_topology_of_its_pods_and_one_that_others_wrote_stays(
     known: dict[str, str] | None, patched: dict[str, str] | None
 ) -> None:
     cluster = Cluster().put(a_workload("web", 1), a_pod("web-0", owner=WEB, annotations={MODE: "hard"}))
-    raw = {"metadata": {"name": "podgroup-uid-web", "namespace": "ns", "uid": "uid-group", "ownerReferences": [WEB]}}
+    edited = {"manager": "kubectl-edit", "fieldsV1": {"f:spec": {"f:networkTopology": {"f:mode": {}}}}}
+    meta: Json = {"name": "podgroup-uid-web", "namespace": "ns", "uid": "uid-group", "ownerReferences": [WEB]}
     spec = {"queue": "default", "minMember": 1, **({"networkTopology": known} if known else {})}
-    cluster.put(api.decode_as(api.PodGroup, raw | {"spec": spec}))
+    meta |= {"managedFields": [edited] if known else []}
+    cluster.put(api.decode_as(ManagedPodGroup, {"metadata": meta, "spec": spec}))
 
     [patch] = [write for write in writes(cluster) if isinstance(write, Patch)]
 

@@ -8,8 +8,18 @@ from typing import Any
 import pytest
 
 from tests.controllers.cases import Cluster, Json, a_member, a_task, metadata
-from volsched.controllers.counted import KEY, MOST_RESTARTS, NOTHING, Cause, Counted, Restart, counted_in
+from volsched.controllers.counted import (
+    KEY,
+    MOST_RESTARTS,
+    MOST_SESSIONS,
+    NOTHING,
+    Cause,
+    Counted,
+    Restart,
+    counted_in,
+)
 from volsched.controllers.job_controller import reconcile
+from volsched.controllers.objects import ManagedPodGroup
 from volsched.controllers.roster import Roster
 from volsched.controllers.writes import Create, Delete, Patch
 from volsched.model import api
@@ -160,7 +170,7 @@ class World:
 
     def _show_group(self, replica: Cluster) -> None:
         if self.group is not None:
-            replica.put(api.decode_as(api.PodGroup, {**self.group, "status": {**self.group["status"]}}))
+            replica.put(api.decode_as(ManagedPodGroup, {**self.group, "status": {**self.group["status"]}}))
 
     @property
     def status(self) -> Json:
@@ -610,9 +620,63 @@ def test_no_more_is_remembered_than_there_is_room_for() -> None:
     roster, counted = Roster.of("train", [a_member("w", number, terminating=True) for number in many]), NOTHING
     for number in many:
         counted = counted.with_restart(Restart("w", number, number, 1), roster)
-        counted = counted.with_cause(Cause(session=f"session {number}"))
+        going = [a_member("w", other, session=f"session {other}") for other in many]
+        counted = counted.with_cause(Cause(session=f"session {number}"), going)
 
-    assert len(counted.restarts) == MOST_RESTARTS
+    assert (len(counted.restarts), len(counted.sessions)) == (MOST_RESTARTS, MOST_SESSIONS)
+    assert counted.sessions[-1] == f"session {many[-1]}"
     assert counted.restarts[-1].first == many[-1]
-    assert len(counted.text()) < 30_000
+    assert len(counted.text()) < 50_000
     assert counted_in({KEY: counted.text()}) == counted
+
+
+def test_of_more_than_is_ever_written_the_latest_counts() -> None:
+    many = Counted(tuple(Restart("w", n, n, 1) for n in range(2000)), tuple(map(str, range(2000))))
+
+    found = counted_in({KEY: many.text()})
+
+    assert found == Counted(many.restarts[-MOST_RESTARTS:], many.sessions[-MOST_SESSIONS:])
+
+
+def test_sessions_are_remembered_for_as_long_as_their_pods_are_there() -> None:
+    world = a_world("RestartPod", pods=80, maxRetry=100)
+    for number in range(40):
+        for place in (number, 79 - number):
+            world.delete(f"train-worker-{place}", f"number {number}")
+        world.settle()
+    assert (world.retries, len(world.going())) == (40, 80)
+
+    for name in world.going():
+        world.gone(name)
+    world.settle(world.replica())
+    assert (world.retries, len(world.pods)) == (40, 81)
+    world.delete("train-worker-0", "another one")
+    world.settle()
+    assert len(counted_in(world.status["controlledResources"]).sessions) == 17
+
+
+@pytest.mark.parametrize("forged", ["0", "999"])
+def test_a_pod_that_is_annotated_with_another_retry_is_what_it_was(forged: str) -> None:
+    world = a_world("RestartPod", pods=2)
+    world.delete("train-worker-0")
+    world.gone("train-worker-0")
+    world.settle()
+    before = world.uids()
+
+    world.pods["train-worker-0"]["metadata"]["annotations"]["volcano.sh/job-retry-count"] = forged
+    world.change("train-worker-0")
+    world.settle()
+    assert (world.retries, world.uids(), world.going()) == (1, before, [])
+
+    world.delete("train-worker-0")
+    world.settle()
+    assert (world.retries, world.phase) == (2, "Running")
+
+
+def test_no_retries_are_the_usual_number_as_in_volcano() -> None:
+    world = a_world("RestartPod", pods=2, maxRetry=0)
+    for number, phase in ((1, "Running"), (2, "Running"), (3, "Failed")):
+        world.delete("train-worker-0")
+        world.gone("train-worker-0")
+        world.settle()
+        assert (world.retries, world.phase) == (number, phase)

@@ -11,7 +11,7 @@ keys alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -26,10 +26,11 @@ MOST_RESTARTS: Final = 512
 """Restarts that are remembered, some 20 KB; of more the oldest are forgotten, although pods of theirs may be there."""
 
 _LATEST: Final = 16
-"""So many stay although none of their pods is there any more: another replica may still believe that it is."""
+"""So many restarts, and sessions, stay although none of their pods is there any more: another replica may still believe
+that it is."""
 
-_MOST_SESSIONS: Final = 16
-"""Sessions of the scheduler, the latest ones; one that was forgotten had its pods evicted long ago."""
+MOST_SESSIONS: Final = 512
+"""Sessions of the scheduler that are remembered, some 30 KB; a pod may take longer to go than there are sessions."""
 
 
 class Restart(msgspec.Struct, frozen=True, array_like=True):
@@ -88,12 +89,19 @@ class Counted(msgspec.Struct, frozen=True, omit_defaults=True):
         """Whether a pod is to go for a retry that was counted."""
         return any(restart.covers(pod) for restart in self.restarts)
 
-    def with_cause(self, cause: Cause) -> Counted:
-        """Return it with what an action was for."""
+    def with_cause(self, cause: Cause, pods: Iterable[JobPod | Loss]) -> Counted:
+        """Return it with what an action was for, and without sessions of which none of the Job's `pods` is left."""
         sessions = self.sessions
         if cause.session and cause.session not in sessions:
-            sessions = (*sessions, cause.session)[-_MOST_SESSIONS:]
+            sessions = (*self._sessions_of(pods), cause.session)[-MOST_SESSIONS:]
         return msgspec.structs.replace(self, sessions=sessions, group=cause.group or self.group)
+
+    def _sessions_of(self, pods: Iterable[JobPod | Loss]) -> Iterator[str]:
+        """Yield the latest sessions, and the older ones that evicted one of these pods."""
+        old, latest = self.sessions[:-_LATEST], self.sessions[-_LATEST:]
+        there = {pod.session for pod in pods} if old else frozenset[str]()
+        yield from (session for session in old if session in there)
+        yield from latest
 
     def with_restart(self, restart: Restart, roster: Roster) -> Counted:
         """Return it with a restart more, and without those that are over."""
@@ -115,11 +123,16 @@ NOTHING: Final = Counted()
 
 
 def counted_in(resources: object) -> Counted:
-    """Return what `status.controlledResources` states; nothing where that cannot be read."""
+    """Return what `status.controlledResources` states; nothing where that cannot be read.
+
+    Of more than volsched writes the latest counts: each pod is compared with all of it.
+    """
     text = resources.get(KEY) if isinstance(resources, Mapping) else None
     if not isinstance(text, str):
         return NOTHING
     try:
-        return msgspec.json.decode(text, type=Counted)
+        found = msgspec.json.decode(text, type=Counted)
     except (msgspec.DecodeError, UnicodeError):
         return NOTHING
+    restarts, sessions = found.restarts[-MOST_RESTARTS:], found.sessions[-MOST_SESSIONS:]
+    return msgspec.structs.replace(found, restarts=restarts, sessions=sessions)

@@ -125,7 +125,8 @@ def _wanted(store: Store, pod: PodView, owner: OwnerView | None) -> api.PodGroup
 
 
 QUEUE_FIELD: Final = "queue"
-MINIMUM: Final = ("minMember", "minResources")
+MIN_RESOURCES: Final = "minResources"
+MINIMUM: Final = ("minMember", MIN_RESOURCES)
 """What a PodGroup has of the minimum that its workload states."""
 
 
@@ -133,7 +134,8 @@ def _update(group: api.PodGroup, wanted: api.PodGroup, authors: Authorship, unde
     """Yield what pods and workload state differently by now. What others wrote stays.
 
     Where all pods have nodes none decides, and what one of them states is `undecided`: the PodGroup follows its
-    workload alone.
+    workload alone. It is written only into the very version of the PodGroup that was looked at: others may write just
+    now.
     """
     meta, made = group.metadata, wanted.metadata
     spec = _spec_changes(group.spec, wanted.spec, authors, is_decided=undecided is None)
@@ -148,20 +150,23 @@ def _update(group: api.PodGroup, wanted: api.PodGroup, authors: Authorship, unde
         parts = {ANNOTATIONS: _changes(meta.annotations, {**meta.annotations, **told}, ANNOTATIONS, authors)}
     patch: dict[str, Any] = {name: part for name, part in parts.items() if part}
     if patch or spec:
-        body = {"metadata": {"uid": meta.uid, **patch}, **({"spec": spec} if spec else {})}
+        seen = {"resourceVersion": meta.resource_version} if meta.resource_version else {}
+        body = {"metadata": {"uid": meta.uid, **seen, **patch}, **({"spec": spec} if spec else {})}
         yield Patch(GROUP, meta.namespace, meta.name, body)
 
 
 def _spec_changes(
     before: api.PodGroupSpec, after: api.PodGroupSpec, authors: Authorship, *, is_decided: bool
 ) -> dict[str, Any]:
-    """Return the merge patch of a spec; a queue that is not there any more was taken away by others."""
+    """Return the merge patch of a spec; what we always write and is not there any more was taken away by others."""
     known, wanted = _fields(before), _fields(after)
     changed = {name for name in known if known[name] != wanted[name] and authors.may_write(name)}
     if not is_decided:
         changed &= set(MINIMUM) if MINIMUM[0] in changed else set()
     if not before.queue:
         changed.discard(QUEUE_FIELD)
+    if before.min_resources is None:
+        changed.discard(MIN_RESOURCES)
     return merge_patch({name: known[name] for name in known if name in changed}, {
         name: wanted[name] for name in wanted if name in changed and wanted[name] not in ("", None)
     })  # fmt: skip
@@ -171,7 +176,7 @@ def _fields(spec: api.PodGroupSpec) -> dict[str, Any]:
     """Return the fields that a PodGroup takes from pods and workload."""
     return {
         "minMember": spec.min_member,
-        "minResources": spec.min_resources or {},
+        MIN_RESOURCES: spec.min_resources or {},
         QUEUE_FIELD: spec.queue,
         "priorityClassName": spec.priority_class_name,
         "networkTopology": msgspec.to_builtins(spec.network_topology),

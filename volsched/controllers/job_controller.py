@@ -10,12 +10,13 @@ import hashlib
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import filterfalse, islice
+from itertools import chain, filterfalse, islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from volsched.controllers import counted, job_plugins, jobs, lifecycle, policies
+from volsched.controllers.authors import OURS, Authorship
 from volsched.controllers.counted import NOTHING, Counted
 from volsched.controllers.job_parts import NO_PARTS, JobParts
 from volsched.controllers.job_pods import PodMaker
@@ -88,7 +89,8 @@ class JobView:
 class JobSurroundings:
     """What belongs to a Job: its pods (a Roster, where there may be many), its PodGroup, PriorityClasses, its queue.
 
-    `group_since` is when its PodGroup was first seen in its phase (seconds since the epoch), if that is known.
+    `group_since` is when its PodGroup was first seen in its phase (seconds since the epoch), if that is known, and
+    `authors` states who wrote what of it.
     """
 
     pods: Iterable[JobPod]
@@ -96,6 +98,7 @@ class JobSurroundings:
     classes: Mapping[str, int]
     queue: str
     group_since: float | None = None
+    authors: Authorship = OURS
 
 
 @dataclass(slots=True)
@@ -247,7 +250,7 @@ def _act(
     outcome.acted = True
     outcome.events.append(_event(job, "Normal", "ExecuteAction", _because(action)))
     retries = job.status.retry_count + (not action.session or action.session not in view.counted.sessions)
-    known = view.counted.with_cause(action.cause(uid))
+    known = view.counted.with_cause(action.cause(uid), chain(roster, view.losses.values()))
     if action.name in TARGETED:
         restart = policies.restart_for(job, action, retries)
         gives_up = job.status.retry_count < retries >= (job.spec.max_retry or 0)
@@ -316,7 +319,7 @@ def _sync(
         outcome.writes.append(Create(GROUP, meta.namespace, meta.name, group_body(wanted), is_own=True))
         outcome.events += _ignored(job)
         return
-    outcome.writes += _group_changes(group, wanted)
+    outcome.writes += _group_changes(group, wanted, with_queue=not tally.running and around.authors.may_write("queue"))
     _delete(outcome, _surplus(job, roster))
     if group.status.phase not in ("", "Pending"):
         missing = outcome.some(_missing(job, roster, lifecycle.startable(job, tally)))
@@ -357,9 +360,14 @@ def _placement(spec: api.PodGroupSpec) -> Json:
     return {name: found[name] for name in _PLACEMENT if name in found}
 
 
-def _group_changes(group: api.PodGroup, wanted: api.PodGroup) -> Iterator[Patch]:
-    """Yield the patch that brings a Job's PodGroup up to date when the Job was scaled or given another priority."""
+def _group_changes(group: api.PodGroup, wanted: api.PodGroup, *, with_queue: bool) -> Iterator[Patch]:
+    """Yield the patch that brings a Job's PodGroup up to date when the Job was changed.
+
+    Another queue is of use while no pod runs (*ours*; Volcano's admission lets no Job change it).
+    """
     spec = merge_patch(_spec_of(group), _spec_of(wanted))
+    if with_queue and group.spec.queue and group.spec.queue != wanted.spec.queue:
+        spec["queue"] = wanted.spec.queue
     if spec:
         meta = group.metadata
         yield Patch(GROUP, meta.namespace, meta.name, {"metadata": {"uid": meta.uid}, "spec": spec})

@@ -29,7 +29,7 @@ TEMPLATE_UID: Final = "volcano.sh/template-uid"
 PARTITION: Final = "volcano.sh/partition-id"
 
 MAX_RETRY: Final = 3
-"""How often a Job, or the containers of a task, may start again when the Job does not state."""
+"""How often a Job, or the containers of a task, may start again when the Job states nothing or 0, as in Volcano."""
 
 _NEEDED_BY: Final[Mapping[str, tuple[str, ...]]] = {
     "pytorch": ("svc",),
@@ -62,7 +62,7 @@ def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUE
         spec,
         tasks=tasks,
         min_available=least,
-        max_retry=MAX_RETRY if spec.max_retry is None else spec.max_retry,
+        max_retry=spec.max_retry or MAX_RETRY,
         queue=spec.queue or default_queue,
         scheduler_name=spec.scheduler_name or scheduler,
         plugins=_with_needed(spec.plugins),

@@ -147,6 +147,7 @@ class _JobPolicies:
     def __init__(self, job: api.Job, counted: Counted) -> None:
         self.job = job
         self.counted = counted
+        self._sessions = frozenset(counted.sessions)
         self.tasks = {task.name: task for task in reversed(job.spec.tasks)}
         self._of_job = _Policies(job.spec.policies)
         self._of_tasks: dict[str, _Policies] = {}
@@ -172,7 +173,7 @@ class _JobPolicies:
 
     def is_settled(self, policy: api.LifecyclePolicy | None, pod: JobPod | Loss) -> bool:
         """Whether nothing is left to do about an evicted pod: it goes, and what evicted it was counted."""
-        return policy is not None and policy.action == "RestartPod" and pod.session in self.counted.sessions
+        return policy is not None and policy.action == "RestartPod" and pod.session in self._sessions
 
     @property
     def version(self) -> int:

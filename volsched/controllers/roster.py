@@ -77,7 +77,7 @@ def member_of(pod: api.Pod, before: JobPod | None, now: float) -> JobPod:
         created=seconds(meta.creation_timestamp) or now,
         since=before.since if before is not None and _stood_so(before, pod.status.phase, terminating) else now,
         reason=pod.status.reason if pod.status.phase == "Failed" else "",
-        retry=_number(meta.annotations.get(jobs.RETRY_COUNT, "")),
+        retry=before.retry if before is not None else _number(meta.annotations.get(jobs.RETRY_COUNT, "")),
         session=session,
         evicted=terminating and _began_alive(pod, before, session),
     )

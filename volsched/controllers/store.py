@@ -249,6 +249,8 @@ class Store:
         view = self._view(pod, known, version)
         if known is not None and (known.plain, known.roster) != (view.plain, view.roster):
             self._leave(known)
+            if known.plain not in ("", view.plain):
+                self.dirty(Key(GROUP.name, f"{known.namespace}/{known.plain}"))
         self.pods[uid] = view
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
@@ -418,9 +420,10 @@ class Store:
         self._dirty_job_with(group)
 
     def _note_authors(self, key: str, group: api.PodGroup) -> None:
-        """Keep who wrote what of a PodGroup for pods that name none; most have the same authors and share that."""
+        """Keep who wrote what of a PodGroup that we make; most have the same authors and share that."""
         entries = group.metadata.managed_fields if isinstance(group.metadata, ManagedMeta) else ()
-        authors = authorship_of(entries) if group.metadata.name.startswith(grouping.PLAIN) else OURS
+        is_made = group.metadata.name.startswith(grouping.PLAIN) or _is_of_job(group)
+        authors = authorship_of(entries) if is_made else OURS
         if authors == OURS:
             self._authors.pop(key, None)
         else:
@@ -534,7 +537,8 @@ class Store:
             group = None
         queue = self.queue_for(meta.namespace, view.job.spec.queue)
         since = self._unknown_since.get(group.metadata.uid) if group is not None else None
-        return JobSurroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue, since)
+        authors = self.authors(group.key) if group is not None else OURS
+        return JobSurroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue, since, authors)
 
 
 _JOB: Final = (group_of(JOB.group_version), JOB.name)
