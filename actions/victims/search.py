@@ -95,7 +95,7 @@ class VictimSearch:
     where: Collection[str] = ()
     failures: NodeRefusals = field(default_factory=NodeRefusals)
     _keeping: bool = False
-    _is_room_free: bool = False
+    _spares_all: bool = False
     _takes_pinned: bool = False
     _spares_pinned: bool = False
 
@@ -108,7 +108,7 @@ class VictimSearch:
             return True
         if _waits_on_terminating(session, task):
             return False
-        self._is_room_free = task.best_effort and session.engine.best(task) is not None
+        self._spares_all = task.best_effort and _is_left_to_backfill(session, task)
         session.victim_searches[session.action, task.queue] += 1
         nodes, worth_a_try = self._nodes()
         for takes_pinned, keeping in self._passes():
@@ -120,7 +120,7 @@ class VictimSearch:
                 self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
         if len(nodes) < len(session.cluster.rows):
             self.failures.add(NO_USE, len(session.cluster.rows) - len(nodes))
-        if not self.quiet and not self._is_room_free:
+        if not self.quiet and not self._spares_all:
             _explain(session, task, self.failures)
         return False
 
@@ -169,13 +169,20 @@ class VictimSearch:
 
     def _plan(self, node: NodeInfo) -> VictimPlan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
-        victims = self._victims(self._without_pinned(candidates))
-        orderly, broken = by_budget(self.session, self.session.rules.in_order_of_victims(self.task, victims))
+        eligible = self._without_pinned(candidates)
+        victims = self._victims(eligible)
+        orderly, broken = self._by_budget(victims)
+        if self._keeping and broken:
+            # plugins name only so many as a queue or a gang can lose: others, where those may not go
+            orderly = self._by_budget(self._victims([other for other in eligible if other not in broken]))[0]
         tried = orderly if self._keeping else [*orderly, *broken]
         tried.sort(key=lambda victim: (victim.pinned, len(departing(victim)) if self.whole else 0))
         request = self.session.cluster.columns.request(self.task.template)
         lacking = needed(node, request, weaker(self.session, self.task, node), tried)
         return VictimPlan(node, candidates, victims, tried, lacking)
+
+    def _by_budget(self, victims: list[TaskInfo]) -> tuple[list[TaskInfo], list[TaskInfo]]:
+        return by_budget(self.session, self.session.rules.in_order_of_victims(self.task, victims))
 
     def _without_pinned(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
         """Return candidates without those that a DaemonSet pins to the node, unless these may go by now."""
@@ -262,11 +269,11 @@ class VictimSearch:
         return chosen
 
     def _victims(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
-        """Whom the plugins let go; nobody for a task that asks for nothing while there is room: backfill finds it.
+        """Whom the plugins let go; nobody for a task that asks for nothing and that backfill is to place, or nothing.
 
         Those are asked about first that do not run, as some plugins let no more go than a queue has too much.
         """
-        if self._is_room_free or not candidates:
+        if self._spares_all or not candidates:
             return []
         return self.lawful(self.task, sorted(candidates, key=lambda t: (t.status is TaskStatus.RUNNING, t.uid)))
 
@@ -362,6 +369,11 @@ def _waits_on_terminating(session: Session, task: TaskInfo) -> bool:
         return False
     leaving = (other for other in node.tasks.values() if other.status is TaskStatus.RELEASING)
     return any(other.victim_priority < task.eviction_priority for other in leaving)
+
+
+def _is_left_to_backfill(session: Session, task: TaskInfo) -> bool:
+    """Whether a task that asks for nothing has room, which backfill finds, or no action would place it anyway."""
+    return "backfill" not in session.configuration.actions or session.engine.best(task) is not None
 
 
 def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _: False) -> list[JobInfo]:

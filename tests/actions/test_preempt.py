@@ -18,6 +18,7 @@ from volsched.model.status import TaskStatus
 from volsched.testing.builders import CycleDecision, a_cluster, put, puts
 
 BARE = conf("preempt", "priority gang conformance", "predicates")
+AND_BACKFILL = conf("preempt, backfill", "priority gang conformance", "predicates")
 
 
 def full(cpu: int = 4) -> World:
@@ -196,7 +197,7 @@ def test_a_best_effort_pod_takes_the_place_of_another_and_of_no_pod_that_asks_fo
     world.node("n1", cpu=4, pods=2)
     world.runs("busy", 1, cpu=1).runs("idle", 1).wants("x")
 
-    decision = decide(world, conf("preempt, backfill", "priority gang conformance", "predicates"))
+    decision = decide(world, AND_BACKFILL)
 
     assert decision.evictions == ["idle-0"]
 
@@ -205,7 +206,7 @@ def test_a_best_effort_pod_takes_the_slot_of_one_who_asks_for_something() -> Non
     world = World()
     world.node("n1", cpu=4, pods=1)
 
-    decision = decide(world.runs("busy", 1, cpu=1).wants("x"), BARE)
+    decision = decide(world.runs("busy", 1, cpu=1).wants("x"), AND_BACKFILL)
 
     assert (decision.evictions, nominations(decision)) == (["busy-0"], {"x-0": "n1"})
 
@@ -231,7 +232,7 @@ def test_nobody_goes_for_best_effort_members_when_one_of_them_finds_no_room() ->
     world = World()
     world.node("n1", cpu=4, pods=1)
 
-    decision = decide(world.runs("busy", 1, cpu=1).wants("x", 2), BARE)
+    decision = decide(world.runs("busy", 1, cpu=1).wants("x", 2), AND_BACKFILL)
 
     assert (decision.evictions, nominations(decision)) == ([], {})
 

@@ -105,6 +105,65 @@ def test_a_pod_that_is_going_is_no_victim() -> None:
     assert evicted(ended("min-reclaim-bound-pending", sets("l-0", metadata=going), cycles=1)) == []
 
 
+# -- disruption budgets -----------------------------------------------------------------------------------------------
+
+
+def a_budget_for(name: str) -> Change:
+    """Have a pod protected by a budget that allows no disruption."""
+
+    def change(manifests: list[Manifest]) -> None:
+        named(manifests, name)["metadata"]["labels"] = {"app": "kept"}
+        spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "kept"}}}
+        status = {"disruptionsAllowed": 0, "currentHealthy": 1, "desiredHealthy": 1, "expectedPods": 1}
+        budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "kept"}}
+        manifests.append({**budget, "spec": spec, "status": status})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "keeps", ["", "configurations: [{name: reclaim, arguments: {respectDisruptionBudgets: true}}]"]
+)
+@pytest.mark.parametrize("plugin", ["capacity", "proportion"])
+@pytest.mark.parametrize("phase", ["Running", "Pending"])
+@pytest.mark.parametrize("kept", ["l-0", "l-1"])
+def test_another_pod_goes_before_a_budget_breaks_where_the_queue_may_lose_one_only(
+    kept: str, phase: str, plugin: str, keeps: str
+) -> None:
+    manifests = list(yaml.safe_load_all((INPUTS / "min-reclaim-elastic.yaml").read_text(encoding="utf-8")))[1:]
+    for change in (sets("a", deserved={"cpu": "1"}), sets(kept, status={"phase": phase}), a_budget_for(kept)):
+        change(manifests)
+    config = f"""
+actions: "allocate, reclaim"
+tiers:
+- plugins: [{{name: gang, enableReclaimable: false}}, {{name: {plugin}}}, {{name: predicates}}]
+{keeps}
+"""
+
+    assert evicted(result(*manifests, config=config)) == [{"l-0": "l-1", "l-1": "l-0"}[kept]]
+
+
+@pytest.mark.parametrize("kept", ["l", "z"])
+def test_another_member_goes_before_a_budget_breaks_where_a_gang_may_lose_one_only(kept: str) -> None:
+    manifests = list(yaml.safe_load_all((INPUTS / "min-best-effort-preempts.yaml").read_text(encoding="utf-8")))[1:]
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "g"}}
+    member = {"annotations": {"scheduling.k8s.io/group-name": "g"}}
+    other = a_pod("z", "n1", priority=0)
+    manifests += [{**group, "spec": {"minMember": 1}}, other]
+    named(manifests, "l")["spec"]["schedulerName"] = "volsched"
+    named(manifests, "n1")["status"]["allocatable"]["pods"] = "2"
+    for name in ("l", "z"):
+        named(manifests, name)["metadata"].update(member)
+    a_budget_for(kept)(manifests)
+    config = """
+actions: "allocate, backfill, preempt"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: predicates}]
+"""
+
+    assert evicted(result(*manifests, config=config, **AS_KUBE_SCHEDULER)) == [{"l": "z", "z": "l"}[kept]]
+
+
 # -- pods that ask for nothing ----------------------------------------------------------------------------------------
 
 AS_KUBE_SCHEDULER: Final = {"scheduler_names": ("default-scheduler", "volsched")}
@@ -156,6 +215,21 @@ def test_it_takes_nobody_who_matters_as_much() -> None:
     found = ended("min-best-effort-preempts", sets("l", priority=100, priorityClassName="high"), **AS_KUBE_SCHEDULER)
 
     assert (evicted(found), bound(found)) == ([], {})
+
+
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_it_takes_nobody_where_no_action_would_place_it(action: str) -> None:
+    manifests = list(yaml.safe_load_all((INPUTS / "min-best-effort-preempts.yaml").read_text(encoding="utf-8")))
+    config = f"""
+actions: "allocate, {action}"
+tiers:
+- plugins: [{{name: priority}}, {{name: conformance}}, {{name: predicates}}]
+"""
+
+    found = result(*manifests[1:], config=config, **AS_KUBE_SCHEDULER)
+
+    assert (evicted(found), found["pipelined"]) == ([], [])
+    assert "being deleted" not in found["pending"][0]["message"]
 
 
 @pytest.mark.parametrize("actions", ["allocate, backfill, preempt", "allocate, preempt, backfill"])

@@ -34,7 +34,6 @@ OURS: Mapping[str, str] = {
     "vc-capacity-0003": FEW,
     "vc-capacity-0016": FEW,
     "vc-evict-open-0338": SLOT,
-    "vc-made-0002": SLOT,
     "vc-tree-0005": ABOVE,
     "vc-tree-0006": FAIR,
     "vc-tree-0008": FEW,
