@@ -19,6 +19,7 @@ from volsched.framework.config.arguments import Argument
 from volsched.framework.config.configuration import FORMER_SWITCHES, SWITCHES, UNUSED_SWITCHES
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, ConfigurationError
 from volsched.mirror.reading import GROUP_NAME, PREEMPTABLE, ROLE, TASK_PRIORITY
+from volsched.model.unserved import NUMA_POLICY, REVOCABLE_ZONE
 from volsched.model.waiting_time import WAITING_TIMES
 from volsched.registry import ACTIONS, PLUGINS, load_configuration, load_profile
 from volsched.simulation.documents import read_documents
@@ -145,11 +146,14 @@ def test_switches_that_let_nothing_count_are_those_that_are_warned_about() -> No
     assert all(f"`{name}`" in former for name in FORMER_SWITCHES)
 
 
+WARNED_ABOUT = {*NOT_READ, NUMA_POLICY, REVOCABLE_ZONE}
+
+
 def test_annotations_that_are_warned_about_are_those_of_the_code() -> None:
     listed = {
         key: here for keys, _, here in rows(section(PAGE, "Annotations and labels of Volcano")) for key in codes(keys)
     }
-    assert {key for key, here in listed.items() if here.startswith("warned about")} == set(NOT_READ)
+    assert {key for key, here in listed.items() if here.startswith("warned about")} == WARNED_ABOUT
     assert all(here.startswith(("read", "warned about", "ignored")) for here in listed.values())
     for key in (GROUP_NAME, ROLE, TASK_PRIORITY, PREEMPTABLE, QUEUE_NAME, GROUP_MIN_MEMBER, *WAITING_TIMES):
         assert listed[key].startswith("read"), key

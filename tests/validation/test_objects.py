@@ -457,6 +457,7 @@ UNSERVED: list[tuple[Manifest, str, str]] = [
     (changed(JOB, *TASK, "topologyPolicy", to="restricted"), "spec.tasks[1].topologyPolicy", "knows no NUMA nodes"),
     (changed(pod("p"), *NOTED, to={NUMA: "best-effort"}), f"metadata.annotations[{NUMA}]", "has no effect"),
     (changed(pod("p"), *NOTED, to={ZONE: "*"}), f"metadata.annotations[{ZONE}]", "knows no revocable zones"),
+    (changed(group("g"), *NOTED, to={NUMA: "restricted"}), f"metadata.annotations[{NUMA}]", "knows no NUMA nodes"),
     (changed(group("g"), *NOTED, to={ZONE: "*"}), f"metadata.annotations[{ZONE}]", "has no effect"),
     (changed(JOB, *NOTED, to={ZONE: "*"}), f"metadata.annotations[{ZONE}]", "has no effect"),
 ]
