@@ -146,15 +146,14 @@ def test_switches_that_let_nothing_count_are_those_that_are_warned_about() -> No
     assert all(f"`{name}`" in former for name in FORMER_SWITCHES)
 
 
+WARNED_ABOUT = {*NOT_READ, NUMA_POLICY, REVOCABLE_ZONE}
+
+
 def test_annotations_that_are_warned_about_are_those_of_the_code() -> None:
     listed = {
         key: here for keys, _, here in rows(section(PAGE, "Annotations and labels of Volcano")) for key in codes(keys)
     }
-    assert {key for key, here in listed.items() if here.startswith("warned about")} == {
-        *NOT_READ,
-        NUMA_POLICY,
-        REVOCABLE_ZONE,
-    }
+    assert {key for key, here in listed.items() if here.startswith("warned about")} == WARNED_ABOUT
     assert all(here.startswith(("read", "warned about", "ignored")) for here in listed.values())
     for key in (GROUP_NAME, ROLE, TASK_PRIORITY, PREEMPTABLE, QUEUE_NAME, GROUP_MIN_MEMBER, *WAITING_TIMES):
         assert listed[key].startswith("read"), key

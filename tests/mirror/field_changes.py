@@ -361,6 +361,7 @@ NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
         **_UNUSED,
         "metadata.deletionTimestamp": _NAME_ALONE["metadata.deletionTimestamp"],
         "metadata.annotations[volcano.sh/revocable-zone]": "an Event tells that it has no effect",
+        "metadata.annotations[volcano.sh/numa-topology-policy]": "an Event tells that it has no effect",
         "spec.networkTopology.highestTierAllowed": _UNSERVED,
         "spec.networkTopology.highestTierName": _UNSERVED,
         **{

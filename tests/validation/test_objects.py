@@ -348,7 +348,7 @@ def test_volcanos_marks_on_pods_that_mean_nothing_are_warnings(kind: str, key: s
 @pytest.mark.parametrize("bad", ["x", "0", "-1", "1.5", ""])
 def test_a_minimum_of_a_workload_that_means_nothing_is_a_warning(bad: str) -> None:
     key = "scheduling.volcano.sh/group-min-member"
-    assert problems(workload("Deployment", "d", 1, metadata={"annotations": {key: "3"}})) == []
+    assert problems(workload("Deployment", "d", 1, metadata={"annotations": {key: "1"}})) == []
     (found,) = problems(workload("Deployment", "d", 1, metadata={"annotations": {key: bad}}))
     assert (found.field, found.severity) == (f"metadata.annotations[{key}]", "warning")
 
@@ -457,6 +457,7 @@ UNSERVED: list[tuple[Manifest, str, str]] = [
     (changed(JOB, *TASK, "topologyPolicy", to="restricted"), "spec.tasks[1].topologyPolicy", "knows no NUMA nodes"),
     (changed(pod("p"), *NOTED, to={NUMA: "best-effort"}), f"metadata.annotations[{NUMA}]", "has no effect"),
     (changed(pod("p"), *NOTED, to={ZONE: "*"}), f"metadata.annotations[{ZONE}]", "knows no revocable zones"),
+    (changed(group("g"), *NOTED, to={NUMA: "restricted"}), f"metadata.annotations[{NUMA}]", "knows no NUMA nodes"),
     (changed(group("g"), *NOTED, to={ZONE: "*"}), f"metadata.annotations[{ZONE}]", "has no effect"),
     (changed(JOB, *NOTED, to={ZONE: "*"}), f"metadata.annotations[{ZONE}]", "has no effect"),
 ]

@@ -111,13 +111,13 @@ def ignored_by(found: api.ApiObject) -> Iterator[IgnoredWish]:
     elif isinstance(found, api.Node):
         yield from _zones("metadata.labels", found.metadata.labels)
     elif isinstance(found, api.PodGroup):
-        yield from _zones("metadata.annotations", found.metadata.annotations)
+        yield from ignored_by_pod(found.metadata)
     elif isinstance(found, api.Job):
         yield from _of_job(found)
 
 
 def ignored_by_pod(metadata: api.ObjectMeta) -> Iterator[IgnoredWish]:
-    """Yield what a pod, or a template of pods, states in vain."""
+    """Yield what a pod, a template of pods or their PodGroup states in vain."""
     yield from _zones("metadata.annotations", metadata.annotations)
     yield from _numa(f"metadata.annotations[{NUMA_POLICY}]", metadata.annotations.get(NUMA_POLICY, ""))
 

@@ -60,7 +60,7 @@ def _of_deployment(found: api.Deployment) -> Faults:
         return
     strategy = found.spec.strategy
     first = _first_of_rollout(strategy.rolling_update or api.RollingUpdate(), replicas)
-    if strategy.type == "Recreate" or not replicas or first >= least:
+    if strategy.type == "Recreate" or replicas <= 0 or first >= least:
         return
     message = (
         f"a rolling update makes {first} of the {replicas} new pods before it waits for them to be ready, and they "
@@ -97,7 +97,7 @@ def _of_stateful_set(found: api.StatefulSet) -> Faults:
     replicas, least = _replicas(found.spec.replicas), min_member_of(found.metadata.annotations)
     if 0 < replicas < least:
         yield _too_few(least, f"{replicas} replicas")
-    elif least > 1 and replicas and found.spec.pod_management_policy != "Parallel":
+    elif least > 1 and replicas > 0 and found.spec.pod_management_policy != "Parallel":
         message = (
             "its pods are made one after the other, each once the one before it is ready, and start only with "
             f"{least}: none ever does; set spec.podManagementPolicy to Parallel"
