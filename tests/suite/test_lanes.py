@@ -161,7 +161,7 @@ import subprocess
 from tests.suite.run import adopt_orphans, end_orphans
 
 adopt_orphans()
-print(subprocess.run(["sh", "-c", "sleep 1000 >&- & echo $!"], capture_output=True, text=True, check=True).stdout)
+print(subprocess.run(["sh", "-c", "sleep 1000 >&- 2>&- & echo $!"], capture_output=True, text=True, check=True).stdout)
 end_orphans(patience=0.0)
 """
 
