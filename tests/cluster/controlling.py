@@ -52,10 +52,10 @@ class Controlled(Installed):
         self.controllers.append(process)
         return process
 
-    def both(self, proxy: FaultProxy | None = None) -> ControllersProcess:
-        """Start a scheduler and controllers, and return the latter once both are at work."""
+    def both(self, *flags: str, proxy: FaultProxy | None = None) -> ControllersProcess:
+        """Start a scheduler, and controllers with flags, and return the latter once both are at work."""
         self.start()
-        process = self.control(proxy=proxy)
+        process = self.control(*flags, proxy=proxy)
         process.wait_for(AT_WORK)
         self.processes[-1].wait_leading()
         return process

@@ -11,7 +11,7 @@ import pytest
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, JOBS, Controlled, phase_of
-from tests.cluster.scheduling import Json, eventually
+from tests.cluster.scheduling import QUICK_LEASE, Json, eventually
 from tests.cluster.signals import after_looks, after_round, ready, touch
 from volsched.testing.controlplane.stages import START_AFTER, STOP_AFTER
 
@@ -118,7 +118,7 @@ def test_controllers_that_take_over_while_pods_terminate_count_nothing_again(
     trial: Trial, make_nodes: MakeNodes, action: str
 ) -> None:
     make_nodes(1, cpu="8")
-    first = trial.controlled.both()
+    first = trial.controlled.both(*QUICK_LEASE)
     parts = {"totalPartitions": 2, "partitionSize": 2}
     policies = [{"event": "PodEvicted", "action": action}]
     trial.job(
@@ -151,7 +151,7 @@ def test_controllers_that_take_over_while_pods_terminate_count_nothing_again(
 
 def test_a_replica_that_follows_counts_nothing_of_what_it_saw_go(trial: Trial, make_nodes: MakeNodes) -> None:
     make_nodes(1, cpu="8")
-    first = trial.controlled.both()
+    first = trial.controlled.both(*QUICK_LEASE)
     follower = trial.controlled.control()
     ready(follower)
     policies = [{"event": "PodEvicted", "action": "RestartTask"}]
