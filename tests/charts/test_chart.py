@@ -83,7 +83,7 @@ def assert_same(chart: list[Json], kustomization: list[Json]) -> None:
         ("beside-volcano", ("-f", str(CHART / "values-beside-volcano.yaml"))),
         ("dev", ("-f", str(CHART / "values-dev.yaml"))),
     ],
-    ids=str,
+    ids=["standalone", "beside-volcano", "dev"],
 )
 def test_chart_says_what_the_overlay_says(overlay: str, flags: tuple[str, ...]) -> None:
     assert_same(chart_objects("--set", "namespace.create=true", *flags), rendered(MANIFESTS / "overlays" / overlay))

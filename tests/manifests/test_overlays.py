@@ -103,7 +103,10 @@ def test_no_manifest_is_forgotten() -> None:
         assert path.name in beside.read_text(), f"{path} is not named in its kustomization"
 
 
-@pytest.mark.parametrize("folder", sorted({path.parent for path in MANIFESTS.rglob("kustomization.yaml")}), ids=str)
+FOLDERS = sorted({path.parent for path in MANIFESTS.rglob("kustomization.yaml")})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.relative_to(MANIFESTS).as_posix())
 def test_every_kustomization_renders(folder: Path, tmp_path: Path) -> None:
     kind = yaml.safe_load((folder / "kustomization.yaml").read_text())["kind"]
     if kind == "Component":
