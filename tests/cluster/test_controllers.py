@@ -19,6 +19,7 @@ from tests.cluster.controlling import (
 )
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, SYSTEM, Json, eventually, still
 from tests.cluster.signals import after_round, after_seen_pods, after_session, ready
+from tests.controllers.cases import annotations_of
 from volsched.testing.controlplane import a_pod
 from volsched.testing.controlplane.faults import FaultProxy, Respond, conflict
 from volsched.testing.controlplane.request_counts import path_shape
@@ -57,7 +58,7 @@ def test_a_bare_pod_gets_a_podgroup_of_its_own_and_runs_and_both_go_together(
     [group] = controlled.wait_groups(namespace, 1)
     assert group["metadata"]["name"] == f"podgroup-{made['uid']}" == made["annotations"][GROUP_NAME]
     assert (controller_of(group)["kind"], controller_of(group)["uid"]) == ("Pod", made["uid"])
-    assert group["metadata"]["annotations"] == {"volcano.sh/preemptable": "true"}
+    assert annotations_of(group) == {"volcano.sh/preemptable": "true"}
     assert group["metadata"]["labels"] == {"volcano.sh/preemptable": "true"}
     assert group["spec"] == {"minMember": 1, "queue": "default", "minResources": {"cpu": "1"}}
     controlled.wait_group(namespace, group["metadata"]["name"], "Running")
@@ -84,15 +85,13 @@ def test_a_deployment_runs_as_a_gang_and_what_it_says_reaches_its_podgroup(
     [group] = controlled.wait_groups(namespace, 1)
     assert group["metadata"]["name"] == f"podgroup-{replicas['metadata']['uid']}"
     assert controller_of(group)["kind"] == "ReplicaSet"
-    assert group["metadata"]["annotations"] == {CARD_REQUEST: '{"NVIDIA-A100":1}'}
+    assert annotations_of(group) == {CARD_REQUEST: '{"NVIDIA-A100":1}'}
     assert group["spec"]["minMember"] == 3
     assert group["spec"]["minResources"] == {"cpu": "3"}
     path = f"/apis/apps/v1/namespaces/{namespace}/deployments/web"
     controlled.api.patch(path, {"metadata": {"annotations": {CARD_REQUEST: '{"NVIDIA-A100":2}'}}})
     name = group["metadata"]["name"]
-    eventually(
-        lambda: controlled.group(namespace, name)["metadata"]["annotations"] == {CARD_REQUEST: '{"NVIDIA-A100":2}'}
-    )
+    eventually(lambda: annotations_of(controlled.group(namespace, name)) == {CARD_REQUEST: '{"NVIDIA-A100":2}'})
 
 
 def test_a_gang_of_a_deployment_with_room_for_less_waits_as_a_whole(

@@ -13,6 +13,7 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, JOBS, Controlled
 from tests.cluster.scheduling import GROUPS, Json, eventually
 from tests.cluster.signals import after_round, after_session
+from tests.controllers.cases import annotations_of
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 
@@ -127,7 +128,7 @@ def test_queue_priority_and_annotations_follow_and_what_is_taken_away_goes(shop:
     shop.controlled.wait_bound(shop.namespace, 1)
     group = shop.group(name)
     assert (group["spec"]["queue"], group["spec"]["priorityClassName"]) == (shop.other, shop.high)
-    assert group["metadata"]["annotations"] == {"volcano.sh/revocable-zone": "*"}
+    assert annotations_of(group) == {"volcano.sh/revocable-zone": "*"}
 
 
 def test_what_a_user_wrote_into_a_field_stays_and_other_fields_follow(shop: Shop) -> None:
@@ -142,6 +143,26 @@ def test_what_a_user_wrote_into_a_field_stays_and_other_fields_follow(shop: Shop
 
     shop.controlled.wait_bound(shop.namespace, 1)
     assert shop.group(name)["spec"] == {"minMember": 1, "minResources": {"cpu": "1", GPU: "1"}, "queue": third}
+
+
+def test_a_priority_class_that_a_user_took_away_stays_away_until_it_is_set_back(shop: Shop) -> None:
+    template = shop.template(6)
+    template["spec"]["priorityClassName"] = shop.high
+    shop.controlled.workload(shop.namespace, "StatefulSet", "db", 1, template=template, serviceName="db")
+    name = shop.waits()
+    path = f"{GROUPS}/namespaces/{shop.namespace}/podgroups/{name}"
+    shop.api.patch(path, {"spec": {"priorityClassName": None}})
+
+    shop.correct(
+        "StatefulSet", {**shop.template(5), "spec": {**shop.template(5)["spec"], "priorityClassName": shop.high}}
+    )
+    shop.api.wait_for(path, lambda group: group["spec"]["minResources"][GPU] == "5")
+    assert "priorityClassName" not in shop.group(name)["spec"]
+
+    shop.api.patch(path, {"spec": {"priorityClassName": shop.high}})
+    shop.correct("StatefulSet", shop.template(1))
+    shop.controlled.wait_bound(shop.namespace, 1)
+    assert shop.group(name)["spec"] == {"minMember": 1, "minResources": {"cpu": "1", GPU: "1"}, "queue": shop.small}
 
 
 def test_controllers_that_start_afterwards_know_what_a_user_wrote(shop: Shop) -> None:

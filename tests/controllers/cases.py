@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
+from volsched.controllers.authors import WRITTEN
 from volsched.controllers.lifecycle import JobPod
 from volsched.controllers.objects import PodOwner, ReplicaSet
 from volsched.controllers.store import Key, Store
@@ -26,6 +27,11 @@ def metadata(name: str, namespace: str = "ns", **fields: Any) -> Json:
         "resourceVersion": str(next(VERSIONS)),
         **fields,
     }
+
+
+def annotations_of(body: Mapping[str, Any]) -> Json:
+    """Return the annotations of a PodGroup without the one in which we note what we wrote."""
+    return {key: text for key, text in body["metadata"].get("annotations", {}).items() if key != WRITTEN}
 
 
 def reference(kind: str, name: str, version: str = "apps/v1") -> Json:

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.controllers.cases import Cluster, Json, a_pod, a_task, a_workload, metadata, reference
+from tests.controllers.cases import Cluster, Json, a_pod, a_task, a_workload, annotations_of, metadata, reference
 from tests.controllers.test_retries import World, merged
 from volsched.controllers import grouping
-from volsched.controllers.authors import MANAGER, OURS, Authorship, authorship_of
+from volsched.controllers.authors import MANAGER, OURS, WRITTEN, Authorship, authorship_of
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
-from volsched.controllers.objects import ManagedEntry, ManagedPodGroup, StatefulSet
+from volsched.controllers.objects import ManagedPodGroup, StatefulSet
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Create, Patch
 from volsched.kube.client.client import USER_AGENT
@@ -41,13 +41,18 @@ def api_dict(found: api.Pod) -> Json:
 
 
 class Watched:
-    """A PodGroup that volsched has made, as the API server has it and says who wrote what."""
+    """A PodGroup that volsched has made, as the API server has it and says who wrote what.
 
-    def __init__(self, *pods: api.Pod) -> None:
+    One that is not `noted` is of a version that did not note on the object what it wrote.
+    """
+
+    def __init__(self, *pods: api.Pod, noted: bool = True) -> None:
         self.cluster = Cluster().put(*pods, a_statefulset())
         [made] = reconcile_group(self.cluster.store, KEY)
         assert isinstance(made, Create)
         self.body = merged(made.body, {"metadata": {"uid": "uid-group"}})
+        if not noted:
+            self.body["metadata"]["annotations"].pop(WRITTEN)
         self.managers: dict[str, Json] = {}
         self.wrote(MANAGER, {"spec": self.body["spec"], "metadata": {
             field: self.body["metadata"].get(field, {}) for field in ("annotations", "labels")
@@ -136,7 +141,7 @@ def test_what_is_corrected_in_a_template_reaches_the_podgroup_with_the_first_new
     assert Key("PodGroup", KEY) in watched.cluster.keys
     watched.follow()
     assert watched.spec == {"minMember": 1, "minResources": {"cpu": "1"}, "queue": "q2"}
-    assert watched.body["metadata"]["annotations"] == {"volcano.sh/cooldown-time": "1m"}
+    assert annotations_of(watched.body) == {"volcano.sh/cooldown-time": "1m"}
     assert watched.body["metadata"]["labels"] == {}
 
 
@@ -167,10 +172,18 @@ FIELDS = [
 ]
 
 
+@pytest.fixture(params=[True, False], ids=["noted", "by managers"])
+def noted(request: pytest.FixtureRequest) -> bool:
+    """Whether the PodGroup has a note of what was written, or managedFields tell."""
+    return bool(request.param)
+
+
 @pytest.mark.parametrize(("field", "edit"), FIELDS)
-def test_what_others_wrote_into_a_field_stays_and_all_other_fields_follow(field: str, edit: Json) -> None:
+def test_what_others_wrote_into_a_field_stays_and_all_other_fields_follow(
+    field: str, edit: Json, *, noted: bool
+) -> None:
     old = {"annotations": {"volcano.sh/preemptable": "true", "volcano.sh/revocable-zone": "a"}}
-    watched = Watched(pod("db-0", "6", queue="q1", **HIGH, **old))
+    watched = Watched(pod("db-0", "6", queue="q1", **HIGH, **old), noted=noted)
     watched.write("kubectl-edit", edit)
     edited = watched.body
 
@@ -183,12 +196,13 @@ def test_what_others_wrote_into_a_field_stays_and_all_other_fields_follow(field:
         "metadata": {"annotations": new["annotations"]},
         "spec": {"minMember": 3, "minResources": {"cpu": "3"}, "queue": "q2", "priorityClassName": "low"},
     }
-    assert watched.body == merged(merged(edited, wanted), edit)
+    note = {"metadata": {"annotations": {WRITTEN: watched.body["metadata"]["annotations"][WRITTEN]}}}
+    assert watched.body == merged(merged(merged(edited, wanted), edit), note)
     assert field != "queue" or watched.spec["queue"] == "mine"
 
 
-def test_a_part_of_the_minimum_that_others_wrote_keeps_the_whole_minimum() -> None:
-    watched = Watched(pod("db-0", "6"))
+def test_a_part_of_the_minimum_that_others_wrote_keeps_the_whole_minimum(*, noted: bool) -> None:
+    watched = Watched(pod("db-0", "6"), noted=noted)
     watched.write("kubectl-patch", {"spec": {"minResources": {"memory": "1Gi"}}})
 
     watched.cluster.put(pod("db-1", "1", made=9))
@@ -196,8 +210,8 @@ def test_a_part_of_the_minimum_that_others_wrote_keeps_the_whole_minimum() -> No
     assert watched.follow() == {}
 
 
-def test_a_queue_that_others_took_away_does_not_come_back() -> None:
-    watched = Watched(pod("db-0", "6", queue="q1"))
+def test_a_queue_that_others_took_away_does_not_come_back(*, noted: bool) -> None:
+    watched = Watched(pod("db-0", "6", queue="q1"), noted=noted)
     watched.write("kubectl-patch", {"spec": {"queue": None}})
 
     watched.cluster.put(pod("db-1", "1", made=9, queue="q2"))
@@ -205,8 +219,8 @@ def test_a_queue_that_others_took_away_does_not_come_back() -> None:
     assert watched.follow()["spec"] == {"minResources": {"cpu": "1"}}
 
 
-def test_a_minimum_that_others_took_away_does_not_come_back() -> None:
-    watched = Watched(pod("db-0", "6", queue="q1"))
+def test_a_minimum_that_others_took_away_does_not_come_back(*, noted: bool) -> None:
+    watched = Watched(pod("db-0", "6", queue="q1"), noted=noted)
     watched.write("kubectl-edit", {"spec": {"minResources": None}})
 
     watched.cluster.put(pod("db-1", "1", made=9, queue="q2"))
@@ -214,8 +228,75 @@ def test_a_minimum_that_others_took_away_does_not_come_back() -> None:
     assert watched.follow()["spec"] == {"queue": "q2"}
 
 
-def test_pods_that_asked_for_nothing_have_a_minimum_that_follows_them() -> None:
-    watched = Watched(pod("db-0", "0"))
+TAKEN_AWAY = [
+    ("minResources", {"spec": {"minResources": {"example.com/gpu": None}}}),
+    ("priorityClassName", {"spec": {"priorityClassName": None}}),
+    ("annotation", {"metadata": {"annotations": {"volcano.sh/preemptable": None}}}),
+    ("label", {"metadata": {"labels": {"volcano.sh/preemptable": None}}}),
+]
+
+
+@pytest.mark.parametrize(("field", "edit"), TAKEN_AWAY)
+def test_what_others_took_away_does_not_come_back_until_they_set_it_back(field: str, edit: Json) -> None:
+    told = {"annotations": {"volcano.sh/preemptable": "true"}, "labels": {"volcano.sh/preemptable": "true"}}
+    gpus = {"overhead": {"example.com/gpu": "6"}}
+    watched = Watched(pod("db-0", queue="q1", **gpus, **HIGH, **told))
+    made = watched.body
+
+    watched.write("kubectl-edit", edit)
+    assert watched.follow() == {}
+    watched.cluster.put(a_statefulset({grouping.GROUP_MIN_MEMBER: "3"}))
+    watched.follow()
+    edited = watched.body
+    assert (edited["spec"]["minMember"], field in edited["spec"]) == (3, field == "minResources")
+
+    stated = {"spec": {name: made["spec"][name] for name in ("minResources", "priorityClassName")}}
+    watched.write("kubectl-edit", stated | {"metadata": {name: made["metadata"][name] for name in told}})
+    again = {name: {"volcano.sh/preemptable": "false"} for name in told}
+    watched.cluster.put(pod("db-1", "1", made=9, queue="q1", priorityClassName="low", **again))
+    watched.follow()
+    assert watched.spec["priorityClassName"] == "low"
+    assert watched.spec["minResources"] == {"cpu": "3"}
+    assert annotations_of(watched.body) == watched.body["metadata"]["labels"] == {"volcano.sh/preemptable": "false"}
+
+
+def test_a_field_that_others_added_stays_and_one_that_they_set_back_follows(*, noted: bool) -> None:
+    watched = Watched(pod("db-0", queue="q1"), noted=noted)
+    watched.write("kubectl-edit", {"spec": {"queue": "mine", "priorityClassName": "mine"}})
+    watched.cluster.put(pod("db-1", "2", made=9, queue="q2", priorityClassName="low"))
+    assert set(watched.follow()["spec"]) == {"minResources"}
+    assert watched.spec == {
+        "minMember": 1, "minResources": {"cpu": "2"}, "queue": "mine", "priorityClassName": "mine"
+    }  # fmt: skip
+
+    watched.write("kubectl-edit", {"spec": {"queue": "q1", "priorityClassName": None}})
+
+    assert watched.follow().get("spec") == ({"queue": "q2", "priorityClassName": "low"} if noted else None)
+
+
+@pytest.mark.parametrize("note", ["", "{", "[]", '{"queue": 7}', "null", '"x"', "[" * 100_000])
+def test_where_the_note_cannot_be_read_managers_tell_who_wrote_what(note: str) -> None:
+    watched = Watched(pod("db-0", queue="q1"))
+    watched.write("kubectl-edit", {"metadata": {"annotations": {WRITTEN: note}}, "spec": {"queue": "mine"}})
+
+    watched.cluster.put(pod("db-1", "2", made=9, queue="q2"))
+
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "2"}}
+    assert "minResources" in watched.body["metadata"]["annotations"][WRITTEN]
+
+
+def test_a_note_has_the_same_room_for_a_value_of_any_length() -> None:
+    sizes = set()
+    for length in (10, 100_000):
+        cluster = Cluster().put(pod("db-0"), a_statefulset({"volcano.sh/x": "y" * length}))
+        [made] = reconcile_group(cluster.store, KEY)
+        assert isinstance(made, Create)
+        sizes.add(len(made.body["metadata"]["annotations"][WRITTEN]))
+    assert len(sizes) == 1
+
+
+def test_pods_that_asked_for_nothing_have_a_minimum_that_follows_them(*, noted: bool) -> None:
+    watched = Watched(pod("db-0", "0"), noted=noted)
     assert watched.spec["minResources"] == {}
 
     watched.cluster.put(pod("db-1", "1", made=9))
@@ -306,8 +387,8 @@ def test_a_pod_that_names_another_owner_of_that_uid_decides_nothing_any_more() -
     assert watched.follow()["spec"] == {"minResources": {"cpu": "6"}}
 
 
-def test_pods_do_not_wait_for_a_queue_that_others_wrote() -> None:
-    watched = Watched(pod("db-0", queue="q1"))
+def test_pods_do_not_wait_for_a_queue_that_others_wrote(*, noted: bool) -> None:
+    watched = Watched(pod("db-0", queue="q1"), noted=noted)
     watched.write("kubectl-edit", {"spec": {"queue": "mine"}})
     watched.cluster.put(pod("db-1", queue="q2", made=9))
 
@@ -359,27 +440,34 @@ def test_the_queue_that_others_wrote_into_the_podgroup_of_a_volcano_job_stays() 
 # --- who wrote what -------------------------------------------------------------------------------------------------
 
 
-def entry(manager: str, **fields: Any) -> ManagedEntry:
-    return ManagedEntry(manager, _fields_of(fields))
+def entry(manager: str, **fields: Any) -> Json:
+    return {"manager": manager, "fieldsV1": _fields_of(fields)}
+
+
+def authors(*entries: Json) -> Authorship:
+    """Return who wrote what of a PodGroup without a note, by its managedFields."""
+    raw = {"metadata": {"managedFields": entries}, "spec": {"queue": "q", "minResources": {}}}
+    return authorship_of(api.decode_as(ManagedPodGroup, raw))
 
 
 def test_what_volcanos_controllers_made_of_pods_is_kept_as_our_own() -> None:
     made = entry("vc-controller-manager", spec={"queue": ""}, metadata={"annotations": {"volcano.sh/x": ""}})
 
-    assert authorship_of([made]) == Authorship(ours=frozenset({"annotations/volcano.sh/x"}))
+    assert authors(made) == Authorship(ours=frozenset({"annotations/volcano.sh/x"}))
 
 
 def test_of_a_field_that_two_have_written_alike_we_are_the_author() -> None:
     ours, theirs = entry(MANAGER, spec={"queue": ""}), entry("kubectl", spec={"queue": "", "minMember": 1})
 
-    assert authorship_of([theirs, ours]) == Authorship(frozenset({"minMember"}))
+    assert authors(theirs, ours) == Authorship(frozenset({"minMember"}))
 
 
 @pytest.mark.parametrize(
     "odd", [None, 7, [], {"f:spec": None}, {"f:metadata": {"f:annotations": 3}}, {"f:spec": {"x": 1}}]
 )
 def test_what_nobody_can_read_was_written_by_nobody(odd: Any) -> None:
-    assert authorship_of([ManagedEntry("somebody", odd)]) in (OURS, Authorship(frozenset({"annotations/"})))
+    found = authors({"manager": "somebody", "fieldsV1": odd})
+    assert found in (OURS, Authorship(frozenset({"annotations/"})))
 
 
 def test_who_wrote_what_is_kept_once_for_podgroups_that_are_alike_and_ends_with_them() -> None:

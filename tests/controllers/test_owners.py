@@ -7,7 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.controllers.cases import NOW, Cluster, Json, a_group, a_job, a_pod, a_task, a_workload, reference
+from tests.controllers.cases import (
+    NOW,
+    Cluster,
+    Json,
+    a_group,
+    a_job,
+    a_pod,
+    a_task,
+    a_workload,
+    annotations_of,
+    reference,
+)
 from volsched.controllers.group_controller import reconcile_group, reconcile_pod
 from volsched.controllers.grouping import GROUP_MIN_MEMBER
 from volsched.controllers.job_controller import reconcile
@@ -106,7 +117,7 @@ def test_what_a_workload_says_reaches_no_pod_that_names_another(owner: Json) -> 
     for write in writes:  # one of a kind that is not followed has a PodGroup of its own, as any other of such a kind
         assert isinstance(write, Create)
         assert write.body["spec"]["minMember"] == 1
-        assert "annotations" not in write.body["metadata"]
+        assert annotations_of(write.body) == {}
 
 
 def test_nor_one_of_another_namespace_and_its_going_deletes_nothing_there() -> None:

@@ -1,18 +1,27 @@
-"""Which fields of a PodGroup others have written since we did, and which are ours.
+"""Which fields of a PodGroup others have edited, and which are ours.
 
-The API server notes of each field who wrote its value last, in `metadata.managedFields`
-(https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management). So a value that differs from what
-volsched wrote has another author, whichever process of volsched wrote it, and nothing has to be kept beside it.
+A PodGroup that we make has an annotation with a digest of each field that we wrote last. A field that is not so any
+more was edited by others, and is ours again once they set it back. Digests take little room whatever is inherited.
+
+A PodGroup without that annotation was made by Volcano's controllers, by an older version of ours, or for a Job. There
+the API server's `metadata.managedFields` tell who wrote the value of a field last
+(https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management).
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from volsched.controllers.objects import ManagedEntry
+from volsched.controllers import grouping
+from volsched.controllers.objects import ManagedEntry, ManagedMeta
+from volsched.model import api
+
+WRITTEN: Final = "volsched.io/last-written"
+"""The annotation that has the digests of what we wrote."""
 
 MANAGER: Final = "volsched"
 """As whom the API server knows us: what stands before the slash in the User-Agent."""
@@ -22,13 +31,20 @@ MANAGERS: Final = (MANAGER, "vc-controller-manager")
 
 ANNOTATIONS: Final = "annotations"
 LABELS: Final = "labels"
+QUEUE: Final = "queue"
+MIN_RESOURCES: Final = "minResources"
+MINIMUM: Final = ("minMember", MIN_RESOURCES)
+"""What a PodGroup has of the minimum that its workload states."""
+
+Fields = dict[str, Any]
+"""What a PodGroup takes from pods and workload, by field, with no entry for what is empty.
+
+A field is its name in `spec`, or `annotations/` or `labels/` and a key.
+"""
 
 
 class Authorship(msgspec.Struct, frozen=True, weakref=True):
-    """Fields that others wrote last, and annotations and labels that we wrote.
-
-    A field is its name in `spec`, or `annotations/` or `labels/` and a key.
-    """
+    """Fields that others wrote last, and annotations and labels that we wrote."""
 
     others: frozenset[str] = frozenset()
     ours: frozenset[str] = frozenset()
@@ -37,24 +53,84 @@ class Authorship(msgspec.Struct, frozen=True, weakref=True):
         """Whether nobody else wrote a field last."""
         return field not in self.others
 
-    def keys(self, of: str) -> Iterator[str]:
-        """Yield the keys of annotations, or of labels, that we wrote."""
-        start = f"{of}/"
-        yield from (field.removeprefix(start) for field in self.ours if field.startswith(start))
-
 
 OURS: Final = Authorship()
 """Of an object that nobody else has written to."""
 
 
-def authorship_of(entries: Iterable[ManagedEntry]) -> Authorship:
-    """Return who wrote what of a PodGroup; of a field that two have written alike, we are the author."""
+def fields_of(group: api.PodGroup) -> Fields:
+    """Return what a PodGroup states of what it takes from pods and workload."""
+    spec = group.spec
+    found: Fields = {
+        "minMember": spec.min_member,
+        MIN_RESOURCES: spec.min_resources,
+        QUEUE: spec.queue,
+        "priorityClassName": spec.priority_class_name,
+        "networkTopology": msgspec.to_builtins(spec.network_topology),
+    }
+    for of, texts in ((ANNOTATIONS, group.metadata.annotations), (LABELS, group.metadata.labels)):
+        found |= {f"{of}/{key}": value for key, value in texts.items() if grouping.is_inherited(key)}
+    return {name: value for name, value in found.items() if value or _is_text(name)}
+
+
+def authorship_of(group: api.PodGroup) -> Authorship:
+    """Return who wrote what of a PodGroup."""
+    recorded = _recorded(group)
+    if recorded is None:
+        meta = group.metadata
+        return _by_managers(group, meta.managed_fields if isinstance(meta, ManagedMeta) else ())
+    now = _digests(fields_of(group))
+    edited = {name for name in {*now, *recorded} if now.get(name) != recorded.get(name)}
+    return Authorship(frozenset(edited), frozenset(name for name in recorded if _is_text(name)))
+
+
+def written(fields: Fields, authors: Authorship = OURS, before: api.PodGroup | None = None) -> str:
+    """Return the annotation of a PodGroup that has these fields once we have written it.
+
+    Of a field that others edited `before` the annotation tells what it told until now. If it told nothing, the field
+    is equal to nothing that we wrote.
+    """
+    known = _recorded(before) if before is not None else {}
+    others = authors.others & known.keys() if known is not None else authors.others
+    kept = {name: (known or {}).get(name, "") for name in others}
+    ours = {name: value for name, value in fields.items() if authors.may_write(name)}
+    return msgspec.json.encode(_digests(ours) | kept, order="sorted").decode()
+
+
+def _recorded(group: api.PodGroup) -> dict[str, str] | None:
+    """Return the digest of each field that we wrote last; None where no such annotation can be read."""
+    try:
+        return msgspec.json.decode(group.metadata.annotations.get(WRITTEN, ""), type=dict[str, str])
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _digests(fields: Fields) -> dict[str, str]:
+    return {name: _digest(value) for name, value in fields.items()}
+
+
+def _digest(value: object) -> str:
+    return hashlib.blake2s(msgspec.json.encode(value, order="sorted"), digest_size=6).hexdigest()
+
+
+def _is_text(field: str) -> bool:
+    """Whether a field is an annotation or a label."""
+    return "/" in field
+
+
+def _by_managers(group: api.PodGroup, entries: Iterable[ManagedEntry]) -> Authorship:
+    """Return who wrote what by `managedFields`; of a field that two have written alike, we are the author.
+
+    A queue, and a minimum, are always written by us: where there is none, others took it away.
+    """
     ours: set[tuple[str, str]] = set()
     others: set[tuple[str, str]] = set()
     for entry in entries:
         (ours if entry.manager in MANAGERS else others).update(_paths(entry.fields_v1))
-    edited = frozenset(_field(path) for path in others - ours)
-    return Authorship(edited, frozenset(_field(path) for path in ours if path[0] in (ANNOTATIONS, LABELS)))
+    edited = {_field(path) for path in others - ours}
+    edited |= {QUEUE} if not group.spec.queue else set()
+    edited |= {MIN_RESOURCES} if group.spec.min_resources is None else set()
+    return Authorship(frozenset(edited), frozenset(_field(path) for path in ours if path[0] in (ANNOTATIONS, LABELS)))
 
 
 def _field(path: tuple[str, str]) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from volsched.controllers import grouping
-from volsched.controllers.authors import ANNOTATIONS, LABELS, Authorship
+from volsched.controllers.authors import ANNOTATIONS, MINIMUM, WRITTEN, Authorship, fields_of, written
 from volsched.controllers.grouping import Seed
 from volsched.controllers.job_controller import group_body
 from volsched.controllers.objects import WORKLOADS
@@ -50,7 +50,14 @@ def reconcile_group(store: Store, key: str) -> Iterator[Write]:
     if group is not None:
         yield from _update(group, wanted, store.authors(key), first.seed if deciding is None else None)
     elif not _needs_no_group(store, first.whose):
-        yield Create(GROUP, wanted.metadata.namespace, wanted.metadata.name, group_body(wanted))
+        yield Create(GROUP, wanted.metadata.namespace, wanted.metadata.name, _new(wanted))
+
+
+def _new(wanted: api.PodGroup) -> Mapping[str, Any]:
+    """Return a PodGroup as it is made, with what we wrote noted on it."""
+    notes = {**wanted.metadata.annotations, WRITTEN: written(fields_of(wanted))}
+    meta = msgspec.structs.replace(wanted.metadata, annotations=notes)
+    return group_body(msgspec.structs.replace(wanted, metadata=meta))
 
 
 def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
@@ -124,69 +131,45 @@ def _wanted(store: Store, pod: PodView, owner: OwnerView | None) -> api.PodGroup
     return grouping.plain_group(meta, seed, annotations, inherit=store.inherit)
 
 
-QUEUE_FIELD: Final = "queue"
-MIN_RESOURCES: Final = "minResources"
-MINIMUM: Final = ("minMember", MIN_RESOURCES)
-"""What a PodGroup has of the minimum that its workload states."""
-
-
 def _update(group: api.PodGroup, wanted: api.PodGroup, authors: Authorship, undecided: Seed | None) -> Iterator[Patch]:
-    """Yield what pods and workload state differently by now. What others wrote stays.
+    """Yield what pods and workload state differently by now. What others edited stays.
 
     Where all pods have nodes none decides, and what one of them states is `undecided`: the PodGroup follows its
     workload alone. It is written only into the very version of the PodGroup that was looked at: others may write just
     now.
     """
-    meta, made = group.metadata, wanted.metadata
-    spec = _spec_changes(group.spec, wanted.spec, authors, is_decided=undecided is None)
-    if undecided is None:
-        parts = {
-            ANNOTATIONS: _changes(meta.annotations, made.annotations, ANNOTATIONS, authors),
-            LABELS: _changes(meta.labels, made.labels, LABELS, authors),
-        }
-    else:
-        of_pod = dict(undecided.annotations)
-        told = {key: value for key, value in made.annotations.items() if key not in of_pod}
-        parts = {ANNOTATIONS: _changes(meta.annotations, {**meta.annotations, **told}, ANNOTATIONS, authors)}
-    patch: dict[str, Any] = {name: part for name, part in parts.items() if part}
-    if patch or spec:
-        seen = {"resourceVersion": meta.resource_version} if meta.resource_version else {}
-        body = {"metadata": {"uid": meta.uid, **seen, **patch}, **({"spec": spec} if spec else {})}
-        yield Patch(GROUP, meta.namespace, meta.name, body)
+    known, stated = fields_of(group), fields_of(wanted)
+    changed = {name for name in _ours(known, stated, authors) if known.get(name) != stated.get(name)}
+    if undecided is not None:
+        changed &= _of_workload(wanted, undecided, with_minimum=MINIMUM[0] in changed)
+    if not changed:
+        return
+    before = {name: value for name, value in known.items() if name in changed}
+    after = {name: value for name, value in stated.items() if name in changed}
+    rest = {name: value for name, value in known.items() if name not in changed}
+    notes = {f"{ANNOTATIONS}/{WRITTEN}": written(rest | after, authors, group)}
+    yield _patch(group.metadata, merge_patch(before, after) | notes)
 
 
-def _spec_changes(
-    before: api.PodGroupSpec, after: api.PodGroupSpec, authors: Authorship, *, is_decided: bool
-) -> dict[str, Any]:
-    """Return the merge patch of a spec; what we always write and is not there any more was taken away by others."""
-    known, wanted = _fields(before), _fields(after)
-    changed = {name for name in known if known[name] != wanted[name] and authors.may_write(name)}
-    if not is_decided:
-        changed &= set(MINIMUM) if MINIMUM[0] in changed else set()
-    if not before.queue:
-        changed.discard(QUEUE_FIELD)
-    if before.min_resources is None:
-        changed.discard(MIN_RESOURCES)
-    return merge_patch({name: known[name] for name in known if name in changed}, {
-        name: wanted[name] for name in wanted if name in changed and wanted[name] not in ("", None)
-    })  # fmt: skip
+def _ours(known: Mapping[str, Any], stated: Mapping[str, Any], authors: Authorship) -> Iterator[str]:
+    """Yield the fields that we may write, and of annotations and labels that are to go those that we wrote."""
+    for name in {*known, *stated}:
+        if authors.may_write(name) and (name in stated or "/" not in name or name in authors.ours):
+            yield name
 
 
-def _fields(spec: api.PodGroupSpec) -> dict[str, Any]:
-    """Return the fields that a PodGroup takes from pods and workload."""
-    return {
-        "minMember": spec.min_member,
-        MIN_RESOURCES: spec.min_resources or {},
-        QUEUE_FIELD: spec.queue,
-        "priorityClassName": spec.priority_class_name,
-        "networkTopology": msgspec.to_builtins(spec.network_topology),
-    }
+def _of_workload(wanted: api.PodGroup, of_pod: Seed, *, with_minimum: bool) -> set[str]:
+    """Return the fields that the workload states and no pod."""
+    notes = wanted.metadata.annotations.keys() - dict(of_pod.annotations).keys()
+    return {f"{ANNOTATIONS}/{key}" for key in notes} | (set(MINIMUM) if with_minimum else set())
 
 
-def _changes(before: Mapping[str, str], after: Mapping[str, str], of: str, authors: Authorship) -> dict[str, Any]:
-    """Return the merge patch of annotations, or of labels: what is stated, and what is so no longer if it is ours."""
-    patch: dict[str, Any] = {
-        key: None for key in authors.keys(of) if key in before and key not in after and grouping.is_inherited(key)
-    }
-    patch |= {key: value for key, value in after.items() if before.get(key) != value}
-    return {key: value for key, value in patch.items() if authors.may_write(f"{of}/{key}")}
+def _patch(meta: api.ObjectMeta, fields: Mapping[str, Any]) -> Patch:
+    """Return the patch that writes fields, by their names, into the version of a PodGroup that was looked at."""
+    parts: dict[str, dict[str, Any]] = {}
+    for name, value in fields.items():
+        of, _, key = name.partition("/")
+        parts.setdefault(of if key else "spec", {})[key or name] = value
+    spec = {"spec": parts.pop("spec")} if "spec" in parts else {}
+    seen = {"resourceVersion": meta.resource_version} if meta.resource_version else {}
+    return Patch(GROUP, meta.namespace, meta.name, {"metadata": {"uid": meta.uid, **seen, **parts}, **spec})

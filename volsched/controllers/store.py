@@ -421,9 +421,8 @@ class Store:
 
     def _note_authors(self, key: str, group: api.PodGroup) -> None:
         """Keep who wrote what of a PodGroup that we make; most have the same authors and share that."""
-        entries = group.metadata.managed_fields if isinstance(group.metadata, ManagedMeta) else ()
         is_made = group.metadata.name.startswith(grouping.PLAIN) or _is_of_job(group)
-        authors = authorship_of(entries) if is_made else OURS
+        authors = authorship_of(group) if is_made else OURS
         if authors == OURS:
             self._authors.pop(key, None)
         else:
