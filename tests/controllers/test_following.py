@@ -228,6 +228,26 @@ def test_a_minimum_that_others_took_away_does_not_come_back(*, noted: bool) -> N
     assert watched.follow()["spec"] == {"queue": "q2"}
 
 
+def test_one_field_follows_after_another() -> None:
+    watched = Watched(pod("db-0", queue="q1", annotations={"volcano.sh/preemptable": ""}))
+
+    watched.cluster.put(pod("db-1", "1", made=5, queue="q2", annotations={"volcano.sh/preemptable": ""}))
+    assert watched.follow()["spec"] == {"queue": "q2"}
+    watched.cluster.put(pod("db-2", "2", made=9, queue="q2"))
+    assert watched.follow()["spec"] == {"minResources": {"cpu": "2"}}
+    assert annotations_of(watched.body) == {}
+
+
+def test_where_all_pods_have_nodes_their_requests_decide_nothing_until_the_minimum_changes() -> None:
+    watched = Watched(pod("db-0", "6"))
+    watched.cluster.store.gone(Gone("Pod", "ns", "db-0", "uid-db-0"))
+    watched.cluster.put(pod("db-1", "1", node="n1", phase="Running"))
+    assert watched.follow() == {}
+
+    watched.cluster.put(a_statefulset({grouping.GROUP_MIN_MEMBER: "3"}))
+    assert watched.follow()["spec"] == {"minMember": 3, "minResources": {"cpu": "3"}}
+
+
 TAKEN_AWAY = [
     ("minResources", {"spec": {"minResources": {"example.com/gpu": None}}}),
     ("priorityClassName", {"spec": {"priorityClassName": None}}),
