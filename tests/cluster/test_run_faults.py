@@ -103,7 +103,7 @@ def test_a_leader_whose_lease_cannot_be_renewed_stops_before_another_may_begin(
     assert "could not be renewed for 4s" in first.said("lost the lease")[0]["event"]
     assert first.wait() == 1
     installed.wait_bound(namespace, number + 10)
-    assert fault_proxy.counts.count("create", BINDING) > 5
+    assert fault_proxy.counts.count("create", BINDING) > 0, "all but the Lease gets through"
     assert late.hits == 0
 
 
