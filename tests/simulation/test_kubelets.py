@@ -307,6 +307,81 @@ def test_a_runtime_class_that_new_pods_name_is_said_not_to_be_heeded() -> None:
     assert "notes" not in result(node("n1"), old)
 
 
+@pytest.mark.parametrize("state", [{"status": {"phase": "Terminating"}}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}])
+def test_that_no_pods_come_into_a_namespace_that_is_being_deleted_is_said(state: Manifest) -> None:
+    going = {"apiVersion": "v1", "kind": "Namespace", "metadata": meta("going"), "status": state.get("status", {})}
+    going["metadata"] |= {name: value for name, value in state.items() if name != "status"}
+    world = [node("n1"), going, pod("old", on="n1", namespace="going")]
+
+    found = result(*world, workload("Deployment", "d", 2, metadata={"namespace": "going"}), pod("other"))
+
+    said = "in namespaces that are being deleted a cluster makes no pods, as here for Deployment/going/d"
+    assert found["notes"] == [said]
+    assert "notes" not in result(*world)
+
+
+@pytest.mark.parametrize(
+    ("modes", "attaches", "nodes"),
+    [
+        (["ReadWriteOnce"], True, 2),
+        (["ReadWriteOnce"], None, 2),
+        (["ReadWriteOnce"], False, 0),
+        (["ReadWriteOnce"], True, 1),
+        (["ReadWriteOnce", "ReadWriteMany"], True, 0),
+    ],
+)
+def test_a_volume_that_nodes_cannot_share_is_said(modes: list[str], attaches: bool | None, nodes: int) -> None:
+    volume = {
+        "apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta("pv"),
+        "spec": {"capacity": {"storage": "1Gi"}, "accessModes": modes, "csi": {"driver": "x", "volumeHandle": "h"}},
+    }  # fmt: skip
+    asked = {
+        "accessModes": modes,
+        "volumeName": "pv",
+        "storageClassName": "",
+        "resources": {"requests": {"storage": "1"}},
+    }
+    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta("c"), "spec": asked}
+    driver = {"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": meta("x")}
+    drivers = [] if attaches is None else [{**driver, "spec": {"attachRequired": attaches}}]
+    uses = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
+    world = [node("n1"), node("n2"), volume, claim, *drivers, pod("a", on="n1", volumes=uses)]
+
+    found = result(
+        *world, pod("b", volumes=uses, nodeSelector={"kubernetes.io/hostname": "n2" if nodes != 1 else "n1"})
+    )
+
+    said = "volumes that one node at a time attaches are used on more, where pods would not start: pv (n1, n2)"
+    assert found.get("notes", []) == ([said] if nodes == 2 else [])
+    assert placed(found) == {"b": "n1" if nodes == 1 else "n2"}
+
+
+def test_a_job_that_is_paused_has_no_pods_that_follow_others() -> None:
+    assert "notes" not in result(node("n1"), workload("Job", "j", spec={"parallelism": 0, "completions": 3}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy", "is_wrong"),
+    [
+        ("Job", "Always", True),
+        ("Job", "Never", False),
+        ("Job", "OnFailure", False),
+        ("Deployment", "Never", True),
+        ("DaemonSet", "OnFailure", True),
+        ("StatefulSet", "Always", False),
+    ],
+)
+def test_a_restart_policy_that_a_workload_may_not_have_is_an_error_of_validate(
+    kind: str, policy: str, is_wrong: bool
+) -> None:
+    answer = call("validate", "-f", "-", given=text_of(workload(kind, "w", restartPolicy=policy)))
+
+    assert answer.exit_code == is_wrong
+    assert (
+        f"error: {kind}/default/w: spec.template.spec.restartPolicy: '{policy}' is not one of" in answer.stdout
+    ) == (is_wrong)
+
+
 @pytest.mark.parametrize(("policy", "said"), [("OrderedReady", True), ("", True), ("Parallel", False)])
 def test_pods_of_a_stateful_set_that_come_before_their_turn_are_said(policy: str, said: bool) -> None:
     given = workload("StatefulSet", "db", 3, cpu=4, spec={"podManagementPolicy": policy} if policy else {})

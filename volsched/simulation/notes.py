@@ -15,6 +15,7 @@ from volsched.simulation.kubelets import FINISHED, not_tolerated
 from volsched.simulation.manifests import subject_of
 from volsched.simulation.runner import Simulation
 from volsched.simulation.workloads import replicas_of, stateful_names
+from volsched.simulation.world import claim_keys
 from volsched.validation.objects import kind_faults
 
 MOST_NAMES: Final = 20
@@ -32,6 +33,8 @@ def notes_of(simulation: Simulation) -> list[str]:
         _of_ends,
         _of_order,
         _of_policies,
+        _of_namespaces,
+        _of_attachments,
         _of_sysctls,
         _of_admission,
         _of_errors,
@@ -70,7 +73,7 @@ def _of_unknown_nodes(simulation: Simulation) -> Iterator[str]:
 def _of_unknown_classes(simulation: Simulation) -> Iterator[str]:
     """Yield which pods name a PriorityClass that there is not, and no number."""
     classes = {known.metadata.name for known in simulation.world.inventory.of(api.PriorityClass)}
-    named = ((pod, pod.spec.priority_class_name) for pod in _alive(simulation) if pod.spec.priority is None)
+    named = ((pod, pod.spec.priority_class_name) for pod in _new(simulation) if pod.spec.priority is None)
     found = dict.fromkeys(
         f"{name} ({_workload_of(simulation, pod)})" for pod, name in named if name and name not in classes
     )
@@ -78,11 +81,47 @@ def _of_unknown_classes(simulation: Simulation) -> Iterator[str]:
         yield f"PriorityClasses that are not in the input, without which a cluster makes no pod: {_listed([*found])}"
 
 
+def _of_namespaces(simulation: Simulation) -> Iterator[str]:
+    """Yield which new pods are in namespaces that are being deleted."""
+    going = {
+        found.metadata.name
+        for found in simulation.world.inventory.of(api.Namespace)
+        if found.metadata.deletion_timestamp is not None or found.status.phase == "Terminating"
+    }
+    new = [pod for pod in _new(simulation) if pod.metadata.namespace in going] if going else []
+    if new:
+        found = list(dict.fromkeys(_workload_of(simulation, pod) for pod in new))
+        yield f"in namespaces that are being deleted a cluster makes no pods, as here for {_listed(found)}"
+
+
+def _of_attachments(simulation: Simulation) -> Iterator[str]:
+    """Yield which volumes that one node at a time attaches pods use on several nodes: those on another one wait."""
+    world, nodes = simulation.world, dict[str, dict[str, None]]()
+    if any(pod.spec.volumes and pod.spec.node_name for pod in _new(simulation)):
+        for pod in _alive(simulation):
+            for key in claim_keys(pod) if pod.spec.node_name else ():
+                claim = world.claims.get(key)
+                volume = world.volumes.get(claim.spec.volume_name) if claim is not None else None
+                if volume is not None and _is_attached_once(simulation, volume.spec):
+                    nodes.setdefault(volume.key, {})[pod.spec.node_name] = None
+    found = [f"{name} ({', '.join(names)})" for name, names in nodes.items() if len(names) > 1]
+    if found:
+        yield f"volumes that one node at a time attaches are used on more, where pods would not start: {_listed(found)}"
+
+
+def _is_attached_once(simulation: Simulation, volume: api.PersistentVolumeSpec) -> bool:
+    """Whether a volume is one of a driver that attaches volumes, and no access mode lets it be on several nodes."""
+    if volume.csi is None or not {*volume.access_modes} <= {"ReadWriteOnce", "ReadWriteOncePod"}:
+        return False
+    drivers = simulation.world.inventory.of(api.CSIDriver)
+    return all(driver.spec.attach_required for driver in drivers if driver.key == volume.csi.driver)
+
+
 def _of_sysctls(simulation: Simulation) -> Iterator[str]:
     """Yield whose pods a kubelet would refuse that was not started to allow them their kernel parameters."""
     found = dict.fromkeys(
         f"{_workload_of(simulation, pod)} ({', '.join(unsafe)})"
-        for pod in _alive(simulation)
+        for pod in _new(simulation)
         if (unsafe := unsafe_sysctls(pod.spec))
     )
     if found:
@@ -105,6 +144,12 @@ def _of_errors(simulation: Simulation) -> Iterator[str]:
 
 def _alive(simulation: Simulation) -> Iterator[api.Pod]:
     return (pod for pod in simulation.world.pods.values() if pod.status.phase not in FINISHED)
+
+
+def _new(simulation: Simulation) -> Iterator[api.Pod]:
+    """Yield the pods that have not been on a node from the first."""
+    given = {pod.key for pod in simulation.world.inventory.of(api.Pod) if pod.spec.node_name}
+    return (pod for pod in _alive(simulation) if pod.key not in given)
 
 
 def _workload_of(simulation: Simulation, pod: api.Pod) -> str:
@@ -132,7 +177,7 @@ def _of_ends(simulation: Simulation) -> Iterator[str]:
     found = [
         subject_of(job)
         for job in simulation.world.inventory.of(api.BatchJob)
-        if (job.spec.completions or 1) > (1 if job.spec.parallelism is None else job.spec.parallelism)
+        if (job.spec.completions or 1) > (1 if job.spec.parallelism is None else job.spec.parallelism) > 0
     ]
     if found:
         yield f"no pod ends here, so the pods that follow others do not come: those of {_listed(found)}"
@@ -167,12 +212,7 @@ def _goes_on_too_early(simulation: Simulation, workload: api.StatefulSet) -> boo
 def _of_admission(simulation: Simulation) -> Iterator[str]:
     """Yield which objects, in the input or named by pods that are new, the API server would heed when pods are made."""
     counts = simulation.world.inventory.left_out.counts.values()
-    bound = {bind.uid for _, bind in simulation.world.history.binds}
-    named = {
-        "RuntimeClass"
-        for pod in _alive(simulation)
-        if pod.spec.runtime_class_name and (not pod.spec.node_name or pod.metadata.uid in bound)
-    }
+    named = {"RuntimeClass" for pod in _new(simulation) if pod.spec.runtime_class_name}
     found = sorted({kind for counted in counts for kind in counted} & _ADMISSION | named)
     if found:
         may = "the API server may refuse pods, or have them ask for more"

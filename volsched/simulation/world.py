@@ -334,7 +334,7 @@ class World:
         if group is not None and controller_of(group.metadata) == as_owner(pod):
             self._collect(self.groups, group, "PodGroup")
         self.release_claims_of(pod)
-        for key in _claim_keys(pod):
+        for key in claim_keys(pod):
             claim = self.claims.get(key)
             if claim is not None and controller_of(claim.metadata) == as_owner(pod):
                 self._storage.drop(claim)
@@ -385,7 +385,8 @@ def _opened_or_closed(queue: api.Queue) -> api.Queue:
     return msgspec.structs.replace(queue, status=status)
 
 
-def _claim_keys(pod: api.Pod) -> Iterator[str]:
+def claim_keys(pod: api.Pod) -> Iterator[str]:
+    """Yield the keys of the claims that the volumes of a pod name, or are made of."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             yield f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"

@@ -19,11 +19,11 @@ from volsched.validation.annotations import annotation_faults
 from volsched.validation.configuration import config_map_faults
 from volsched.validation.deadlocks import deadlock_faults
 from volsched.validation.jobs import group_faults, job_faults
-from volsched.validation.pods import not_below_zero, pod_faults
+from volsched.validation.pods import RESTART_POLICIES, not_below_zero, pod_faults
 from volsched.validation.problems import Problem
 from volsched.validation.quantities import quantity_faults
 from volsched.validation.queues import children_faults, queue_faults
-from volsched.validation.states import state_faults
+from volsched.validation.states import one_of, state_faults
 from volsched.validation.unserved import ignored_faults, unserved_faults
 
 
@@ -128,6 +128,9 @@ def _workload(found: Any, _: Surroundings) -> Faults:
     yield from not_below_zero("spec.parallelism", getattr(found.spec, "parallelism", None))
     yield from not_below_zero("spec.completions", getattr(found.spec, "completions", None))
     template = found.spec.template
+    may = ("OnFailure", "Never") if isinstance(found, api.BatchJob) else ("Always",)
+    if template.spec.restart_policy in RESTART_POLICIES:
+        yield from one_of("spec.template.spec.restartPolicy", template.spec.restart_policy, may)
     yield from _selector_faults(getattr(found.spec, "selector", None), template.metadata.labels)
     yield from under("spec.template.spec", pod_faults(template.spec, template.metadata))
 
