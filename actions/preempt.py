@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from actions.of_volcano import OF_PREEMPT
 from actions.retry import note_searched
 from actions.victims.candidate_nodes import CandidateNodes, can_go, nodes_of
+from actions.victims.cost import running_of
 from actions.victims.search import (
     ARGUMENTS,
     KEEP_BUDGETS,
@@ -92,23 +93,23 @@ class PreemptAction:
         if job.native is None or not job.native.topology_key or topology.is_settled(job):
             return True
         found = [(self._count_victims(session, queue, job, tasks, value), value) for value in topology.candidates(job)]
-        best = min(((count, value) for count, value in found if count is not None), default=None)
+        best = min(((counts, value) for counts, value in found if counts is not None), default=None)
         if best is not None:
             topology.pin(job, best[1])
         return best is not None
 
     def _count_victims(
         self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo], value: str
-    ) -> int | None:
-        """How many would go for a group in a domain; None when it cannot have what it starts with there."""
+    ) -> tuple[int, int] | None:
+        """How many would go for a group in a domain, and run; None when it cannot have what it starts with there."""
         Topology.of(session).pin(job, value)
         with session.cluster.tentative():
             trial = session.statement()
             self._feed(session, trial, queue, job, list(tasks))
-            count = sum(operation.kind == "evict" for operation in trial.operations)
+            victims = [operation.task for operation in trial.operations if operation.kind == "evict"]
             is_pipelined = session.rules.is_pipelined(job)
-            trial.discard()
-        return count if is_pipelined else None
+            trial.discard()  # victims run again
+        return (len(victims), running_of(victims)) if is_pipelined else None
 
     def _feed(
         self, session: Session, statement: Statement, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]

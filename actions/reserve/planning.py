@@ -150,7 +150,7 @@ class Planner:
 def _allowed(session: Session, members: Sequence[TaskInfo]) -> Mapping[int, dict[str, None]]:
     """Return the nodes that would take members if others left, by template."""
     examples = {task.template.id: task for task in members}
-    return {number: dict.fromkeys(node.name for node in session.engine.ranked(t)) for number, t in examples.items()}
+    return {number: dict.fromkeys(node.name for node, _ in session.engine.ranked(t)) for number, t in examples.items()}
 
 
 def _take(

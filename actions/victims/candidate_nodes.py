@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from actions.retry import Latest
+from volsched.framework.engine.plain import Ranked
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 
 EVICTABLE = (TaskStatus.RUNNING, TaskStatus.BOUND)
 
-Found: TypeAlias = tuple[list[NodeInfo], list[NodeInfo]]
+Found: TypeAlias = tuple[Ranked, Ranked]
 """Nodes where a task could go if others left, best first, and those of them that are worth a try."""
+
+Where: TypeAlias = Mapping[str, bool]
+"""Names of nodes with pods that may go, and of each whether one of these pods does not run yet."""
 
 
 def can_go(victim: TaskInfo) -> bool:
@@ -24,9 +27,19 @@ def can_go(victim: TaskInfo) -> bool:
     return victim.status in EVICTABLE and victim.preemptable and victim.job is not None
 
 
-def nodes_of(job: JobInfo) -> Collection[str]:
+def nodes_of(job: JobInfo) -> Where:
     """Nodes with pods of a job that may go."""
-    return {task.node.name for task in job.tasks.values() if task.node is not None and can_go(task)}
+    found: dict[str, bool] = {}
+    for task in job.tasks.values():
+        if can_go(task):
+            _note(found, task)
+    return found
+
+
+def _note(found: dict[str, bool], victim: TaskInfo) -> None:
+    if victim.node is not None:
+        name = victim.node.name
+        found[name] = found.get(name, False) or victim.status is not TaskStatus.RUNNING
 
 
 class CandidateNodes:
@@ -37,34 +50,37 @@ class CandidateNodes:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._found: dict[str, set[str]] | None = None
-        self._others: dict[str, set[str]] = {}
+        self._found: dict[str, dict[str, bool]] | None = None
+        self._others: dict[str, dict[str, bool]] = {}
         self._latest: Latest[Found] = Latest(session.cluster)
 
-    def once(self, task: TaskInfo, where: Collection[str], look: Callable[[], Found]) -> Found:
+    def once(self, task: TaskInfo, where: Where, look: Callable[[], Found]) -> Found:
         """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
         if not _is_like_its_template(self._session, task):
             return look()
         return self._latest.once((task.template.id, task.queue, where), look)
 
-    def of_queue(self, queue: str) -> Collection[str]:
+    def of_queue(self, queue: str) -> Where:
         """Nodes with pods of a queue that may go."""
-        return self._of_all().get(queue, ())
+        return self._of_all().get(queue, {})
 
-    def of_others(self, queue: str) -> Collection[str]:
+    def of_others(self, queue: str) -> Where:
         """Nodes with pods that may go, of any queue but one."""
         if queue not in self._others:
-            self._others[queue] = set().union(*(names for other, names in self._of_all().items() if other != queue))
+            found = self._others.setdefault(queue, {})
+            for other, nodes in self._of_all().items():
+                for name, is_idle in nodes.items() if other != queue else ():
+                    found[name] = found.get(name, False) or is_idle
         return self._others[queue]
 
-    def _of_all(self) -> dict[str, set[str]]:
+    def _of_all(self) -> dict[str, dict[str, bool]]:
         if self._found is None:
             self._found = {}
             for node in self._session.cluster.rows:
                 for task in node.tasks.values():
                     job = task.job
                     if job is not None and can_go(task):
-                        self._found.setdefault(job.queue, set()).add(node.name)
+                        _note(self._found.setdefault(job.queue, {}), task)
         return self._found
 
 

@@ -1,16 +1,21 @@
 """What it costs others to make room on a node: the choice of kube-scheduler between nodes.
 
-Volcano takes the node of the highest score on which room can be made, whoever has to go there. kube-scheduler takes the
-node whose victims matter least. Actions can be told either.
+Volcano takes the node of the highest score on which room can be made, whoever has to go there; of equal ones any.
+kube-scheduler takes the node whose victims matter least. Actions can be told either. Of nodes of one score the one is
+taken where fewer running pods go, if none matters more (*ours*).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Final, TypeAlias
 
+from actions.victims.budgets import by_budget
 from volsched.framework.accounts.gangs import unit_of
+from volsched.framework.dispatch.ruleset import importance_of
+from volsched.framework.session import Session
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
@@ -74,8 +79,27 @@ def cost_of(victims: Sequence[TaskInfo]) -> VictimCost:
     highest = max(victim.pod_priority for victim in victims)
     total = sum(victim.pod_priority + _LOWEST_PRIORITY for victim in victims)
     oldest = min(victim.created for victim in victims if victim.pod_priority == highest)
-    running = sum(victim.status is TaskStatus.RUNNING for victim in victims)
-    return highest, total, len(victims), running, -oldest
+    return highest, total, len(victims), running_of(victims), -oldest
+
+
+def weights_of(session: Session, victims: Sequence[TaskInfo]) -> list[tuple[bool, bool, int, int]]:
+    """Return how much each of some victims matters, none of whom is evicted yet, who matters most first.
+
+    One that a DaemonSet pins matters more than others, then one whose budget breaks, then the more important one.
+    """
+    broken = {victim.uid for victim in by_budget(session, victims)[1]}
+    return sorted(((v.pinned, v.uid in broken, *importance_of(v)) for v in victims), reverse=True)
+
+
+def none_matters_more(weights: Sequence[tuple[int, ...]], others: Sequence[tuple[int, ...]]) -> bool:
+    """Whether no victim matters more than the one that goes in its place elsewhere; more may go (*ours*)."""
+    counterparts = chain(others, repeat(others[-1]))
+    return all(mine <= theirs for mine, theirs in zip(weights, counterparts, strict=False))
+
+
+def running_of(victims: Sequence[TaskInfo]) -> int:
+    """Return how many of some victims run."""
+    return sum(victim.status is TaskStatus.RUNNING for victim in victims)
 
 
 def needed(

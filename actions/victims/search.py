@@ -7,9 +7,10 @@ A task for which room was made is promised that room: it is pipelined, and nomin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import msgspec
 
@@ -17,10 +18,20 @@ from actions.job_order import considered
 from actions.promises import promised, weaker
 from actions.retry import was_searched
 from actions.victims.budgets import broken_by, by_budget, departures
-from actions.victims.candidate_nodes import CandidateNodes
-from actions.victims.cost import FEWEST_COMPARED, SHARE_COMPARED, VictimPlan, least_cost_first, needed
+from actions.victims.candidate_nodes import CandidateNodes, Found, Where
+from actions.victims.cost import (
+    FEWEST_COMPARED,
+    SHARE_COMPARED,
+    VictimPlan,
+    least_cost_first,
+    needed,
+    none_matters_more,
+    running_of,
+    weights_of,
+)
 from volsched.framework.accounts.gangs import departing, unit_of
 from volsched.framework.config.arguments import Argument
+from volsched.framework.engine.plain import Ranked
 from volsched.framework.leaving import all_left
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -92,7 +103,7 @@ class VictimSearch:
     quiet: bool = False
     whole: bool = False
     candidate_nodes: CandidateNodes | None = None
-    where: Collection[str] = ()
+    where: Where = field(default_factory=dict)
     failures: NodeRefusals = field(default_factory=NodeRefusals)
     _keeping: bool = False
     _spares_all: bool = False
@@ -113,8 +124,7 @@ class VictimSearch:
         nodes, worth_a_try = self._nodes()
         for takes_pinned, keeping in self._passes():
             self.failures, self._takes_pinned, self._keeping = NodeRefusals(), takes_pinned, keeping
-            plans = self._in_order(map(self._plan, worth_a_try))
-            if self._make_room_with_fewest(plans) if self.whole else any(map(self._make_room, plans)):
+            if self._make_room_on_one_of(worth_a_try):
                 return True
             if len(worth_a_try) < len(nodes):
                 self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
@@ -141,16 +151,16 @@ class VictimSearch:
             return False
         return self.statement.pipeline(self.task, node) is None
 
-    def _nodes(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
+    def _nodes(self) -> Found:
         """Nodes where the task could go if others left, best first, and those of them that are worth a try."""
         if self.candidate_nodes is None:
             nodes = self.session.engine.ranked(self.task)
             return nodes, nodes
         return self.candidate_nodes.once(self.task, self.where, self._look)
 
-    def _look(self) -> tuple[list[NodeInfo], list[NodeInfo]]:
+    def _look(self) -> Found:
         nodes = self.session.engine.ranked(self.task)
-        return nodes, [node for node in nodes if self._is_worth_a_try(node)]
+        return nodes, [(node, score) for node, score in nodes if self._is_worth_a_try(node)]
 
     def _is_worth_a_try(self, node: NodeInfo) -> bool:
         """Whether there can be candidates on a node, or room without anybody going."""
@@ -192,33 +202,84 @@ class VictimSearch:
         self._spares_pinned = True
         return others
 
-    def _make_room_with_fewest(self, plans: Iterator[VictimPlan]) -> bool:
-        """Make room where the fewest pods have to go for it; of equal ones in the first place."""
+    def _make_room_on_one_of(self, nodes: Ranked) -> bool:
+        """Make room on the first of some nodes, best first, on which that can be done, or on one of its equals."""
+        start = self.statement.checkpoint()
+        plans = self._in_order(self._plan(node) for node, _ in nodes)
+        plan = self._with_fewest(plans) if self.whole else next(filter(self._make_room, plans), None)
+        if plan is None:
+            return False
+        if not self.least_cost:
+            self._leave_running(plan, start, nodes)
+        return True
+
+    def _leave_running(self, plan: VictimPlan, start: int, nodes: Ranked) -> None:
+        """Make the room that a plan has made on an equal node, if fewer running pods go there and none matters more."""
+        victims = self._evicted_since(start)
+        equals = self._equals(plan.node, nodes) if self._was_any_running(start) else []
+        if not equals:
+            return
+        self.statement.rollback(start)
+        best, least, weights = plan, running_of(victims), weights_of(self.session, victims)
+        for other in (way for node in equals for way in self._ways(self._plan(node))):
+            found = self._victims_by(other) if running_of(other.tried) < len(other.tried) else None
+            if found is None or (self.whole and len(found) > len(victims)):
+                continue
+            if running_of(found) < least and none_matters_more(weights_of(self.session, found), weights):
+                best, least = other, running_of(found)
+            if not least:
+                break
+        self._make_room(best)
+
+    def _was_any_running(self, start: int) -> bool:
+        evictions = (operation for operation in self.statement.operations[start:] if operation.kind == "evict")
+        return any(eviction.status is TaskStatus.RUNNING for eviction in evictions)
+
+    def _equals(self, node: NodeInfo, nodes: Ranked) -> list[NodeInfo]:
+        """Nodes of a node's score on which pods may go that do not run, so many as are compared at most."""
+        idle = {name for name, has_idle in self.where.items() if has_idle and name != node.name}
+        if not idle:
+            return []
+        score = next(score for other, score in nodes if other is node)
+        equals = (other for other, total in nodes if total == score and other.name in idle)
+        return list(islice(equals, FEWEST_COMPARED))
+
+    def _with_fewest(self, plans: Iterator[VictimPlan]) -> VictimPlan | None:
+        """Make room where the fewest pods have to go for it, of equal ones in the first place; by which plan."""
         found: list[tuple[int, VictimPlan]] = []
         for plan in plans:
-            for tried in (plan, self._most_released_first(plan)):
-                count = self._count_victims(tried)
-                if count is None:
+            for tried in self._ways(plan):
+                victims = self._victims_by(tried)
+                if victims is None:
                     break
-                found.append((count, tried))
+                found.append((len(victims), tried))
             if found and (found[-1][0] <= 1 or len(found) >= 2 * self._most_compared):
                 break
-        return bool(found) and self._make_room(min(found, key=lambda one: one[0])[1])
+        best = min(found, key=lambda one: one[0])[1] if found else None
+        return best if best is not None and self._make_room(best) else None
 
-    def _most_released_first(self, plan: VictimPlan) -> VictimPlan:
-        """Return the plan in which those come first who hold most of what is wanted: fewer of them may do."""
-        released = self.session.rules.elastic.released
-        tried = sorted(plan.tried, key=lambda victim: (victim.pinned, -released(self.task, victim)))
-        return replace(plan, tried=tried)
+    def _ways(self, plan: VictimPlan) -> Iterator[VictimPlan]:
+        """Yield a plan, and with ``whole`` the one in which those come first who hold most of what is wanted.
 
-    def _count_victims(self, plan: VictimPlan) -> int | None:
-        """Return how many pods would go for the task by a plan; None when it makes no room."""
+        Fewer of them may do.
+        """
+        yield plan
+        if self.whole:
+            released = self.session.rules.elastic.released
+            tried = sorted(plan.tried, key=lambda victim: (victim.pinned, -released(self.task, victim)))
+            yield replace(plan, tried=tried)
+
+    def _victims_by(self, plan: VictimPlan) -> list[TaskInfo] | None:
+        """Return who would go for the task by a plan; None when it makes no room."""
         start = self.statement.checkpoint()
         if not self._make_room(plan):
             return None
-        count = sum(operation.kind == "evict" for operation in self.statement.operations[start:])
+        victims = self._evicted_since(start)
         self.statement.rollback(start)
-        return count
+        return victims
+
+    def _evicted_since(self, start: int) -> list[TaskInfo]:
+        return [operation.task for operation in self.statement.operations[start:] if operation.kind == "evict"]
 
     def _make_room(self, plan: VictimPlan) -> bool:
         node = plan.node

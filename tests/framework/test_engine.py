@@ -345,7 +345,7 @@ def test_a_node_that_facts_close_for_now_may_be_opened_by_eviction(engine: Any) 
 
     stage = Stage(nodes(2).job("j", cpu="1"), register, engine=engine)
 
-    assert [node.name for node in stage.engine.ranked(stage.task("j-0"))] == ["n0000", "n0001"]
+    assert [node.name for node, _ in stage.engine.ranked(stage.task("j-0"))] == ["n0000", "n0001"]
 
 
 def test_equal_pods_share_their_answers_and_others_have_their_own() -> None:

@@ -120,6 +120,17 @@ def test_a_group_takes_room_in_one_domain_from_the_fewest() -> None:
     assert placed(rig.cycle(gone("c"))) == ({"r2"}, 2)
 
 
+@pytest.mark.parametrize("idle", ["r1-0", "r2-0"])
+def test_of_domains_in_which_as_many_would_go_it_takes_the_one_with_pods_that_do_not_run(idle: str) -> None:
+    pods = [a_pod(f"on-{n}", on=n, cpu=2, phase="Pending" if n == idle else "Running") for n in ("r1-0", "r2-0")]
+
+    decision = rig_of(racks(1, 1)).cycle(
+        *map(put, pods), put(a_native_group("g", 2, priority=9, **RACK)), *members("g", 2)
+    )
+
+    assert decision.evictions == [f"on-{idle}"]
+
+
 def test_nobody_joins_members_that_are_scattered() -> None:
     rig = rig_of(racks(1, 1))
     there = [*members("g", 1, on="r1-0"), *members("g", 1, start=1, on="r2-0"), *members("g", 1, start=2)]

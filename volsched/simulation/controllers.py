@@ -48,6 +48,10 @@ _DAEMON_TOLERATIONS: Final = tuple(
     )
 )
 
+_HOST_NETWORK_TOLERATION: Final = api.Toleration(
+    key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule"
+)
+
 
 class Objects(Protocol):
     """The cluster as controllers see it."""
@@ -247,7 +251,7 @@ class Controllers:
         pods = self._pods_of(workload)
         active = sum(1 for pod in pods if pod.status.phase not in FINISHED and not pod.metadata.deletion_timestamp)
         if isinstance(workload, api.BatchJob):
-            wanted = workloads.wanted_of(workload, sum(1 for pod in pods if pod.status.phase == "Succeeded"))
+            wanted = workloads.wanted_of(workload, Counter(pod.status.phase for pod in pods))
         else:
             wanted = workloads.replicas_of(workload)
         for _ in range(wanted - active):
@@ -267,7 +271,7 @@ class Controllers:
         spec = workload.spec.template.spec
         self._remove_failed(workload)
         served = {_daemon_node(pod.spec) for pod in self._pods_of(workload)}
-        tolerations = (*spec.tolerations, *_DAEMON_TOLERATIONS)
+        tolerations = _daemon_tolerations(spec)
         for node in self._nodes:
             name = f"{workload.metadata.name}-{node.metadata.name}"
             if self._exists(workload, name) or node.metadata.name in served or not _daemon_runs_on(spec, node):
@@ -284,13 +288,16 @@ class Controllers:
                 self._objects.remove_pod(pod)
 
     def _started(self, pod: api.Pod, node: str) -> api.Pod:
-        """Have a pod run on a node, if it is early enough and there is room."""
-        if self._objects.cycle or not self._objects.kubelets.has_room(node, pod):
+        """Have a pod run on a node, if it is early enough and there is room; or be bound there, and refused."""
+        kubelets = self._objects.kubelets
+        if self._objects.cycle or not kubelets.has_room(node, pod):
             return pod
-        spec = msgspec.structs.replace(pod.spec, node_name=node)
-        pod = _with_standing(msgspec.structs.replace(pod, spec=spec, status=api.PodStatus()))
-        self._objects.kubelets.saw(pod)
-        return pod
+        bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+        if kubelets.refusal(node, pod) is not None:
+            return bound
+        started = _with_standing(msgspec.structs.replace(bound, status=api.PodStatus()))
+        kubelets.saw(started)
+        return started
 
     def _job_pods(self, job: api.Job) -> Iterator[api.Pod]:
         """Yield the pods of a Volcano Job: none before its PodGroup is admitted, or once it is stopped or over.
@@ -468,6 +475,12 @@ def _daemon_node(spec: api.PodSpec) -> str:
     return next((field.values[0] for field in fields if field.key == "metadata.name" and field.values), "")
 
 
+def _daemon_tolerations(spec: api.PodSpec) -> tuple[api.Toleration, ...]:
+    """Return the tolerations of a DaemonSet's pods: their own, and those that its controller adds."""
+    of_network = (_HOST_NETWORK_TOLERATION,) if spec.host_network else ()
+    return (*spec.tolerations, *_DAEMON_TOLERATIONS, *of_network)
+
+
 def _daemon_runs_on(spec: api.PodSpec, node: api.Node) -> bool:
     """Return whether the DaemonSet controller would make a pod for this node; for none when its terms make no sense."""
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
@@ -477,8 +490,6 @@ def _daemon_runs_on(spec: api.PodSpec, node: api.Node) -> bool:
         return False
     if not selector.matches(node.metadata.name, node.metadata.labels):
         return False
-    tolerations = [
-        Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in (*spec.tolerations, *_DAEMON_TOLERATIONS)
-    ]
+    tolerations = [Toleration(t.key, t.operator or "Equal", t.value, t.effect) for t in _daemon_tolerations(spec)]
     hard = [taint for taint in node.spec.taints if taint.effect in ("NoSchedule", "NoExecute")]
     return all(any(toleration.tolerates(taint) for toleration in tolerations) for taint in hard)

@@ -2,13 +2,14 @@
 
 After the kubelet's admission (pkg/kubelet/lifecycle/predicate.go): amounts, node affinity and host ports are looked at
 again, and taints that execute, whatever the scheduler's configuration leaves out. Extended resources of which the node
-has none are not, as devices may stand for them. The reasons are the kubelet's.
+has none are not, as devices may stand for them. ``kubelet_checks`` has what needs no account. The reasons are the
+kubelet's, and so is the order: the first one counts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from volsched.mirror.reading import amounts
 from volsched.model import api
@@ -18,15 +19,9 @@ from volsched.model.pods.rule_reading import rules_of
 from volsched.model.pods.rules import HostPort, Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.model.values.resources import PODS, accumulate
+from volsched.simulation.kubelet_checks import KubeletRefusal, first_refusals, last_refusals
 
 FINISHED: Final = ("Succeeded", "Failed")
-
-
-class KubeletRefusal(NamedTuple):
-    """Why a kubelet refuses a pod, as it writes it into the pod's status."""
-
-    reason: str
-    message: str
 
 
 class _Kubelet:
@@ -97,9 +92,12 @@ class Kubelets:
         return pod.spec.node_name in self._nodes and pod.key not in self._node_of
 
     def has_room(self, node: str, pod: api.Pod) -> bool:
-        """Whether a node has all that a pod asks for beside what is on it."""
-        left = self._kubelet(node).left if node in self._nodes else {}
-        return all(left.get(resource, 0) >= amount for resource, amount in _charge(pod).items())
+        """Whether a node has all amounts and host ports that a pod asks for beside what is on it."""
+        if node not in self._nodes:
+            return False
+        kubelet = self._kubelet(node)
+        has_amounts = all(kubelet.left.get(resource, 0) >= amount for resource, amount in _charge(pod).items())
+        return has_amounts and not kubelet.has_ports_taken(pod)
 
     def refusal(self, node: str, pod: api.Pod) -> KubeletRefusal | None:
         """Return why the kubelet of a node refuses a pod that was bound there; None when it starts the pod."""
@@ -112,6 +110,7 @@ class Kubelets:
         return self._counted[node]
 
     def _refusals(self, node: api.Node, pod: api.Pod) -> Iterator[KubeletRefusal]:
+        yield from first_refusals(pod, node)
         kubelet = self._kubelet(node.metadata.name)
         yield from kubelet.lacking(pod)
         if not _is_wanted(pod.spec, node):
@@ -121,6 +120,7 @@ class Kubelets:
         taint = not_tolerated(pod.spec, node)
         if taint is not None:
             yield _predicate("TaintToleration", f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}")
+        yield from last_refusals(pod, node)
 
 
 def _predicate(name: str, message: str) -> KubeletRefusal:

@@ -25,6 +25,7 @@ from volsched.simulation import at_max as most
 from volsched.simulation.documents import Document, InputError, InputProblem
 from volsched.simulation.generated_names import named
 from volsched.simulation.kinds import LeftOut, Why, judged
+from volsched.simulation.nodes import taints_of_conditions
 from volsched.validation.fields import field_faults
 from volsched.validation.objects import read_object
 from volsched.validation.quantities import quantity_faults
@@ -36,6 +37,9 @@ MOST_PODS: Final = 1_000_000
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """Whose pods are that name no scheduler: the API server writes it into them."""
+
+SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+"""The PriorityClasses of Kubernetes itself, with their values."""
 
 CLUSTER_SCOPED: Final = frozenset(
     {
@@ -215,19 +219,33 @@ def unknown_subject(raw: Mapping[str, Any]) -> str:
 
 
 def completed(found: Object) -> Object:
-    """Give an object the namespace and the uid that it does not state, a Node or a Pod what the API server fills in."""
+    """Give an object the namespace and the uid that it does not state, a Node or a Pod what Kubernetes fills in."""
     meta = found.metadata
     namespace = "" if type(found).__name__ in CLUSTER_SCOPED else meta.namespace or "default"
     uid = meta.uid or derived_uid(kind_of(found), namespace, meta.name)
     if isinstance(found, api.Node) and not found.status.allocatable and found.status.capacity:
         status = msgspec.structs.replace(found.status, allocatable=found.status.capacity)
         found = msgspec.structs.replace(found, status=status)
-    if isinstance(found, api.Pod) and not found.spec.scheduler_name:
-        spec = msgspec.structs.replace(found.spec, scheduler_name=DEFAULT_SCHEDULER)
+    if isinstance(found, api.Node) and (taints := taints_of_conditions(found)):
+        spec = msgspec.structs.replace(found.spec, taints=(*found.spec.taints, *taints))
         found = msgspec.structs.replace(found, spec=spec)
+    if isinstance(found, api.Pod) and not found.spec.scheduler_name:
+        named = msgspec.structs.replace(found.spec, scheduler_name=DEFAULT_SCHEDULER)
+        found = msgspec.structs.replace(found, spec=named)
     if (namespace, uid) == (meta.namespace, meta.uid):
         return found
     return msgspec.structs.replace(found, metadata=msgspec.structs.replace(meta, namespace=namespace, uid=uid))
+
+
+def with_system_classes(inventory: Inventory) -> Inventory:
+    """Return an inventory with the two PriorityClasses that every cluster has."""
+    known = {found.metadata.name for found in inventory.of(api.PriorityClass)}
+    made = [
+        completed(api.PriorityClass(metadata=api.ObjectMeta(name=name), value=value))
+        for name, value in SYSTEM_CLASSES.items()
+        if name not in known
+    ]
+    return replace(inventory, objects=[*made, *inventory.objects])
 
 
 def states_uid(found: api.ApiObject) -> bool:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from volsched.controllers.grouping import min_member_of
 from volsched.controllers.owners import as_owner
+from volsched.framework.validation import WORKLOADS, Surroundings
 from volsched.model import api
+from volsched.simulation.kubelet_checks import unsafe_sysctls
 from volsched.simulation.kubelets import FINISHED, not_tolerated
 from volsched.simulation.manifests import subject_of
 from volsched.simulation.runner import Simulation
-from volsched.simulation.workloads import replicas_of
+from volsched.simulation.workloads import replicas_of, stateful_names
+from volsched.simulation.world import claim_keys
+from volsched.validation.objects import kind_faults
 
 MOST_NAMES: Final = 20
 _ADMISSION: Final = frozenset({"LimitRange", "ResourceQuota", "RuntimeClass"})
@@ -19,7 +24,21 @@ _ADMISSION: Final = frozenset({"LimitRange", "ResourceQuota", "RuntimeClass"})
 
 def notes_of(simulation: Simulation) -> list[str]:
     """Return what was left out, a sentence for each reason; nothing where the simulation is as strict as a cluster."""
-    sources = (_of_others, _of_taints, _of_ends, _of_order, _of_policies, _of_admission)
+    sources = (
+        _of_refusals,
+        _of_others,
+        _of_unknown_nodes,
+        _of_unknown_classes,
+        _of_taints,
+        _of_ends,
+        _of_order,
+        _of_policies,
+        _of_namespaces,
+        _of_attachments,
+        _of_sysctls,
+        _of_admission,
+        _of_errors,
+    )
     return [note for source in sources for note in source(simulation)]
 
 
@@ -31,6 +50,112 @@ def _of_others(simulation: Simulation) -> Iterator[str]:
     names = [f"{subject} ({scheduler or 'no name'})" for subject, scheduler in found]
     ours = ", ".join(simulation.settings.scheduler_names)
     yield f"of other schedulers, and not placed: {_listed(names)}; --scheduler-name says whose are placed, here {ours}"
+
+
+def _of_refusals(simulation: Simulation) -> Iterator[str]:
+    """Yield whose pods kubelets refused that were bound to their nodes."""
+    refusals = simulation.world.history.refusals
+    found = Counter((_workload_of(simulation, pod), reason) for pod, reason in refusals)
+    if found:
+        times = {number: f", {number} times" if number > 1 else "" for number in found.values()}
+        listed = [f"{subject} ({reason}{times[number]})" for (subject, reason), number in found.items()]
+        yield f"kubelets refused pods that were bound to their nodes, and these have failed: {_listed(listed)}"
+
+
+def _of_unknown_nodes(simulation: Simulation) -> Iterator[str]:
+    """Yield which pods are on nodes that are not there."""
+    nodes = {node.key for node in simulation.world.inventory.of(api.Node)}
+    found = [pod.key for pod in _alive(simulation) if pod.spec.node_name and pod.spec.node_name not in nodes]
+    if found:
+        yield f"on nodes that are not in the input, and counted for their queues alone: {_listed(found)}"
+
+
+def _of_unknown_classes(simulation: Simulation) -> Iterator[str]:
+    """Yield which pods name a PriorityClass that there is not, and no number."""
+    classes = {known.metadata.name for known in simulation.world.inventory.of(api.PriorityClass)}
+    named = ((pod, pod.spec.priority_class_name) for pod in _new(simulation) if pod.spec.priority is None)
+    found = dict.fromkeys(
+        f"{name} ({_workload_of(simulation, pod)})" for pod, name in named if name and name not in classes
+    )
+    if found:
+        yield f"PriorityClasses that are not in the input, without which a cluster makes no pod: {_listed([*found])}"
+
+
+def _of_namespaces(simulation: Simulation) -> Iterator[str]:
+    """Yield which new pods are in namespaces that are being deleted."""
+    going = {
+        found.metadata.name
+        for found in simulation.world.inventory.of(api.Namespace)
+        if found.metadata.deletion_timestamp is not None or found.status.phase == "Terminating"
+    }
+    new = [pod for pod in _new(simulation) if pod.metadata.namespace in going] if going else []
+    if new:
+        found = list(dict.fromkeys(_workload_of(simulation, pod) for pod in new))
+        yield f"in namespaces that are being deleted a cluster makes no pods, as here for {_listed(found)}"
+
+
+def _of_attachments(simulation: Simulation) -> Iterator[str]:
+    """Yield which volumes that one node at a time attaches pods use on several nodes: those on another one wait."""
+    world, nodes = simulation.world, dict[str, dict[str, None]]()
+    if any(pod.spec.volumes and pod.spec.node_name for pod in _new(simulation)):
+        for pod in _alive(simulation):
+            for key in claim_keys(pod) if pod.spec.node_name else ():
+                claim = world.claims.get(key)
+                volume = world.volumes.get(claim.spec.volume_name) if claim is not None else None
+                if volume is not None and _is_attached_once(simulation, volume.spec):
+                    nodes.setdefault(volume.key, {})[pod.spec.node_name] = None
+    found = [f"{name} ({', '.join(names)})" for name, names in nodes.items() if len(names) > 1]
+    if found:
+        yield f"volumes that one node at a time attaches are used on more, where pods would not start: {_listed(found)}"
+
+
+def _is_attached_once(simulation: Simulation, volume: api.PersistentVolumeSpec) -> bool:
+    """Whether a volume is one of a driver that attaches volumes, and no access mode lets it be on several nodes."""
+    if volume.csi is None or not {*volume.access_modes} <= {"ReadWriteOnce", "ReadWriteOncePod"}:
+        return False
+    drivers = simulation.world.inventory.of(api.CSIDriver)
+    return all(driver.spec.attach_required for driver in drivers if driver.key == volume.csi.driver)
+
+
+def _of_sysctls(simulation: Simulation) -> Iterator[str]:
+    """Yield whose pods a kubelet would refuse that was not started to allow them their kernel parameters."""
+    found = dict.fromkeys(
+        f"{_workload_of(simulation, pod)} ({', '.join(unsafe)})"
+        for pod in _new(simulation)
+        if (unsafe := unsafe_sysctls(pod.spec))
+    )
+    if found:
+        flag = "unless --allowed-unsafe-sysctls of theirs says otherwise"
+        yield f"kernel parameters, for which kubelets refuse pods {flag}, are not looked at here: {_listed([*found])}"
+
+
+def _of_errors(simulation: Simulation) -> Iterator[str]:
+    """Yield which objects no API server would take, so that there would be no pods of theirs."""
+    alone = Surroundings(())
+    found = [
+        subject_of(given)
+        for given in simulation.world.inventory.objects
+        if isinstance(given, WORKLOADS) or (isinstance(given, api.Pod) and not given.spec.node_name)
+        if any(fault.severity == "error" for fault in kind_faults(given, alone))
+    ]
+    if found:
+        yield f"the API server would refuse these, and `volsched validate` says why: {_listed(found)}"
+
+
+def _alive(simulation: Simulation) -> Iterator[api.Pod]:
+    return (pod for pod in simulation.world.pods.values() if pod.status.phase not in FINISHED)
+
+
+def _new(simulation: Simulation) -> Iterator[api.Pod]:
+    """Yield the pods that have not been on a node from the first."""
+    given = {pod.key for pod in simulation.world.inventory.of(api.Pod) if pod.spec.node_name}
+    return (pod for pod in _alive(simulation) if pod.key not in given)
+
+
+def _workload_of(simulation: Simulation, pod: api.Pod) -> str:
+    """Return the workload of a pod, over its owners; the pod where none of them is in the input."""
+    *_, top = (pod, *simulation.world.owners_of(pod))
+    return subject_of(top)
 
 
 def _of_taints(simulation: Simulation) -> Iterator[str]:
@@ -52,7 +177,7 @@ def _of_ends(simulation: Simulation) -> Iterator[str]:
     found = [
         subject_of(job)
         for job in simulation.world.inventory.of(api.BatchJob)
-        if (job.spec.completions or 1) > (1 if job.spec.parallelism is None else job.spec.parallelism)
+        if (job.spec.completions or 1) > (1 if job.spec.parallelism is None else job.spec.parallelism) > 0
     ]
     if found:
         yield f"no pod ends here, so the pods that follow others do not come: those of {_listed(found)}"
@@ -68,12 +193,27 @@ def _of_order(simulation: Simulation) -> Iterator[str]:
     ]
     if found:
         yield f"pods of StatefulSets come at once here; a cluster would make the gang of {_listed(found)} one by one"
+    more = [
+        subject_of(workload)
+        for workload in simulation.world.inventory.of(api.StatefulSet)
+        if workload.spec.pod_management_policy != "Parallel" and _goes_on_too_early(simulation, workload)
+    ]
+    if more:
+        yield f"a cluster makes no pod of a StatefulSet before the last one runs; here there are: {_listed(more)}"
+
+
+def _goes_on_too_early(simulation: Simulation, workload: api.StatefulSet) -> bool:
+    """Whether a pod of a StatefulSet does not run that others follow."""
+    keys = [f"{workload.metadata.namespace}/{name}" for name in stateful_names(workload)]
+    pods = [simulation.world.pods.get(key) for key in keys[:-1]]
+    return any(pod is not None and pod.status.phase != "Running" for pod in pods)
 
 
 def _of_admission(simulation: Simulation) -> Iterator[str]:
-    """Yield which objects of the input the API server would heed when pods are made."""
+    """Yield which objects, in the input or named by pods that are new, the API server would heed when pods are made."""
     counts = simulation.world.inventory.left_out.counts.values()
-    found = sorted({kind for counted in counts for kind in counted} & _ADMISSION)
+    named = {"RuntimeClass" for pod in _new(simulation) if pod.spec.runtime_class_name}
+    found = sorted({kind for counted in counts for kind in counted} & _ADMISSION | named)
     if found:
         may = "the API server may refuse pods, or have them ask for more"
         yield f"{' and '.join(found)}: not heeded here; {may}"

@@ -10,7 +10,7 @@ from volsched.model import api
 from volsched.model.plan import LiftGate, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import UNGATED
 from volsched.simulation import workloads
-from volsched.simulation.kubelets import KubeletRefusal
+from volsched.simulation.kubelet_checks import KubeletRefusal
 
 
 def running(pod: api.Pod, node: str, annotations: Mapping[str, str], *, since: str) -> api.Pod:
@@ -29,7 +29,8 @@ def running(pod: api.Pod, node: str, annotations: Mapping[str, str], *, since: s
 
 def rejected(pod: api.Pod, node: str, refusal: KubeletRefusal) -> api.Pod:
     """Return a pod that was bound and that its kubelet refused: it has failed, and stays on its node."""
-    status = msgspec.structs.replace(pod.status, phase="Failed", reason=refusal.reason, message=refusal.message)
+    message = f"Pod was rejected: {refusal.message}"
+    status = msgspec.structs.replace(pod.status, phase="Failed", reason=refusal.reason, message=message)
     spec = msgspec.structs.replace(pod.spec, node_name=node)
     return msgspec.structs.replace(pod, spec=spec, status=status)
 

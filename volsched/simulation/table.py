@@ -36,7 +36,9 @@ def render(simulation: Simulation, result: Json, width: int) -> str:
 
 def _headline(simulation: Simulation, result: Json) -> str:
     pods, cycles = _count(len(result["binds"]), "pod"), _count(result["cycles"], "cycle")
-    text = ", ".join([f"{pods} placed", *_who_waits(result["pending"])]) + f" after {cycles}"
+    refused = len(simulation.world.history.refusals)
+    of_kubelets = [f"{refused} refused by kubelets"] if refused else []
+    text = ", ".join([f"{pods} placed", *of_kubelets, *_who_waits(result["pending"])]) + f" after {cycles}"
     return text + ("." if simulation.settled else "; not settled yet, allow more with --cycles.")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import msgspec
 
@@ -16,6 +17,9 @@ from volsched.controllers import grouping, jobs
 from volsched.controllers.owners import owner_reference
 from volsched.model import api
 from volsched.simulation.manifests import DEFAULT_SCHEDULER, completed, derived_uid
+
+_BACKOFF_LIMIT: Final = 6
+"""How many failed pods a batch Job outlives that does not state it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +87,26 @@ def replicas_of(workload: api.Deployment | api.ReplicaSet | api.StatefulSet) -> 
     return 1 if workload.spec.replicas is None else workload.spec.replicas
 
 
-def wanted_of(job: api.BatchJob, succeeded: int) -> int:
-    """Return how many pods of a batch Job work at the same time; none when it is over."""
+def wanted_of(job: api.BatchJob, phases: Mapping[str, int]) -> int:
+    """Return how many pods of a batch Job work at the same time; none when it is over, or too many have failed.
+
+    ``phases``: how many pods of the Job are in each phase.
+    """
     spec = job.spec
     parallel = 1 if spec.parallelism is None else spec.parallelism
     is_over = any(c.type in ("Complete", "Failed") and c.status == "True" for c in job.status.conditions)
-    if spec.suspend or is_over:
+    if spec.suspend or is_over or has_failed(job, phases):
         return 0
+    succeeded = phases.get("Succeeded", 0)
     return parallel if spec.completions is None else max(0, min(parallel, spec.completions - succeeded))
+
+
+def has_failed(job: api.BatchJob, phases: Mapping[str, int]) -> bool:
+    """Whether more pods of a batch Job have failed than it may start again."""
+    spec = job.spec
+    default = None if spec.backoff_limit_per_index is not None else _BACKOFF_LIMIT
+    limit = default if spec.backoff_limit is None else spec.backoff_limit
+    return limit is not None and phases.get("Failed", 0) > limit
 
 
 def stateful_names(workload: api.StatefulSet) -> list[str]:

@@ -40,8 +40,9 @@ from volsched.model.selectors import NAMESPACE_NAME
 from volsched.simulation import claims, steps
 from volsched.simulation.budgets import Disruptions
 from volsched.simulation.controllers import Controllers
-from volsched.simulation.kubelets import KubeletRefusal, Kubelets
-from volsched.simulation.manifests import Inventory
+from volsched.simulation.kubelet_checks import KubeletRefusal
+from volsched.simulation.kubelets import Kubelets
+from volsched.simulation.manifests import Inventory, with_system_classes
 from volsched.simulation.volumes import VolumeController
 
 T = TypeVar("T", bound=api.ApiObject)
@@ -82,12 +83,14 @@ _TOLD_FIRST: Final = (
 class SimulationHistory:
     """What happened, in order; an Event that states the same again is not told twice.
 
-    ``bereaved``: whose pods were evicted, None for those without an owner.
+    ``refusals``: pods that kubelets refused, with the reason. ``bereaved``: whose pods were evicted, None for those
+    without an owner.
     """
 
     binds: list[tuple[int, Bind]] = field(default_factory=list)
     evictions: list[tuple[int, Evict]] = field(default_factory=list)
     events: list[tuple[int, RecordEvent]] = field(default_factory=list)
+    refusals: list[tuple[api.Pod, str]] = field(default_factory=list)
     bereaved: dict[Owner | None, None] = field(default_factory=dict)
     _told: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -103,6 +106,7 @@ class World:
     """The objects that change, as the API server would have them, and what the mirror is still to be told."""
 
     def __init__(self, inventory: Inventory, scheduler_names: Sequence[str]) -> None:
+        inventory = with_system_classes(inventory)
         self.cycle = 0
         self._changes: list[Change] = []
         self.history = SimulationHistory()
@@ -225,6 +229,7 @@ class World:
             self.put_pod(steps.running(pod, node, annotations, since=self.now.strftime(STAMP)))
             return
         self.history.tell(self.cycle, _refused(pod, refusal))
+        self.history.refusals.append((pod, refusal.reason))
         self.put_pod(steps.rejected(pod, node, refusal))
         self.release_claims_of(pod)
 
@@ -329,7 +334,7 @@ class World:
         if group is not None and controller_of(group.metadata) == as_owner(pod):
             self._collect(self.groups, group, "PodGroup")
         self.release_claims_of(pod)
-        for key in _claim_keys(pod):
+        for key in claim_keys(pod):
             claim = self.claims.get(key)
             if claim is not None and controller_of(claim.metadata) == as_owner(pod):
                 self._storage.drop(claim)
@@ -380,7 +385,8 @@ def _opened_or_closed(queue: api.Queue) -> api.Queue:
     return msgspec.structs.replace(queue, status=status)
 
 
-def _claim_keys(pod: api.Pod) -> Iterator[str]:
+def claim_keys(pod: api.Pod) -> Iterator[str]:
+    """Yield the keys of the claims that the volumes of a pod name, or are made of."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             yield f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 
 from volsched.framework.answers import as_scores
 from volsched.framework.engine.plain import (
+    Ranked,
     candidates_of,
     kind_keys,
     kind_of,
@@ -86,7 +87,7 @@ class NaiveEngine:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
         return not candidates_of(self.cluster, self.callbacks, task)
 
-    def ranked(self, task: TaskInfo) -> list[NodeInfo]:
+    def ranked(self, task: TaskInfo) -> Ranked:
         """Nodes where the task could go if others left, best first."""
         return ranked_of(self.cluster, self.callbacks, task, self._totals)
 

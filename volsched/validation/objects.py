@@ -11,17 +11,19 @@ from volsched.controllers.objects import GivenJob
 from volsched.framework.validation import FORBIDDEN, INVALID, WORKLOADS, ArgumentsOf, Fault, Faults, Surroundings, under
 from volsched.model import api
 from volsched.model.budget import pods_stated
+from volsched.model.errors import FieldError
 from volsched.model.native import api as native
+from volsched.model.selectors import LabelSelector
 from volsched.validation import native_groups, permissions
 from volsched.validation.annotations import annotation_faults
 from volsched.validation.configuration import config_map_faults
 from volsched.validation.deadlocks import deadlock_faults
 from volsched.validation.jobs import group_faults, job_faults
-from volsched.validation.pods import not_below_zero, pod_faults
+from volsched.validation.pods import RESTART_POLICIES, not_below_zero, pod_faults
 from volsched.validation.problems import Problem
 from volsched.validation.quantities import quantity_faults
 from volsched.validation.queues import children_faults, queue_faults
-from volsched.validation.states import state_faults
+from volsched.validation.states import one_of, state_faults
 from volsched.validation.unserved import ignored_faults, unserved_faults
 
 
@@ -73,11 +75,16 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
     yield from deadlock_faults(found, beside)
     yield from permissions.pod_faults(found, beside)
     yield from native_groups.member_faults(found, beside)
+    yield from kind_faults(found, beside)
+    for validate in registry.validators():
+        yield from validate(found, beside)
+
+
+def kind_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
+    """Yield what breaks the rules of an object's kind: of pods and Kubernetes' workloads those of the API server."""
     rules = _RULES.get(type(found))
     if rules is not None:
         yield from rules(found, beside)
-    for validate in registry.validators():
-        yield from validate(found, beside)
 
 
 def _queue(queue: api.Queue, beside: Surroundings) -> Faults:
@@ -121,7 +128,24 @@ def _workload(found: Any, _: Surroundings) -> Faults:
     yield from not_below_zero("spec.parallelism", getattr(found.spec, "parallelism", None))
     yield from not_below_zero("spec.completions", getattr(found.spec, "completions", None))
     template = found.spec.template
+    may = ("OnFailure", "Never") if isinstance(found, api.BatchJob) else ("Always",)
+    if template.spec.restart_policy in RESTART_POLICIES:
+        yield from one_of("spec.template.spec.restartPolicy", template.spec.restart_policy, may)
+    yield from _selector_faults(getattr(found.spec, "selector", None), template.metadata.labels)
     yield from under("spec.template.spec", pod_faults(template.spec, template.metadata))
+
+
+def _selector_faults(selector: api.LabelSelector | None, labels: Mapping[str, str]) -> Faults:
+    """Yield that a workload's selector cannot be read, or does not select the pods that it makes."""
+    if selector is None:
+        return
+    try:
+        selects = LabelSelector.parse(selector, "spec.selector").matches(labels)
+    except FieldError as error:
+        yield Fault(error.path, INVALID, error.message)
+        return
+    if not selects:
+        yield Fault("spec.selector", INVALID, "does not select the labels of spec.template.metadata, as it has to")
 
 
 _RULES: Final[Mapping[type[api.ApiObject], Callable[[Any, Surroundings], Faults]]] = {

@@ -13,7 +13,7 @@ from volsched.model.values.quantity import amount_of
 from volsched.validation.quantities import pod_spec_faults
 from volsched.validation.states import one_of
 
-_RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 _OVERCOMMITTABLE: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _NATIVE: Final = "kubernetes.io/"
@@ -25,7 +25,7 @@ def pod_faults(spec: api.PodSpec, metadata: api.ObjectMeta) -> Faults:
     unreadable = list(pod_spec_faults(spec))
     yield from unreadable
     yield from _containers(spec)
-    yield from one_of("restartPolicy", spec.restart_policy, _RESTART_POLICIES)
+    yield from one_of("restartPolicy", spec.restart_policy, RESTART_POLICIES)
     yield from one_of("preemptionPolicy", spec.preemption_policy, _PREEMPTION_POLICIES)
     known = {fault.field for fault in unreadable}
     yield from (fault for fault in _refusals(spec, metadata) if fault.field not in known)
@@ -44,7 +44,7 @@ def _containers(spec: api.PodSpec) -> Faults:
             yield Fault(f"{field}.name", DUPLICATE, f"{container.name!r} is the name of another container")
         seen.add(container.name)
         if field.startswith("initContainers"):
-            yield from one_of(f"{field}.restartPolicy", container.restart_policy, _RESTART_POLICIES)
+            yield from one_of(f"{field}.restartPolicy", container.restart_policy, RESTART_POLICIES)
 
 
 def _refusals(spec: api.PodSpec, metadata: api.ObjectMeta) -> Faults:

@@ -59,6 +59,13 @@ class Elastic(Cards):
                 item["spec"] |= {"priority": value, "priorityClassName": name}
         return self
 
+    def starting(self, name: str) -> Elastic:
+        """Have the pods of a gang, the last that was added, be on their nodes and not run yet."""
+        for item in self.objects:
+            if item["kind"] == "Pod" and item["metadata"]["name"].rpartition("-")[0] == name:
+                item["status"]["phase"] = "Pending"
+        return self
+
     def runs(self, name: str, count: int, card: str, queue: str, on: str, **more: Any) -> Elastic:
         """Add a gang of one and its pods, which run on a node."""
         self.gang(name, count, card=card, queue=queue, on=on, **more)

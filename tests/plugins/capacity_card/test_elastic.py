@@ -202,6 +202,17 @@ def test_the_fewest_go_on_one_node() -> None:
     assert decided(cluster.wants("want", 1, A, "q2", each=2)).evictions == ["large-0"]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("large", [1, 2])
+def test_of_equally_many_on_nodes_that_are_as_good_those_go_that_do_not_run(large: int, engine: Any) -> None:
+    cluster = world().due("q1", {A: 8}).due("q2", {A: 4}, {A: 4}).cards("a1", A, 2).cards("a2", A, 2)
+    cluster.runs("busy", 1, A, "q1", "a1", each=2).runs("idle", 2 // large, A, "q1", "a2", each=large).starting("idle")
+
+    decision = a_rig(cluster.wants("want", 1, A, "q2", each=2), elastic(), engine).cycle()
+
+    assert by_job(decision) == ({"idle": 1} if large == 2 else {"busy": 1})
+
+
 def test_of_equally_many_the_least_important_go() -> None:
     cluster = world().due("q1", {A: 8}).due("q2", {A: 4}, {A: 4}).cards("a1", A, 2)
     cluster.runs("dear", 1, A, "q1", "a1").of_priority("dear", 10).runs("cheap", 1, A, "q1", "a1")

@@ -262,17 +262,17 @@ def _idle_first(victims: list[TaskInfo]) -> list[TaskInfo]:
     waiting: dict[tuple[int, int], list[TaskInfo]] = {}
     for victim in victims:
         if victim.status is not TaskStatus.RUNNING:
-            waiting.setdefault(_importance(victim), []).append(victim)
+            waiting.setdefault(importance_of(victim), []).append(victim)
     if not waiting:
         return victims
     found: dict[TaskInfo, None] = {}
     for victim in victims:
         if victim.status is TaskStatus.RUNNING:
-            found.update(dict.fromkeys(waiting.pop(_importance(victim), ())))
+            found.update(dict.fromkeys(waiting.pop(importance_of(victim), ())))
         found[victim] = None
     return list(found)
 
 
-def _importance(victim: TaskInfo) -> tuple[int, int]:
-    """With how much priority a task keeps its room, and its place among the tasks of its job."""
+def importance_of(victim: TaskInfo) -> tuple[int, int]:
+    """Return with how much priority a task keeps its room, and its place among the tasks of its job."""
     return victim.victim_priority, victim.priority

@@ -17,7 +17,7 @@ from volsched.framework.columns.arrays import Floats, Rows
 from volsched.framework.engine.diagnosis import Diagnosis
 from volsched.framework.engine.entries import Entries
 from volsched.framework.engine.entry import Entry
-from volsched.framework.engine.plain import kind_keys, kind_of, scores_of, speaks_for_queue
+from volsched.framework.engine.plain import Ranked, kind_keys, kind_of, scores_of, speaks_for_queue
 from volsched.framework.rules import BatchNodeOrder, NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -57,7 +57,7 @@ class Engine(Protocol):
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
 
-    def ranked(self, task: TaskInfo) -> list[NodeInfo]:
+    def ranked(self, task: TaskInfo) -> Ranked:
         """Nodes where the task could go if others left, best first: what refuses it there eviction can change."""
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
@@ -188,12 +188,13 @@ class FastEngine:
         predicates = self.callbacks.predicates
         return all(predicate.ask(task, node) is None for predicate in predicates if predicate.applies(task))
 
-    def ranked(self, task: TaskInfo) -> list[NodeInfo]:
+    def ranked(self, task: TaskInfo) -> Ranked:
         """Nodes where the task could go if others left, best first; of equals the first in order of names."""
         entry = self._entry(task)
         rows, nodes = entry.rows_if_others_left(self._pod_predicates), self.cluster.rows
         totals = self._totals(task, entry, rows, self._batches(task))
-        return [nodes[rows[place]] for place in np.argsort(-totals, kind="stable")]
+        order = np.argsort(-totals, kind="stable")
+        return [(nodes[row], total) for row, total in zip(rows[order].tolist(), totals[order].tolist(), strict=True)]
 
     def kind(self, task: TaskInfo) -> Hashable:
         """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""

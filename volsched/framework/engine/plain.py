@@ -19,6 +19,9 @@ from volsched.model.verdict import NodeRefusals, Verdict
 Totals: TypeAlias = Callable[[TaskInfo, list[NodeInfo]], list[float]]
 """The sums of all scores of some nodes."""
 
+Ranked: TypeAlias = list[tuple[NodeInfo, float]]
+"""Nodes with their scores, best first; of equals the first in order of names."""
+
 
 def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...]:
     """The keys of all predicates."""
@@ -77,7 +80,7 @@ def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) ->
     return [node for node in possible if node.fits_idle(request)] or possible
 
 
-def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> list[NodeInfo]:
+def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> Ranked:
     """Nodes where the task could go if others left, best first; ``totals`` gives the score of each."""
     request = cluster.columns.request(task.template)
     nodes = [
@@ -87,7 +90,7 @@ def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals
         and all(_leaves_hope(predicate, task, node) for predicate in callbacks.predicates)
     ]
     scored = sorted(zip(totals(task, nodes), range(len(nodes)), strict=True), key=lambda pair: (-pair[0], pair[1]))
-    return [nodes[place] for _, place in scored]
+    return [(nodes[place], total) for total, place in scored]
 
 
 def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:

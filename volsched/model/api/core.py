@@ -25,6 +25,18 @@ class ContainerImage(Record, frozen=True):
     size_bytes: int = 0
 
 
+class NodeSystemInfo(Record, frozen=True):
+    """What a kubelet runs on."""
+
+    operating_system: str = ""
+
+
+class NodeFeatures(Record, frozen=True):
+    """What the container runtime of a node can do."""
+
+    supplemental_groups_policy: bool = False
+
+
 class NodeStatus(Record, frozen=True):
     """What the kubelet reports of a node."""
 
@@ -33,6 +45,8 @@ class NodeStatus(Record, frozen=True):
     conditions: tuple[Condition, ...] = ()
     images: tuple[ContainerImage, ...] = ()
     declared_features: tuple[str, ...] = ()
+    node_info: NodeSystemInfo = NodeSystemInfo()
+    features: NodeFeatures = NodeFeatures()
 
 
 class Node(ApiObject, frozen=True):

@@ -242,6 +242,25 @@ class SchedulingGroup(Record, frozen=True):
     pod_group_name: str = ""
 
 
+class PodOS(Record, frozen=True):
+    """The operating system that a pod is for, as `linux` or `windows`."""
+
+    name: str = ""
+
+
+class Sysctl(Record, frozen=True):
+    """A parameter of the kernel that a pod sets."""
+
+    name: str = ""
+
+
+class PodSecurityContext(Record, frozen=True):
+    """What of a pod's security a kubelet may refuse."""
+
+    supplemental_groups_policy: str = ""
+    sysctls: tuple[Sysctl, ...] = ()
+
+
 class PodSpec(Record, frozen=True):
     """What a pod needs."""
 
@@ -263,6 +282,8 @@ class PodSpec(Record, frozen=True):
     restart_policy: str = ""
     active_deadline_seconds: int | None = None
     host_network: bool = False
+    os: PodOS | None = None
+    security_context: PodSecurityContext | None = None
     host_users: bool | None = None
     runtime_class_name: str | None = None
     volumes: tuple[Volume, ...] = ()

@@ -79,6 +79,8 @@ class BatchJobSpec(Record, frozen=True):
     parallelism: int | None = None
     completions: int | None = None
     completion_mode: str = ""
+    backoff_limit: int | None = None
+    backoff_limit_per_index: int | None = None
     suspend: bool = False
     template: PodTemplateSpec = PodTemplateSpec()
 

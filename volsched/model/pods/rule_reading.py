@@ -66,7 +66,7 @@ def rules_of(
         containers=len(spec.containers) + len(spec.init_containers),
         container_amounts=container_amounts(spec),
         has_resource_claims=bool(spec.resource_claims),
-        features=_features(spec),
+        features=features_of(spec),
         annotations=annotations,
         asks_by_annotation=asks_by_annotation,
         labels=tuple((key, metadata.labels[key]) for key in keys if key in metadata.labels),
@@ -235,7 +235,7 @@ def _long_running(spec: api.PodSpec) -> Iterator[tuple[str, api.Container]]:
             yield f"spec.initContainers[{number}]", container
 
 
-def _features(spec: api.PodSpec) -> frozenset[str]:
+def features_of(spec: api.PodSpec) -> frozenset[str]:
     """Return the features that a node must declare (KEP-5328, the set of Kubernetes 1.36)."""
     features = set()
     for container in (*spec.containers, *spec.init_containers):
