@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.cluster.control_plane import MakeNodes
+from tests.cluster.control_plane import ALWAYS_THERE, MakeNodes, clear
 from volsched.testing.controlplane import (
     FAIL_AFTER,
     RUN_FOR,
@@ -32,7 +32,7 @@ from volsched.testing.controlplane import (
     a_node,
     a_pod,
 )
-from volsched.testing.patience import PATIENCE
+from volsched.testing.patience import PATIENCE, looks
 
 PLAIN_CONTAINER = {"name": "main", "image": "registry.invalid/none:1"}
 
@@ -57,6 +57,25 @@ def create_running(cluster: ControlPlane, namespace: str, node: str, name: str, 
 
 def phase(pod: dict[str, Any]) -> str:
     return str(pod["status"]["phase"])
+
+
+def test_what_tests_make_in_a_namespace_is_gone_after_them(control_plane: ControlPlane, namespace: str) -> None:
+    api, leases = control_plane.api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    api.create(pods_path(namespace), a_pod("waits"))
+    api.create(leases, {"metadata": {"name": "held"}})
+    assert control_plane.kinds_stored_in(namespace) - ALWAYS_THERE == {"pods", "leases"}
+    clear(control_plane, namespace)
+    assert control_plane.kinds_stored_in(namespace) <= ALWAYS_THERE
+    assert api.get(f"/api/v1/namespaces/{namespace}")["status"]["phase"] == "Active"
+
+    api.create(pods_path(namespace), a_pod("waits"))
+    api.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "rare"}})
+    clear(control_plane, namespace)
+    assert api.items(pods_path(namespace)) == []
+    for _ in looks(PATIENCE):
+        if not control_plane.kinds_stored_in(namespace):
+            return
+    raise AssertionError(f"there are still {control_plane.kinds_stored_in(namespace)}")
 
 
 def test_pods_of_a_deployment_run_once_each_is_bound_by_hand(

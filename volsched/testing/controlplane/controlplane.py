@@ -13,6 +13,7 @@ by whatever means, so do all of its programs (see `guard`).
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -298,6 +299,13 @@ class ControlPlane(Startable):
         self._ask_etcd("compaction", {"revision": newest, "physical": True})
         return newest
 
+    def kinds_stored_in(self, namespace: str) -> set[str]:
+        """Return of what there are objects in a namespace, by etcd's folders: ``pods``, ``batch.volcano.sh/jobs``."""
+        everything = {"key": _in_base64("/registry/"), "range_end": _in_base64("/registry0"), "keys_only": True}
+        keys = (base64.b64decode(each["key"]).decode() for each in self._ask_etcd("range", everything)["kvs"])
+        found = (key.removeprefix("/registry/").partition(f"/{namespace}/") for key in keys)
+        return {folder for folder, is_there, _ in found if is_there}
+
     def start_kube_scheduler(self, *, qps: float = 5000.0, flags: Sequence[str] = ()) -> ServerProcess:
         """Start kube-scheduler as its own user, for comparison; `qps` is its limit of requests per second."""
         kubeconfig = self._write_kubeconfig(KUBE_SCHEDULER, self.credentials.scheduler_token)
@@ -524,6 +532,10 @@ class _RunningServers:
             return cls(made, scratch, binaries, temporary=(scratch, made), port=port)
         folder.mkdir(parents=True, exist_ok=True)
         return cls(folder, scratch, binaries, temporary=(scratch,), port=port)
+
+
+def _in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 class _PortTakenError(StartError):
