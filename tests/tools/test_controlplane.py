@@ -32,8 +32,10 @@ from volsched.testing.controlplane import (
     a_node,
     a_pod,
 )
+from volsched.testing.controlplane.beginnings import beginning_of
 from volsched.testing.patience import PATIENCE, looks
 
+CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 PLAIN_CONTAINER = {"name": "main", "image": "registry.invalid/none:1"}
 
 
@@ -342,3 +344,24 @@ def test_a_control_plane_can_be_used_asynchronously_and_leaves_no_folder(control
             return cluster.folder
 
     assert not asyncio.run(use()).exists()
+
+
+def test_a_control_plane_begins_with_what_the_first_one_of_its_kind_had_written(
+    control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VOLSCHED_CACHE", str(tmp_path / "cache"))
+    binaries = control_plane.binaries
+
+    def roles_of_one_that_makes(node: str) -> dict[str, str]:
+        with ControlPlane(binaries=binaries, kwok=False, controller_manager=False) as cluster:
+            assert cluster.api.items("/api/v1/nodes") == []
+            cluster.create_nodes([a_node(node)])
+            found = cluster.api.items(CLUSTER_ROLES)
+            return {role["metadata"]["name"]: role["metadata"]["uid"] for role in found}
+
+    first, second = roles_of_one_that_makes("n1"), roles_of_one_that_makes("n2")
+
+    assert first == second
+    assert first.keys() <= {role["metadata"]["name"] for role in control_plane.api.items(CLUSTER_ROLES)}
+    assert beginning_of(binaries, []) != beginning_of(binaries, ["--feature-gates=GenericWorkload=true"])
+    assert beginning_of(binaries, [f"--audit-policy-file={tmp_path}/policy.yaml"]) is None
