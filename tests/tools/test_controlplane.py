@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.cluster.control_plane import MakeNodes
+from tests.cluster.control_plane import ALWAYS_THERE, MakeNodes, clear
 from volsched.testing.controlplane import (
     FAIL_AFTER,
     RUN_FOR,
@@ -32,8 +32,10 @@ from volsched.testing.controlplane import (
     a_node,
     a_pod,
 )
-from volsched.testing.patience import PATIENCE
+from volsched.testing.controlplane.beginnings import beginning_of
+from volsched.testing.patience import PATIENCE, looks
 
+CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 PLAIN_CONTAINER = {"name": "main", "image": "registry.invalid/none:1"}
 
 
@@ -57,6 +59,25 @@ def create_running(cluster: ControlPlane, namespace: str, node: str, name: str, 
 
 def phase(pod: dict[str, Any]) -> str:
     return str(pod["status"]["phase"])
+
+
+def test_what_tests_make_in_a_namespace_is_gone_after_them(control_plane: ControlPlane, namespace: str) -> None:
+    api, leases = control_plane.api, f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    api.create(pods_path(namespace), a_pod("waits"))
+    api.create(leases, {"metadata": {"name": "held"}})
+    assert control_plane.kinds_stored_in(namespace) - ALWAYS_THERE == {"pods", "leases"}
+    clear(control_plane, namespace)
+    assert control_plane.kinds_stored_in(namespace) <= ALWAYS_THERE
+    assert api.get(f"/api/v1/namespaces/{namespace}")["status"]["phase"] == "Active"
+
+    api.create(pods_path(namespace), a_pod("waits"))
+    api.create(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "rare"}})
+    clear(control_plane, namespace)
+    assert api.items(pods_path(namespace)) == []
+    for _ in looks(PATIENCE):
+        if not control_plane.kinds_stored_in(namespace):
+            return
+    raise AssertionError(f"there are still {control_plane.kinds_stored_in(namespace)}")
 
 
 def test_pods_of_a_deployment_run_once_each_is_bound_by_hand(
@@ -323,3 +344,24 @@ def test_a_control_plane_can_be_used_asynchronously_and_leaves_no_folder(control
             return cluster.folder
 
     assert not asyncio.run(use()).exists()
+
+
+def test_a_control_plane_begins_with_what_the_first_one_of_its_kind_had_written(
+    control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VOLSCHED_CACHE", str(tmp_path / "cache"))
+    binaries = control_plane.binaries
+
+    def roles_of_one_that_makes(node: str) -> dict[str, str]:
+        with ControlPlane(binaries=binaries, kwok=False, controller_manager=False) as cluster:
+            assert cluster.api.items("/api/v1/nodes") == []
+            cluster.create_nodes([a_node(node)])
+            found = cluster.api.items(CLUSTER_ROLES)
+            return {role["metadata"]["name"]: role["metadata"]["uid"] for role in found}
+
+    first, second = roles_of_one_that_makes("n1"), roles_of_one_that_makes("n2")
+
+    assert first == second
+    assert first.keys() <= {role["metadata"]["name"] for role in control_plane.api.items(CLUSTER_ROLES)}
+    assert beginning_of(binaries, []) != beginning_of(binaries, ["--feature-gates=GenericWorkload=true"])
+    assert beginning_of(binaries, [f"--audit-policy-file={tmp_path}/policy.yaml"]) is None

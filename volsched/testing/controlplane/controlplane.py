@@ -13,6 +13,7 @@ by whatever means, so do all of its programs (see `guard`).
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import http.client
 import json
@@ -27,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
+from volsched.testing.controlplane.beginnings import beginning_of, copy_store, keep_as
 from volsched.testing.controlplane.binaries import KUBE_SCHEDULER, Binaries, find_binaries, find_kube_scheduler
 from volsched.testing.controlplane.client import ApiClient, Json
 from volsched.testing.controlplane.credentials import ControlPlaneCredentials, write_kubeconfig
@@ -272,10 +274,7 @@ class ControlPlane(Startable):
 
     def save_store(self, folder: Path) -> None:
         """Copy all that etcd holds into a folder that does not exist yet; the API server is down meanwhile."""
-        with self.api_server_down(graceful=True):
-            self._state.processes.stop("etcd", grace=10.0)
-            shutil.copytree(self._state.store, folder)
-            self._start_etcd()
+        self._while_stored(lambda: copy_store(self._state.store, folder))
 
     def restore_store(self, folder: Path) -> None:
         """Put etcd back to what was saved, as from a backup: resource versions go back. Everything is restarted."""
@@ -285,7 +284,7 @@ class ControlPlane(Startable):
         with self.api_server_down():
             processes.stop("etcd", grace=10.0)
             shutil.rmtree(self._state.store)
-            shutil.copytree(folder, self._state.store)
+            copy_store(folder, self._state.store)
             self._start_etcd()
         self._start_others()
 
@@ -297,6 +296,13 @@ class ControlPlane(Startable):
         newest = int(self._ask_etcd("range", {"key": "AA=="})["header"]["revision"])
         self._ask_etcd("compaction", {"revision": newest, "physical": True})
         return newest
+
+    def kinds_stored_in(self, namespace: str) -> set[str]:
+        """Return of what there are objects in a namespace, by etcd's folders: ``pods``, ``batch.volcano.sh/jobs``."""
+        everything = {"key": _in_base64("/registry/"), "range_end": _in_base64("/registry0"), "keys_only": True}
+        keys = (base64.b64decode(each["key"]).decode() for each in self._ask_etcd("range", everything)["kvs"])
+        found = (key.removeprefix("/registry/").partition(f"/{namespace}/") for key in keys)
+        return {folder for folder, is_there, _ in found if is_there}
 
     def start_kube_scheduler(self, *, qps: float = 5000.0, flags: Sequence[str] = ()) -> ServerProcess:
         """Start kube-scheduler as its own user, for comparison; `qps` is its limit of requests per second."""
@@ -331,9 +337,15 @@ class ControlPlane(Startable):
 
     def _start_programs(self) -> None:
         self._write_kubeconfig("admin", self.credentials.admin_token)
+        beginning = beginning_of(self.binaries, [*self.gate_flags, *self._api_flags])
+        is_kept = beginning is not None and beginning.is_dir()
+        if beginning and is_kept:
+            copy_store(beginning, self._state.store)
         self._start_etcd()
         self._start_api_server()
         self._wait_until_ready()
+        if beginning and not is_kept:
+            self._while_stored(lambda: keep_as(beginning, self._state.store))
         self._start_others()
         if self._with_controller_manager:
             account = "/api/v1/namespaces/default/serviceaccounts/default"
@@ -364,6 +376,13 @@ class ControlPlane(Startable):
             ],
             _SELDOM_COLLECTING,
         )
+
+    def _while_stored(self, act: Callable[[], None]) -> None:
+        """Do something while the store is a folder that no process writes to."""
+        with self.api_server_down(graceful=True):
+            self._state.processes.stop("etcd", grace=10.0)
+            act()
+            self._start_etcd()
 
     def _ask_etcd(self, what: str, body: Json) -> Json:
         """Make a request to etcd's store; raises StartError when it does not do as it was told."""
@@ -524,6 +543,10 @@ class _RunningServers:
             return cls(made, scratch, binaries, temporary=(scratch, made), port=port)
         folder.mkdir(parents=True, exist_ok=True)
         return cls(folder, scratch, binaries, temporary=(scratch,), port=port)
+
+
+def _in_base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 class _PortTakenError(StartError):
