@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from volsched.model.annotations import KeptAnnotations
 from volsched.model.pods.limits import DEFAULT, PodLimits
 
 
@@ -12,13 +13,15 @@ class MirrorSettings:
     """Whose pods are ours, and how they are grouped.
 
     ``plain_pods``: a pod of ours that names no PodGroup is a job of one; otherwise it waits for a PodGroup.
-    ``pod_limits``: how much one pod may state.
+    ``pod_limits``: how much one pod may state. ``annotations``: which are kept of objects; None: all, until
+    ``Mirror.keep_only`` states which.
     """
 
     scheduler_names: tuple[str, ...] = ("volsched", "volcano")
     default_queue: str = "default"
     plain_pods: bool = False
     pod_limits: PodLimits = DEFAULT
+    annotations: KeptAnnotations | None = None
 
 
 @dataclass(slots=True)

@@ -48,16 +48,18 @@ from volsched.kube.watch.schemas import follow_queue_schema
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
+from volsched.mirror.holdings import Holdings
+from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
 from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
-from volsched.model.pods.limits import DEFAULT, PodLimits
+from volsched.model.pods.limits import DEFAULT, KEPT_BYTES, PodLimits
 from volsched.ports import CycleReport
 from volsched.run.explanations import Explanations
-from volsched.run.gauges import add_gauges, add_loop, tables_of
+from volsched.run.gauges import add_gauges, add_holdings, add_loop, tables_of
 from volsched.run.loop import LoopSettings, SchedulingThread
 from volsched.run.plugin_errors import PluginErrors
 from volsched.run.process import FAILED, Process, run_process
@@ -67,6 +69,9 @@ from volsched.scheduler import Profile
 
 SESSION_SECONDS: Final = 8.0
 """How long the session that runs may take after SIGTERM; the writes that were decided have what is left of the time."""
+
+LOOK_AGAIN_SECONDS: Final = 30.0
+"""How often it is looked whether there is room for what was refused."""
 
 SWITCH_SECONDS: Final = 0.001
 """How long a thread keeps the interpreter while the other one wants it; a session must not hold up the I/O loop."""
@@ -87,6 +92,7 @@ class SchedulerOptions:
     node_selector: tuple[tuple[str, str], ...] = ()
     plain_pods: str = ""
     pod_limits: PodLimits = DEFAULT
+    kept_bytes: int = KEPT_BYTES
     always_unschedulable: bool = False
     session_budget: float = 5.0
     admission_timeout: float = 600.0
@@ -131,11 +137,14 @@ class SchedulerProgram(Process):
         self._metrics = SchedulerMetrics()
         self._leading = False
         self._informers: list[Informer] = []
+        self._annotations = kept_annotations(registry.installed_annotations())
+        self._holdings = Holdings(options.kept_bytes)
         settings = MirrorSettings(
             scheduler_names=options.scheduler_names,
             default_queue=options.default_queue,
             plain_pods=options.is_direct,
             pod_limits=options.pod_limits,
+            annotations=self._annotations,
         )
         self._thread = SchedulingThread(
             Mirror(settings),
@@ -177,7 +186,7 @@ class SchedulerProgram(Process):
             in_flight=options.binds_in_flight,
         )
         following = tables_of(self._informers, lambda: self._apis(self._api))
-        for part in (self._executor, views, self._inbox, self._thread.mirror):
+        for part in (self._executor, views, self._inbox, self._holdings, self._thread.mirror):
             self._tables.add(part.tables())
         self._tables.add(following)
         self._tables.add_source(self._thread.table_sizes)
@@ -201,6 +210,7 @@ class SchedulerProgram(Process):
             options.scheduler_names,
             options.default_queue,
             lambda: (self._verdicts.text_in_force, state.source),
+            self._annotations.trim,
         )
         pages = PageContents(
             self._live_problem,
@@ -222,6 +232,7 @@ class SchedulerProgram(Process):
             fence=self._fence,
             silence=lambda: self._thread.silence,
         )
+        add_holdings(self._metrics, self._holdings)
         add_loop(self._metrics, self._pulse, self._tables)
         await server.start(self._options.listen_address, self._options.healthz_address)
 
@@ -229,14 +240,16 @@ class SchedulerProgram(Process):
         selection = NodeSelection(self._options.node_selector)
 
         def sink(found: Sequence[Change]) -> None:
-            changes = selection.of(found)
+            before = self._holdings.passed
+            changes = self._holdings.of(selection.of(found))
             views.observe(changes)
-            self._inbox.put(changes)
+            self._inbox.put(changes, kib=self._holdings.passed - before)
 
         how: dict[str, Any] = {
             "silence": self._options.watch_silence,
             "on_listed": self._on_listed,
             "is_full": lambda: self._inbox.is_full,
+            "trim": self._annotations.trim,
         }
         for resource in watched(need_groups=not self._options.is_direct):
             self._informers.append(Informer(self._api, resource, sink, **how))
@@ -245,6 +258,7 @@ class SchedulerProgram(Process):
             self._informers.append(ServedInformer(self._api, discovery, served, sink, **how))
         for informer in self._informers:
             self._spawn(informer.run(), f"informer of {informer.resource.plural}")
+        self._spawn(self._look_again(), "look again at what was refused")
         self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
@@ -253,6 +267,16 @@ class SchedulerProgram(Process):
             counts = {informer.resource.plural: informer.count for informer in self._informers if informer.count}
             _log.info("everything is listed", **counts)
             self._thread.kick()
+
+    async def _look_again(self) -> None:
+        """Have what was refused for want of memory listed again when there is room for it."""
+        while True:
+            await asyncio.sleep(LOOK_AGAIN_SECONDS)
+            if self._holdings.has_room_again:
+                kinds = self._holdings.kinds_refused()
+                for informer in self._informers:
+                    if informer.resource.kind in kinds:
+                        informer.list_again()
 
     async def _load_configuration(self) -> None:
         options, state, verdicts = self._options, self._metrics.config, self._verdicts

@@ -18,7 +18,7 @@ from volsched.asking.known import KnownCluster
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.listing import listed
-from volsched.kube.watch.resources import watched
+from volsched.kube.watch.resources import Trim, trim_nothing, watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS
 
 _log = structlog.get_logger(__name__)
@@ -28,18 +28,24 @@ class Snapshots:
     """Takes snapshots. ``configuration`` gives the text that is in force, and where it is from."""
 
     def __init__(
-        self, api: Api, names: Sequence[str], default_queue: str, configuration: Callable[[], tuple[str, str]]
+        self,
+        api: Api,
+        names: Sequence[str],
+        default_queue: str,
+        configuration: Callable[[], tuple[str, str]],
+        trim: Trim = trim_nothing,
     ) -> None:
         self._api = api
         self._names = tuple(names)
         self._default_queue = default_queue
         self._configuration = configuration
+        self._trim = trim
         self._turn = asyncio.Lock()
 
     async def take(self) -> bytes:
         """Return the file; raises ApiError."""
         async with self._turn:
-            listing = await listed(self._api, (*watched(need_groups=False), WORKLOADS, POD_GROUPS))
+            listing = await listed(self._api, (*watched(need_groups=False), WORKLOADS, POD_GROUPS), self._trim)
             text, origin = self._configuration()
             known = KnownCluster(tuple(listing.objects), text, origin, self._names, self._default_queue)
             return await asyncio.to_thread(snapshot.written, known)

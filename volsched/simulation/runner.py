@@ -13,9 +13,11 @@ from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose, ShownAmounts, ShownTable
 from volsched.framework.session import Session
+from volsched.mirror.holdings import Holdings
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
+from volsched.model.pods.limits import KEPT_BYTES
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
@@ -31,12 +33,13 @@ Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """How long to run, for whose pods, and whether scores are kept."""
+    """How long to run, for whose pods, whether scores are kept, and how much is kept of objects (`mirror.holdings`)."""
 
     cycles: int = 10
     scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
     default_queue: str = "default"
     scores: bool = False
+    kept_bytes: int = KEPT_BYTES
 
 
 @dataclass(slots=True)
@@ -58,11 +61,19 @@ class Simulation:
 
     def take(self, changes: Sequence[Change]) -> None:
         """Let the cluster be another one from the next cycle on."""
-        self.mirror.apply(changes)
+        self.tell(changes)
         self.settled = False
+
+    def tell(self, changes: Sequence[Change]) -> None:
+        """Have the mirror take changes in, those left out for which there is no memory."""
+        self.mirror.apply(self.holdings.of(changes))
 
     quota_tables: Sequence[QuotaTableFn] = ()
     """What plugins have to show beside: quotas of other kinds, cards."""
+    holdings: Holdings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.holdings = Holdings(self.settings.kept_bytes)
 
 
 class _SimulatedClock:
@@ -143,7 +154,7 @@ class Stage:
 
     def _tell(self, changes: Sequence[Change]) -> None:
         self._told(changes)
-        self.simulation.mirror.apply(changes)
+        self.simulation.tell(changes)
 
     def run(self, on_cycle: Callable[[int, CycleReport], None] | None = None, more: int = 0) -> Simulation:
         """Run cycles until one changes nothing; at most ``more`` of them, else as many as the settings allow."""

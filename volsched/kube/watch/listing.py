@@ -14,7 +14,7 @@ from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import Page
 from volsched.kube.watch.informer import PAGE
-from volsched.kube.watch.resources import Resource
+from volsched.kube.watch.resources import Resource, Trim, trim_nothing
 from volsched.kube.watch.schemas import dropped_of_queues
 from volsched.kube.watch.served_kinds import ServedKind, as_served
 from volsched.model import api
@@ -87,23 +87,23 @@ async def _read(source: Source, kinds: Sequence[Resource | ServedKind]) -> Listi
         await server.close()
 
 
-async def listed(server: Api, kinds: Sequence[Resource | ServedKind]) -> Listing:
+async def listed(server: Api, kinds: Sequence[Resource | ServedKind], trim: Trim = trim_nothing) -> Listing:
     """Read everything of these kinds from a server that is connected; raises ApiError as `read_cluster` does."""
     listing, resources = Listing(server.server), await as_served(server, kinds)
-    await _list_all(server, resources, listing)
+    await _list_all(server, resources, listing, trim)
     if any(resource.kind == "Queue" for resource in resources):
         listing.dropped = await dropped_of_queues(server)
     return listing
 
 
-async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing) -> None:
+async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing, trim: Trim) -> None:
     """List kinds some at a time; the objects are in the order of the kinds all the same."""
     turns = asyncio.Semaphore(AT_ONCE)
     parts = [Listing(listing.server) for _ in resources]
 
     async def take(resource: Resource, part: Listing) -> None:
         async with turns:
-            await _list(server, resource, part)
+            await _list(server, resource, part, trim)
 
     taken = (take(resource, part) for resource, part in zip(resources, parts, strict=True))
     for failure in await asyncio.gather(*taken, return_exceptions=True):
@@ -114,10 +114,10 @@ async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing
         listing.unreadable += part.unreadable
 
 
-async def _list(server: Api, resource: Resource, listing: Listing) -> None:
+async def _list(server: Api, resource: Resource, listing: Listing, trim: Trim) -> None:
     for left in reversed(range(_MOST_TRIES)):
         try:
-            found = await _pages(server, resource, listing)
+            found = await _pages(server, resource, listing, trim)
             break
         except ApiError as error:
             if error.status in _AGAIN and left:
@@ -150,12 +150,14 @@ def _explained(resource: Resource, server: str, error: ApiError) -> ApiError:
     return ApiError(error.status, error.reason, message, error.retry_after)
 
 
-async def _pages(server: Api, resource: Resource, listing: Listing) -> list[api.ApiObject]:
+async def _pages(server: Api, resource: Resource, listing: Listing, trim: Trim) -> list[api.ApiObject]:
     found: list[api.ApiObject] = []
     parameters = {"limit": str(PAGE)}
     while True:
         body = await server.request("GET", resource.query(**parameters), resource.plural, verb="list")
         items, continued = _page(resource, body, listing)
+        for item in items:
+            trim(resource.kind, item)
         found += items
         if not continued:
             return found

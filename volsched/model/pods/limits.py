@@ -46,6 +46,10 @@ class PodLimits:
 
 DEFAULT: Final = PodLimits()
 
+KEPT_BYTES: Final = 512 << 20
+"""Memory for the objects of all namespaces together, by estimate: half of the scheduler's memory limit in the
+manifests, for 150,000 ordinary pods. See ``mirror.holdings``."""
+
 
 def exceeded(spec: api.PodSpec, limits: PodLimits) -> tuple[FieldError, ...]:
     """Return what a pod states too much of, each with the argument that would let it."""
