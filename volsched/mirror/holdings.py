@@ -12,7 +12,7 @@ value. A spec that pods share is kept once, and weighed once.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -46,10 +46,14 @@ _Name = tuple[str, str]
 
 
 class Holdings:
-    """What is kept, by namespace. ``most`` is in bytes; 0 is no bound. Belongs to the thread that takes changes in."""
+    """What is kept, by namespace. Belongs to the thread that takes changes in.
 
-    def __init__(self, most: int = KEPT_BYTES) -> None:
+    ``most`` is in bytes; 0 is no bound. ``holds`` states whether an object stands for something that is in use.
+    """
+
+    def __init__(self, most: int = KEPT_BYTES, holds: Callable[[api.ApiObject], bool] | None = None) -> None:
         self.most = most
+        self._holds = holds or holds_something
         self.total = 0
         """KiB that are kept."""
         self.refused: dict[tuple[str, str, str], None] = {}
@@ -84,8 +88,11 @@ class Holdings:
         """Return the kinds of what was refused."""
         return {kind for kind, _, _ in self.refused}
 
-    def of(self, changes: Sequence[Change]) -> Sequence[Change]:
-        """Return changes as they are to be taken in: what is refused follows as ``Refused``."""
+    def of(self, changes: Sequence[Change], kind: str = "") -> Sequence[Change]:
+        """Return changes as they are to be taken in: what is refused follows as ``Refused``.
+
+        All are of a ``kind``, where it is given: it is not told by the objects.
+        """
         if not self.most:
             return changes
         taken: list[Change] = []
@@ -94,20 +101,20 @@ class Holdings:
             match change:
                 case Put(found):
                     if found.metadata.namespace:
-                        self._put(found)
+                        self._put(found, kind or native.kind_of(found))
                         if self.kept_bytes > self.most:
                             taken.extend(self._make_room())
-                case Gone(kind, namespace, name) | Unreadable(kind, _, namespace, name):
-                    self._drop(kind, namespace, name)
-                    self.refused.pop((kind, namespace, name), None)
+                case Gone(stated, namespace, name) | Unreadable(stated, _, namespace, name):
+                    self._drop(kind or stated, namespace, name)
+                    self.refused.pop((kind or stated, namespace, name), None)
         return taken
 
-    def _put(self, found: api.ApiObject) -> None:
-        meta, kind = found.metadata, native.kind_of(found)
+    def _put(self, found: api.ApiObject, kind: str) -> None:
+        meta = found.metadata
         namespace, name = meta.namespace, meta.name
         if self.refused:
             self.refused.pop((kind, namespace, name), None)
-        weight, waits = self._weight_of(found), not holds_something(found)
+        weight, waits = self._weight_of(found), not self._holds(found)
         before, _ = self._waiting.get(namespace, {}).get((kind, name), (0, ""))
         if not waits or before < weight:  # what has grown is as what is new
             self._drop(kind, namespace, name)

@@ -85,7 +85,12 @@ def unreadable(change: Unreadable) -> QuarantinedObject:
 
 def refused(change: Refused) -> QuarantinedObject:
     """Report that there is no memory for an object."""
-    return QuarantinedObject(change.kind, "", change.namespace, change.name, change.uid, MEMORY, change.message)
+    kind, version = _STRUCTS_OF_JOBS.get(change.kind, (change.kind, ""))
+    return QuarantinedObject(kind, version, change.namespace, change.name, change.uid, MEMORY, change.message)
+
+
+_STRUCTS_OF_JOBS: Final = {"RawJob": ("Job", "batch.volcano.sh/v1alpha1"), "Job": ("Job", "batch/v1")}
+"""Kind and version of what is refused by the name of its struct, as there are two kinds of Jobs."""
 
 
 def stopped_by(change: Change, error: Exception) -> QuarantinedObject | None:
@@ -145,6 +150,11 @@ class Quarantine:
         self._count(found, -1)
         self._news.pop(identity, None)
         return found
+
+    def where_of(self, identity: Identity) -> str:
+        """Return where an object was stopped that is set aside; empty when it is not."""
+        found = self._objects.get(identity)
+        return found.where if found is not None else ""
 
     def closed_nodes(self) -> Collection[str]:
         """Return the nodes that take nothing new."""

@@ -21,7 +21,7 @@ import structlog
 
 from volsched import __version__, logs
 from volsched.controllers.objects import WORKLOADS, ManagedPodGroup, RawJob
-from volsched.controllers.writes import COMMAND, JOB, QUEUE, ApiKind
+from volsched.controllers.writes import COMMAND, GROUP, JOB, QUEUE, ApiKind
 from volsched.kube.client.client import Api
 from volsched.kube.lead.elector import Predecessor
 from volsched.kube.serve.http import PageContents, Server
@@ -31,6 +31,7 @@ from volsched.kube.serve.reader_access import ReaderAccess
 from volsched.kube.watch.informer import Informer, Sink, unheard, unlisted
 from volsched.kube.watch.resources import VOLCANO, Resource
 from volsched.kube.write.events import Events
+from volsched.mirror.holdings import Holdings, holds_something
 from volsched.model import api
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import RecordEvent
@@ -42,8 +43,8 @@ from volsched.operator.options import ControllerOptions
 from volsched.operator.volcano import VolcanoWatch
 from volsched.operator.webhooks.listening import Listening
 from volsched.operator.writer import Writer
-from volsched.run.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
-from volsched.run.process import FAILED, Process, run_process
+from volsched.run.gauges import add_holdings, add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
+from volsched.run.process import FAILED, Process, look_again, run_process
 
 if TYPE_CHECKING:
     from volsched.operator.webhooks.admission import Admission, Neighbourhood
@@ -55,6 +56,19 @@ _log = structlog.get_logger(__name__)
 
 
 JOBS: Final = Resource(JOB.name, JOB.group_version, JOB.plural, RawJob, optional=True)
+
+
+BOUNDED: Final = frozenset({GROUP.name, *(kind for _, kind in WORKLOADS.values())})
+"""Kinds beside Volcano Jobs of which no more is kept than there is memory for; of pods only little is kept anyway."""
+
+
+def is_in_use(found: api.ApiObject) -> bool:
+    """Whether something of an object runs: a Volcano Job that has begun, or a PodGroup."""
+    return bool(found.phase) and found.phase not in _AT_REST if isinstance(found, RawJob) else holds_something(found)
+
+
+_AT_REST: Final = frozenset({"Pending", "Completed", "Failed", "Terminated", "Aborted"})
+"""Phases of a Volcano Job that has no pods that run."""
 
 
 def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
@@ -79,6 +93,7 @@ class ControllerProgram(Process):
         self._options = options
         self._listeners = listeners
         self._metrics = Metrics()
+        self._holdings = Holdings(options.kept_bytes, is_in_use)
         self._informers: list[Informer] = []
         self._needed: list[Informer] = []
         """Those that the controllers work from; admission alone does not hold them up."""
@@ -108,7 +123,7 @@ class ControllerProgram(Process):
         if options.webhooks is not None:
             self._make_admission(options.webhooks)
         following = tables_of(self._informers, lambda: self._apis(self._api))
-        for tables in (self._engine.tables(), self._events.tables(), following):
+        for tables in (self._engine.tables(), self._events.tables(), self._holdings.tables(), following):
             self._tables.add(tables)
         await self._serve()
         for step in (self._kopf.stop, self._end_lease, self._stop_events, self._cancel_tasks):
@@ -145,6 +160,7 @@ class ControllerProgram(Process):
         add_watches(self._metrics, self._informers)
         add_lease(self._metrics, self._fence)
         add_quarantine(self._metrics, self._engine.intake.quarantine)
+        add_holdings(self._metrics, self._holdings)
         add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
@@ -156,8 +172,11 @@ class ControllerProgram(Process):
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
             sink = self._observe_namespaces if resource.kind == "Namespace" else self._engine.intake.observe
-            self._needed.append(self._follow(resource, partial(self._observe, sink)))
-        self._needed.append(self._follow(JOBS, partial(self._observe, self._engine.intake.observe_jobs)))
+            bounded = partial(self._observe_bounded, resource.kind, sink) if resource.kind in BOUNDED else sink
+            self._needed.append(self._follow(resource, partial(self._observe, bounded)))
+        jobs = partial(self._observe_bounded, RawJob.__name__, self._engine.intake.observe_jobs)
+        self._needed.append(self._follow(JOBS, partial(self._observe, jobs)))
+        self._spawn(look_again(self._holdings, self._informers), "look again at what was refused")
         for resource in self._options.volcano.resources():
             self._needed.append(self._follow(resource, self._observe_volcano))
 
@@ -180,6 +199,13 @@ class ControllerProgram(Process):
             if isinstance(change, Gone):
                 self._events.forget(change.uid)
         take(changes)
+
+    def _observe_bounded(self, kind: str, take: Sink, changes: Sequence[Change]) -> None:
+        """Have changes of a kind taken in, and say of which objects no more is kept than who they are.
+
+        These may be of another kind; what becomes of them is the store's business, whoever is told.
+        """
+        take(self._holdings.of(changes, kind))
 
     def _see(self, kind: ApiKind, is_there: bool, raw: dict[str, Any]) -> None:
         self._engine.intake.see(kind, is_there, raw)

@@ -62,16 +62,13 @@ from volsched.run.explanations import Explanations
 from volsched.run.gauges import add_gauges, add_holdings, add_loop, tables_of
 from volsched.run.loop import LoopSettings, SchedulingThread
 from volsched.run.plugin_errors import PluginErrors
-from volsched.run.process import FAILED, Process, run_process
+from volsched.run.process import FAILED, Process, look_again, run_process
 from volsched.run.snapshots import Snapshots
 from volsched.run.standing_queues import make_standing_queues
 from volsched.scheduler import Profile
 
 SESSION_SECONDS: Final = 8.0
 """How long the session that runs may take after SIGTERM; the writes that were decided have what is left of the time."""
-
-LOOK_AGAIN_SECONDS: Final = 30.0
-"""How often it is looked whether there is room for what was refused."""
 
 SWITCH_SECONDS: Final = 0.001
 """How long a thread keeps the interpreter while the other one wants it; a session must not hold up the I/O loop."""
@@ -258,7 +255,7 @@ class SchedulerProgram(Process):
             self._informers.append(ServedInformer(self._api, discovery, served, sink, **how))
         for informer in self._informers:
             self._spawn(informer.run(), f"informer of {informer.resource.plural}")
-        self._spawn(self._look_again(), "look again at what was refused")
+        self._spawn(look_again(self._holdings, self._informers), "look again at what was refused")
         self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
@@ -267,16 +264,6 @@ class SchedulerProgram(Process):
             counts = {informer.resource.plural: informer.count for informer in self._informers if informer.count}
             _log.info("everything is listed", **counts)
             self._thread.kick()
-
-    async def _look_again(self) -> None:
-        """Have what was refused for want of memory listed again when there is room for it."""
-        while True:
-            await asyncio.sleep(LOOK_AGAIN_SECONDS)
-            if self._holdings.has_room_again:
-                kinds = self._holdings.kinds_refused()
-                for informer in self._informers:
-                    if informer.resource.kind in kinds:
-                        informer.list_again()
 
     async def _load_configuration(self) -> None:
         options, state, verdicts = self._options, self._metrics.config, self._verdicts

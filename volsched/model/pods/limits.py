@@ -50,6 +50,9 @@ KEPT_BYTES: Final = 512 << 20
 """Memory for the objects of all namespaces together, by estimate: half of the scheduler's memory limit in the
 manifests, for 150,000 ordinary pods. See ``mirror.holdings``."""
 
+KEPT_BYTES_OF_CONTROLLERS: Final = 192 << 20
+"""The same for the PodGroups, workloads and Volcano Jobs that the controllers look after, under half a GiB."""
+
 
 def exceeded(spec: api.PodSpec, limits: PodLimits) -> tuple[FieldError, ...]:
     """Return what a pod states too much of, each with the argument that would let it."""
