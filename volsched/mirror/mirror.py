@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from volsched.mirror.budgets import Budgets
 from volsched.mirror.groups import Groups
-from volsched.mirror.holdings import is_in_use
+from volsched.mirror.holdings import Holdings, is_in_use
 from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.nodes.closed import ClosedNodes
 from volsched.mirror.nodes.nodes import NodeReading, Nodes
@@ -47,7 +47,10 @@ MOST_REJECTIONS: Final = 4096
 
 
 class Mirror:
-    """Applies changes to a ``Cluster``. ``online`` follows what online pods take of it."""
+    """Applies changes to a ``Cluster``. ``online`` follows what online pods take of it.
+
+    ``holdings`` tell for which changes there is memory; whoever hears of changes first asks, on one thread.
+    """
 
     def __init__(self, settings: MirrorSettings | None = None) -> None:
         self.settings = settings or MirrorSettings()
@@ -59,6 +62,7 @@ class Mirror:
         self.quarantine = Quarantine()
         self.templates = Templates(self.cluster, self.settings.pod_limits)
         self.retries = Retries(self.cluster)
+        self.holdings = Holdings(self.settings.kept_bytes)
         self._annotations = AnnotationReader(self.settings.annotations)
         self._closed_nodes = ClosedNodes(self.cluster, self.quarantine)
         self._make_parts()
@@ -133,6 +137,7 @@ class Mirror:
             "mirror.problems": lambda: len(self.problems),
             "mirror.rejections": lambda: len(self.rejections),
             "mirror.quarantine": lambda: len(self.quarantine),
+            **self.holdings.tables(),
         }
 
     # -- changes ------------------------------------------------------------------------------------------------------

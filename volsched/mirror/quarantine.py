@@ -61,12 +61,14 @@ class QuarantinedObject:
         """Return the Event that reports that on the object."""
         closes = f'; node "{self.node}" takes no more pods meanwhile' if self.node else ""
         cause = f"{_MESSAGES[self.where]} ({shortened(self.message, _LONGEST_CAUSE)})"
-        is_refused = self.where == MEMORY
-        message = f"{cause}; it is set aside until {'there is less' if is_refused else 'it changes'}"
-        reason = NO_MEMORY if is_refused else QUARANTINED
+        if self.where == MEMORY:
+            return self._event(NO_MEMORY, f"{cause}; it is set aside until there is less")
+        return self._event(QUARANTINED, f"{cause}; it is set aside until it changes{closes}")
+
+    def _event(self, reason: str, message: str) -> RecordEvent:
         kind = native.NAMES.get(self.kind, self.kind)
         version = self.api_version or _API_VERSIONS.get(self.kind, "v1")
-        return RecordEvent(kind, version, self.namespace, self.name, self.uid, "Warning", reason, message + closes)
+        return RecordEvent(kind, version, self.namespace, self.name, self.uid, "Warning", reason, message)
 
 
 _MESSAGES: Final = {

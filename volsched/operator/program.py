@@ -31,7 +31,6 @@ from volsched.kube.serve.reader_access import ReaderAccess
 from volsched.kube.watch.informer import Informer, Sink, unheard, unlisted
 from volsched.kube.watch.resources import VOLCANO, Resource
 from volsched.kube.write.events import Events
-from volsched.mirror.holdings import Holdings, holds_something
 from volsched.model import api
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import RecordEvent
@@ -43,7 +42,7 @@ from volsched.operator.options import ControllerOptions
 from volsched.operator.volcano import VolcanoWatch
 from volsched.operator.webhooks.listening import Listening
 from volsched.operator.writer import Writer
-from volsched.run.gauges import add_holdings, add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
+from volsched.run.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
 from volsched.run.process import FAILED, Process, look_again, run_process
 
 if TYPE_CHECKING:
@@ -60,15 +59,6 @@ JOBS: Final = Resource(JOB.name, JOB.group_version, JOB.plural, RawJob, optional
 
 BOUNDED: Final = frozenset({GROUP.name, *(kind for _, kind in WORKLOADS.values())})
 """Kinds beside Volcano Jobs of which no more is kept than there is memory for; of pods only little is kept anyway."""
-
-
-def is_in_use(found: api.ApiObject) -> bool:
-    """Whether something of an object runs: a Volcano Job that has begun, or a PodGroup."""
-    return bool(found.phase) and found.phase not in _AT_REST if isinstance(found, RawJob) else holds_something(found)
-
-
-_AT_REST: Final = frozenset({"Pending", "Completed", "Failed", "Terminated", "Aborted"})
-"""Phases of a Volcano Job that has no pods that run."""
 
 
 def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
@@ -93,7 +83,6 @@ class ControllerProgram(Process):
         self._options = options
         self._listeners = listeners
         self._metrics = Metrics()
-        self._holdings = Holdings(options.kept_bytes, is_in_use)
         self._informers: list[Informer] = []
         self._needed: list[Informer] = []
         """Those that the controllers work from; admission alone does not hold them up."""
@@ -123,7 +112,7 @@ class ControllerProgram(Process):
         if options.webhooks is not None:
             self._make_admission(options.webhooks)
         following = tables_of(self._informers, lambda: self._apis(self._api))
-        for tables in (self._engine.tables(), self._events.tables(), self._holdings.tables(), following):
+        for tables in (self._engine.tables(), self._events.tables(), following):
             self._tables.add(tables)
         await self._serve()
         for step in (self._kopf.stop, self._end_lease, self._stop_events, self._cancel_tasks):
@@ -160,7 +149,6 @@ class ControllerProgram(Process):
         add_watches(self._metrics, self._informers)
         add_lease(self._metrics, self._fence)
         add_quarantine(self._metrics, self._engine.intake.quarantine)
-        add_holdings(self._metrics, self._holdings)
         add_gauges(self._metrics, self._engine, lambda: bool(self._sign))
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
@@ -176,7 +164,7 @@ class ControllerProgram(Process):
             self._needed.append(self._follow(resource, partial(self._observe, bounded)))
         jobs = partial(self._observe_bounded, RawJob.__name__, self._engine.intake.observe_jobs)
         self._needed.append(self._follow(JOBS, partial(self._observe, jobs)))
-        self._spawn(look_again(self._holdings, self._informers), "look again at what was refused")
+        self._spawn(look_again(self._engine.holdings, self._informers), "look again at what was refused")
         for resource in self._options.volcano.resources():
             self._needed.append(self._follow(resource, self._observe_volcano))
 
@@ -205,7 +193,7 @@ class ControllerProgram(Process):
 
         These may be of another kind; what becomes of them is the store's business, whoever is told.
         """
-        take(self._holdings.of(changes, kind))
+        take(self._engine.holdings.of(changes, kind))
 
     def _see(self, kind: ApiKind, is_there: bool, raw: dict[str, Any]) -> None:
         self._engine.intake.see(kind, is_there, raw)

@@ -55,6 +55,7 @@ def add_gauges(
     add_watches(metrics, informers)
     add_lease(metrics, fence)
     add_quarantine(metrics, mirror.quarantine)
+    add_holdings(metrics, mirror.holdings)
     _add_writing(metrics, executor, inbox)
     _add_binding(metrics, executor, cluster)
     _add_preemption(metrics, cluster)

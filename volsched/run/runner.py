@@ -48,7 +48,6 @@ from volsched.kube.watch.schemas import follow_queue_schema
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
-from volsched.mirror.holdings import Holdings
 from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
@@ -59,7 +58,7 @@ from volsched.model.plan import RecordEvent
 from volsched.model.pods.limits import DEFAULT, KEPT_BYTES, PodLimits
 from volsched.ports import CycleReport
 from volsched.run.explanations import Explanations
-from volsched.run.gauges import add_gauges, add_holdings, add_loop, tables_of
+from volsched.run.gauges import add_gauges, add_loop, tables_of
 from volsched.run.loop import LoopSettings, SchedulingThread
 from volsched.run.plugin_errors import PluginErrors
 from volsched.run.process import FAILED, Process, look_again, run_process
@@ -135,13 +134,13 @@ class SchedulerProgram(Process):
         self._leading = False
         self._informers: list[Informer] = []
         self._annotations = kept_annotations(registry.installed_annotations())
-        self._holdings = Holdings(options.kept_bytes)
         settings = MirrorSettings(
             scheduler_names=options.scheduler_names,
             default_queue=options.default_queue,
             plain_pods=options.is_direct,
             pod_limits=options.pod_limits,
             annotations=self._annotations,
+            kept_bytes=options.kept_bytes,
         )
         self._thread = SchedulingThread(
             Mirror(settings),
@@ -183,7 +182,7 @@ class SchedulerProgram(Process):
             in_flight=options.binds_in_flight,
         )
         following = tables_of(self._informers, lambda: self._apis(self._api))
-        for part in (self._executor, views, self._inbox, self._holdings, self._thread.mirror):
+        for part in (self._executor, views, self._inbox, self._thread.mirror):
             self._tables.add(part.tables())
         self._tables.add(following)
         self._tables.add_source(self._thread.table_sizes)
@@ -229,18 +228,17 @@ class SchedulerProgram(Process):
             fence=self._fence,
             silence=lambda: self._thread.silence,
         )
-        add_holdings(self._metrics, self._holdings)
         add_loop(self._metrics, self._pulse, self._tables)
         await server.start(self._options.listen_address, self._options.healthz_address)
 
     def _start_informers(self, views: Views) -> None:
-        selection = NodeSelection(self._options.node_selector)
+        selection, holdings = NodeSelection(self._options.node_selector), self._thread.mirror.holdings
 
         def sink(found: Sequence[Change]) -> None:
-            before = self._holdings.passed
-            changes = self._holdings.of(selection.of(found))
+            before = holdings.passed
+            changes = holdings.of(selection.of(found))
             views.observe(changes)
-            self._inbox.put(changes, kib=self._holdings.passed - before)
+            self._inbox.put(changes, kib=holdings.passed - before)
 
         how: dict[str, Any] = {
             "silence": self._options.watch_silence,
@@ -255,7 +253,7 @@ class SchedulerProgram(Process):
             self._informers.append(ServedInformer(self._api, discovery, served, sink, **how))
         for informer in self._informers:
             self._spawn(informer.run(), f"informer of {informer.resource.plural}")
-        self._spawn(look_again(self._holdings, self._informers), "look again at what was refused")
+        self._spawn(look_again(holdings, self._informers), "look again at what was refused")
         self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 

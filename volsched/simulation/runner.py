@@ -13,7 +13,6 @@ from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose, ShownAmounts, ShownTable
 from volsched.framework.session import Session
-from volsched.mirror.holdings import Holdings
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
@@ -66,14 +65,10 @@ class Simulation:
 
     def tell(self, changes: Sequence[Change]) -> None:
         """Have the mirror take changes in, those left out for which there is no memory."""
-        self.mirror.apply(self.holdings.of(changes))
+        self.mirror.apply(self.mirror.holdings.of(changes))
 
     quota_tables: Sequence[QuotaTableFn] = ()
     """What plugins have to show beside: quotas of other kinds, cards."""
-    holdings: Holdings = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.holdings = Holdings(self.settings.kept_bytes)
 
 
 class _SimulatedClock:
@@ -141,7 +136,8 @@ class Stage:
         settings: SimulationSettings,
         told: Callable[[Sequence[Change]], None] = lambda _: None,
     ) -> None:
-        mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
+        names, queue, most = settings.scheduler_names, settings.default_queue, settings.kept_bytes
+        mirror = Mirror(MirrorSettings(names, queue, plain_pods=False, kept_bytes=most))
         world = World(inventory, settings.scheduler_names)
         self.simulation = simulation = Simulation(world, mirror, profile, settings)
         witness: Plugin = _ObserverPlugin(simulation)

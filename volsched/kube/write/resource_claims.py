@@ -317,9 +317,10 @@ class ResourceClaims:
             fence=self._fence,
         )
 
-    def _heard(self, answer: bytes) -> dra.ResourceClaim:
+    def _heard(self, answer: bytes | Mapping[str, Any]) -> dra.ResourceClaim:
         """Take note of a claim as it is after a write, before the watch tells; one that is gone holds no devices."""
-        claim = api.decode_text(observed.ResourceClaim, answer)
+        kind = observed.ResourceClaim
+        claim = api.decode_text(kind, answer) if isinstance(answer, bytes) else api.decode_as(kind, answer)
         if self._views.wrote(claim):
             self._report(Put(claim))
         return claim
