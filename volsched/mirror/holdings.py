@@ -48,12 +48,19 @@ _Name = tuple[str, str]
 class Holdings:
     """What is kept, by namespace. Belongs to the thread that takes changes in.
 
-    ``most`` is in bytes; 0 is no bound. ``holds`` states whether an object stands for something that is in use.
+    ``most`` is in bytes; 0 is no bound. ``holds`` states whether an object stands for something that is in use, and
+    ``weigh`` how many bytes are kept of one; None leaves it to the estimate.
     """
 
-    def __init__(self, most: int = KEPT_BYTES, holds: Callable[[api.ApiObject], bool] | None = None) -> None:
+    def __init__(
+        self,
+        most: int = KEPT_BYTES,
+        holds: Callable[[api.ApiObject], bool] | None = None,
+        weigh: Callable[[api.ApiObject], int | None] = lambda _: None,
+    ) -> None:
         self.most = most
         self._holds = holds or holds_something
+        self._weigh = weigh
         self.total = 0
         """KiB that are kept."""
         self.refused: dict[tuple[str, str, str], None] = {}
@@ -163,6 +170,9 @@ class Holdings:
 
     def _weight_of(self, found: api.ApiObject) -> int:
         """Return the KiB that are kept of an object, by estimate."""
+        known = self._weigh(found)
+        if known is not None:
+            return -(-known // 1024)
         if not isinstance(found, api.Pod):
             return -(-(_EACH + _size(found)) // 1024)
         spec = msgspec.json.encode(found.spec)

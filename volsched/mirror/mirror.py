@@ -257,11 +257,17 @@ class Mirror:
     # -- annotations --------------------------------------------------------------------------------------------------
 
     def keep_only(self, kept: KeptAnnotations) -> None:
-        """Keep these annotations of objects, those that were kept already, and no others, from now on."""
+        """Keep these annotations of objects, those that were kept already, and no others, from now on.
+
+        What was dropped before comes back with the object.
+        """
         reader, cluster = self._annotations, self.cluster
         if reader.kept is not None and reader.kept.includes(kept):
             return
-        reader.kept = kept if reader.kept is None else kept.with_those_of(reader.kept)
+        if reader.kept is not None:
+            reader.kept.grow(kept)
+            return
+        reader.kept = kept
         for task in cluster.tasks.values():
             task.annotations = reader.of("Pod", dict(task.annotations))
         for job in cluster.jobs.values():
@@ -270,7 +276,9 @@ class Mirror:
             queue.annotations = reader.of("Queue", dict(queue.annotations))
         for node in cluster.nodes.values():
             found = reader.of("Node", dict(node.annotations))
-            cluster.node_ledger.set_spec(node, replace(node.spec, annotations=found))
+            spec = replace(node.spec, annotations=found)
+            cluster.node_ledger.set_spec(node, spec)
+            node.spec = spec  # also where it states the same
 
     def keep_annotations(self, keys: Iterable[str], asking: Iterable[str] = ()) -> None:
         """Let these annotations of pods decide placement, and no others; see ``Templates.keep_annotations``."""

@@ -137,7 +137,7 @@ def _reader() -> str:
 class KeptAnnotations:
     """Which annotations are kept of each kind, by the kind's name; of others none are."""
 
-    kinds: Mapping[str, AnnotationKeys]
+    kinds: dict[str, AnnotationKeys]
 
     def of_kind(self, kind: str) -> AnnotationKeys:
         """Return the annotations that are kept of a kind."""
@@ -147,10 +147,11 @@ class KeptAnnotations:
         """Whether all is kept that another one keeps."""
         return all(self.of_kind(kind).includes(keys) for kind, keys in other.kinds.items())
 
-    def with_those_of(self, other: KeptAnnotations) -> KeptAnnotations:
-        """Return what keeps more: what another one keeps as well."""
-        both = {kind: self.kinds[kind].with_those_of(other.of_kind(kind)) for kind in self.kinds}
-        return KeptAnnotations({**other.kinds, **both})
+    def grow(self, other: KeptAnnotations) -> None:
+        """Keep what another one keeps as well: what was kept by this one until now is asked by that, too."""
+        for kind, keys in other.kinds.items():
+            known = self.kinds.setdefault(kind, keys)
+            known.become(known.with_those_of(keys))
 
     def trim(self, kind: str, found: api.ApiObject) -> None:
         """Take what is not kept of a kind out of the annotations of an object that was just decoded."""

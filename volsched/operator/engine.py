@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+import msgspec
 import structlog
 
 from volsched.controllers import commands, job_controller, queues
@@ -52,6 +53,11 @@ _AT_REST: Final = frozenset({"Pending", "Completed", "Failed", "Terminated", "Ab
 """Phases of a Volcano Job that has no pods that run."""
 
 
+def bytes_of(found: api.ApiObject) -> int | None:
+    """Return what is kept of a Volcano Job, by estimate: its templates as text, and what is read of them."""
+    return 4 * len(msgspec.json.encode(found)) if isinstance(found, RawJob) else None
+
+
 class ControllerEngine:
     """The controllers at work. `tell` takes Events; nothing is written before `begin` and after `pause`."""
 
@@ -66,7 +72,7 @@ class ControllerEngine:
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
         )
-        self.holdings = Holdings(options.kept_bytes, is_in_use)
+        self.holdings = Holdings(options.kept_bytes, is_in_use, bytes_of)
         self.intake = Intake(options, self.store, tell, self._dirty, self._forget_job)
         self.writes = Writes(writer, self.store, self.intake, options.workers)
         self.lag = Histogram(LAG_SECONDS)

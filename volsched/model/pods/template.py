@@ -172,7 +172,8 @@ class TemplateTable:
     """The templates of one cluster.
 
     `keep_annotation` states which annotations of a pod decide where it goes, by key, and `asking` are those by which it
-    asks for something, unless they are blank; see `keep`. `limits` are how much a pod may state.
+    asks for something, unless they are blank; see `keep`. `limits` are how much a pod may state. Templates can be
+    asked for `annotation_keys`, where these are given; they become those that are kept.
     """
 
     __slots__ = (
@@ -193,10 +194,11 @@ class TemplateTable:
         keep_annotation: Callable[[str], bool] = lambda _: False,
         asking: Collection[str] = (),
         limits: PodLimits = pod_limits.DEFAULT,
+        annotation_keys: AnnotationKeys | None = None,
     ) -> None:
         self._limits = limits
         self._keep = keep_annotation
-        self._annotation_keys: AnnotationKeys | None = None
+        self._annotation_keys = annotation_keys
         self._asking = asking
         self._kept: dict[str, bool] = {}
         self._by_bytes: dict[bytes, PodTemplate] = {}
@@ -218,9 +220,8 @@ class TemplateTable:
 
     def keep(self, keys: AnnotationKeys, asking: Collection[str] = ()) -> None:
         """Keep other annotations from now on. Templates made before have what they had: see `again`."""
-        if self._annotation_keys is None:
-            self._annotation_keys = keys
-        self._annotation_keys.become(keys)
+        if self._annotation_keys is not None:
+            self._annotation_keys.become(keys)
         self._keep = keys.covers
         self._asking = asking
         self._kept.clear()
