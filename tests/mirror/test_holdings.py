@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volsched.kube.watch.inbox import FULL_KIB, Inbox
 from volsched.kube.write.views import Views
 from volsched.mirror.holdings import Holdings
 from volsched.mirror.mirror import Mirror
@@ -149,6 +150,14 @@ def test_the_running_total_is_that_of_what_is_kept_and_never_above_the_bound(giv
         alone = Holdings(10**9)
         alone.of([put for put in kept.values() if put.object.status.allocation is not None])  # type: ignore[attr-defined]
         assert holdings.kept_bytes <= max(holdings.most, alone.kept_bytes)
+
+
+def test_an_inbox_is_full_by_what_its_objects_weigh() -> None:
+    inbox = Inbox()
+    inbox.put([a_claim("a", "1")], kib=FULL_KIB + 1)
+    assert inbox.is_full
+    assert len(inbox.take()) == 1
+    assert not inbox.is_full
 
 
 # --- what the mirror makes of it -------------------------------------------------------------------------------------

@@ -207,6 +207,7 @@ class SchedulerProgram(Process):
             options.default_queue,
             lambda: (self._verdicts.text_in_force, state.source),
             self._annotations.trim,
+            options.kept_bytes,
         )
         pages = PageContents(
             self._live_problem,

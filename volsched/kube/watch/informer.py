@@ -24,7 +24,7 @@ import structlog
 
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import Api
-from volsched.kube.errors import ApiError
+from volsched.kube.errors import TOO_LARGE, ApiError
 from volsched.kube.watch.decoding import KindReader, Unread, WatchEvent
 from volsched.kube.watch.resources import Resource, Trim, trim_nothing
 from volsched.model import api
@@ -290,9 +290,8 @@ class Informer:
         self._begin_list()
         continued = ""
         while True:
-            parameters = {"limit": str(PAGE)} | ({"continue": continued} if continued else {})
-            path = self.resource.query(**parameters)
-            page = self._reader.page(await self._api.request("GET", path, self.resource.plural, verb="list"))
+            parameters = {"continue": continued} if continued else {}
+            page = self._reader.page(await page_of(self._api, self.resource, **parameters))
             self._heard()
             self._emit(self._changes_of(page.items or ()))
             await self._let_others()
@@ -437,6 +436,19 @@ class Informer:
             self._sink((change,))
         except Exception:
             _log.exception("a change was not taken in, in an unforeseen way", resource=self.resource.plural)
+
+
+async def page_of(server: Api, resource: Resource, **parameters: str) -> bytes:
+    """Return a page of a list; of objects that are large it has fewer. Raises ApiError."""
+    limit = PAGE
+    while True:
+        try:
+            path = resource.query(limit=str(limit), **parameters)
+            return await server.request("GET", path, resource.plural, verb="list")
+        except ApiError as error:
+            if error.reason != TOO_LARGE or limit == 1:
+                raise
+            limit = max(1, limit // 8)
 
 
 def unlisted(informers: Sequence[Informer]) -> str:
