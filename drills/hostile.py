@@ -2,9 +2,10 @@
 
 An honest team makes pods, gangs of Volcano's and of Kubernetes' own, Volcano Jobs and pods with shared cards at a
 steady pace. First it is alone. Then somebody creates every object that once took volsched down, robbed it or switched
-it off, and as many more of all kinds; an administrator writes some Queues and devices wrongly. Then all of that is
-deleted, and it begins once more. Judged is how long honest pods wait, that no process ends and no leader changes, that
-each object that was set aside or refused is named in an Event, and that memory comes back.
+it off, objects as large as may be, and as many more of all kinds; an administrator writes some Queues and devices
+wrongly. Then all of that is deleted, and it begins once more. Processes have the memory limits of the manifests. Judged
+is how long honest pods wait, that no process ends and no leader changes, that each object that was set aside or refused
+is named in an Event, that no honest object is refused for want of memory, and that memory comes back.
 """
 
 from __future__ import annotations

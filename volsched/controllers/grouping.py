@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from volsched.controllers.owners import owner_reference
-from volsched.mirror.reading import PREEMPTABLE
+from volsched.mirror.reading import LONGEST_NAME, PREEMPTABLE, as_name
 from volsched.model import api
 from volsched.model.errors import FieldError
 from volsched.model.pods import requests
@@ -52,9 +52,6 @@ MOST_INHERITED: Final = 16_384
 """Characters of one annotation, and of all together, that a PodGroup inherits of a workload or of a Job: there may be
 very many of these, and what is inherited is kept of each. A longer one is not inherited."""
 
-LONGEST_NAME: Final = 253
-"""Of an object: a longer text names none, and no more is kept of it than shows that."""
-
 _TIER: Final = re.compile(r"[0-9]{1,9}")
 
 Pairs = tuple[tuple[str, str], ...]
@@ -86,11 +83,6 @@ def seed_of(pod: api.Pod) -> Seed:
 
 def _pairs(found: Mapping[str, str], keys: Iterable[str]) -> Pairs:
     return tuple((key, found[key]) for key in keys if key in found and len(found[key]) <= LONGEST_NAME)
-
-
-def as_name(text: str) -> str:
-    """Return the name of an object that an annotation states, cut where it is none any more."""
-    return text[: LONGEST_NAME + 1]
 
 
 def plain_group_name(pod: api.Pod) -> str:

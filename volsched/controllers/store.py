@@ -30,7 +30,7 @@ from volsched.controllers.queues import GroupLedger, QueueHierarchy
 from volsched.controllers.roster import Roster, member_of
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
-from volsched.mirror.reading import GROUP_NAME, seconds
+from volsched.mirror.reading import GROUP_NAME, as_name, seconds
 from volsched.model import api
 from volsched.model.changes import Gone, Refused
 from volsched.model.job import UNKNOWN
@@ -280,7 +280,7 @@ class Store:
         owner = grouping.group_owner(pod)
         whose = named_by(meta.namespace, owner)
         of_job = (whose.group, whose.kind) == _JOB
-        group = grouping.as_name(meta.annotations.get(GROUP_NAME, ""))
+        group = as_name(meta.annotations.get(GROUP_NAME, ""))
         is_native = pod.spec.scheduling_group is not None  # its PodGroup is one of Kubernetes' own, made by others
         plain = "" if of_job or is_native else grouping.plain_group_name(pod)
         if group and group != plain:
@@ -419,7 +419,7 @@ class Store:
             case GROUP.name:
                 known = self.groups.get(key)
                 if known is not None:
-                    spec = api.PodGroupSpec(queue=grouping.as_name(known.spec.queue))
+                    spec = api.PodGroupSpec(queue=as_name(known.spec.queue))
                     meta = msgspec.structs.replace(known.metadata, annotations={}, labels={}, finalizers=())
                     self.groups[key] = api.PodGroup(meta, spec, api.PodGroupStatus(phase=known.status.phase))
                     self._authors.pop(key, None)
@@ -493,7 +493,7 @@ class Store:
         self.dirty(Key(GROUP.name, f"{gone.namespace}/podgroup-{gone.uid}"))
 
     def _put_namespace(self, found: api.Namespace) -> None:
-        name, queue = found.metadata.name, grouping.as_name(found.metadata.annotations.get(grouping.QUEUE_NAME, ""))
+        name, queue = found.metadata.name, as_name(found.metadata.annotations.get(grouping.QUEUE_NAME, ""))
         if queue == self._namespaces.get(name, ""):
             return
         if queue:

@@ -120,7 +120,7 @@ class Pods:
             self._groups.native.joined(task)
         if pod.spec.node_name and (task.annotations != annotations_before or task.bind_annotations):
             self._hear_annotations(task)
-        self._hear_group(task, pod, annotations_before.get(reading.GROUP_NAME, ""))
+        self._hear_group(task, pod, reading.as_name(annotations_before.get(reading.GROUP_NAME, "")))
         if (*_gates_of(task), task.role) != stated_before:
             self._tell_members_changed(task, claims_changed=task.claim_names != gates_before[2])
         if task.labels != labels_before and task.node is not None:

@@ -14,7 +14,7 @@ from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.queues import NativeQueues
 from volsched.mirror.native.reading import group_of
-from volsched.mirror.reading import GROUP_NAME
+from volsched.mirror.reading import GROUP_NAME, as_name
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model.changes import Gone, KindServed
 from volsched.model.clocks import ClusterEvent
@@ -187,7 +187,7 @@ def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
 
 def _volcanos(task: TaskInfo) -> str:
     """The Volcano PodGroup that a pod of a native group names by annotation; empty for none."""
-    name = task.annotations.get(GROUP_NAME, "")
+    name = as_name(task.annotations.get(GROUP_NAME, ""))
     return f"{task.namespace}/{name}" if name else ""
 
 
