@@ -53,12 +53,15 @@ from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import KindReader, Unread
 from volsched.kube.watch.resources import VOLCANO, Resource, watched
 from volsched.mirror import reading
+from volsched.mirror.holdings import Holdings
+from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.native import reading as native_reading
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
+from volsched.model.annotations import UndeclaredAnnotationError
 from volsched.model.changes import Put
-from volsched.model.dra import announced
+from volsched.model.dra import announced, observed
 from volsched.model.dra import api as dra
 from volsched.model.dra import binding as device_binding
 from volsched.model.dra import reading as device_reading
@@ -731,6 +734,62 @@ def _take_in(found: list[Any]) -> None:
         raise aside.error or AssertionError(aside.message)
 
 
+# --- what is kept ---------------------------------------------------------------------------------------------------
+
+_UNREAD: Final = "this text is read by nobody"
+_BULKY: Final[tuple[type[api.ApiObject], ...]] = (
+    *(dra.ResourceClaim, dra.ResourceClaimTemplate, dra.DeviceClass),
+    *(api.Pod, api.PodGroup, api.Queue, api.Node, api.PersistentVolumeClaim, api.Namespace),
+)
+_KEPT_OF: Final = kept_annotations(registry.installed_annotations())
+_PARAMETERS: Final[tuple[Any, ...]] = ({"a": _UNREAD}, [_UNREAD], _UNREAD, {"a": [[_UNREAD]] * 40}, {_UNREAD: {}})
+
+
+def _bulky(maker: Maker) -> tuple[type[api.ApiObject], Any]:
+    """Return an object with texts in places that nobody reads."""
+    kind = maker.one_of(_BULKY)
+    tree = _raw(kind, maker)
+    if isinstance(tree, dict):
+        given = tree.get("metadata")
+        meta = given if isinstance(given, dict) else {}
+        notes = {f"example.com/{maker.count(9)}": _UNREAD, "volcano.sh/card.names": _UNREAD}
+        tree["metadata"] = {**meta, "name": "a", "namespace": "ns", "uid": "u", "annotations": notes}
+        tree["unread"] = maker.one_of(_PARAMETERS)
+        spec = tree.get("spec")
+        spec = spec.get("spec") if kind is dra.ResourceClaimTemplate and isinstance(spec, dict) else spec
+        devices = spec.get("devices") if isinstance(spec, dict) else None
+        if isinstance(devices, dict):
+            opaque = {"driver": "d", "parameters": maker.one_of(_PARAMETERS)}
+            devices["config"] = [{"opaque": opaque}] * (1 + maker.count(4))
+    return kind, tree
+
+
+def _read_bulky(given: tuple[type[api.ApiObject], Any]) -> None:
+    """Read an object as an informer does, and look for what nobody reads in what is kept of it."""
+    kind, tree = given
+    found = api.decode_as(observed.KINDS.get(kind.__name__, kind), tree)
+    _KEPT_OF.trim(kind.__name__, found)
+    if kind is not dra.DeviceClass and _UNREAD.encode() in msgspec.json.encode(found):
+        raise AssertionError(f"{kind.__name__} keeps what nobody reads: {msgspec.json.encode(found)[:500]!r}")
+    holdings, mirror = Holdings(1), Mirror(MirrorSettings(("volsched",), annotations=_KEPT_OF))
+    for taken in ([Put(found)], holdings.of([Put(found)])):
+        mirror.apply(taken)
+    for aside in mirror.quarantine.take_errors():
+        raise aside.error or AssertionError(aside.message)
+    _ask_for_what_is_kept(found)
+
+
+def _ask_for_what_is_kept(found: api.ApiObject) -> None:
+    keys = _KEPT_OF.of_kind(type(found).__name__)
+    shown = keys.of(found.metadata.annotations)
+    for key in (*shown, "example.com/unread"):
+        try:
+            shown.get(key)
+        except UndeclaredAnnotationError:
+            if keys.covers(key):
+                raise
+
+
 PARSERS: Final = (
     Parser("quantities", 12, _amount, _read_amount, (QuantityError,)),
     Parser(
@@ -784,6 +843,7 @@ PARSERS: Final = (
     Parser("policies of Jobs", 2, _read(api.Job), _if_there(_decide_policies)),
     Parser("Commands", 3, _command, _read_command, (ObjectError,)),
     Parser("mirror", 5, _several, _take_in),
+    Parser("what is kept", 3, _bulky, _read_bulky, (ObjectError,)),
     Parser("decisions", 1, _several, decide_about),
 )
 """`share` is of a round; what takes long gets little of it."""

@@ -2,9 +2,10 @@
 
 An honest team makes pods, gangs of Volcano's and of Kubernetes' own, Volcano Jobs and pods with shared cards at a
 steady pace. First it is alone. Then somebody creates every object that once took volsched down, robbed it or switched
-it off, and as many more of all kinds; an administrator writes some Queues and devices wrongly. Then all of that is
-deleted, and it begins once more. Judged is how long honest pods wait, that no process ends and no leader changes, that
-each object that was set aside or refused is named in an Event, and that memory comes back.
+it off, objects as large as may be, and as many more of all kinds; an administrator writes some Queues and devices
+wrongly. Then all of that is deleted, and it begins once more. Processes have the memory limits of the manifests. Judged
+is how long honest pods wait, that no process ends and no leader changes, that each object that was set aside or refused
+is named in an Event, that no honest object is refused for want of memory, and that memory comes back.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import math
+import os
 import re
+import signal
 import sys
 import threading
 import time
@@ -20,9 +23,11 @@ import urllib.parse
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import yaml
 
 from bench.common import memory_mib
 from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, NATIVE, Attacker, Fate, Hostile, Target
@@ -33,7 +38,9 @@ from tests.cluster.controlling import JOBS, VOLCANO
 from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.cluster.scheduling import GROUPS, LEASE, Json
 from volsched.kube.write.views import GONE_LATELY_SECONDS
+from volsched.mirror.quarantine import NO_MEMORY
 from volsched.model.values import json_text
+from volsched.model.values.quantity import parse
 from volsched.testing.controlplane.errors import ApiServerError
 
 HONEST_SECONDS: Final = 5.0
@@ -44,6 +51,7 @@ MEMORY_RATIO: Final = 1.1
 _TABLE: Final = re.compile(r'^volsched_memory_objects\{.*table="([^"]+)"\} (\S+)$', re.MULTILINE)
 _BLOCKS: Final = re.compile(r"^volsched_memory_blocks (\S+)$", re.MULTILINE)
 _CONTROLLERS_LEASE: Final = LEASE.replace("/leases/volsched", "/leases/volsched-controllers")
+_MANIFESTS: Final = Path(__file__).parent.parent / "manifests"
 _KEPT_SECONDS: Final = 5.0
 """How long an honest pod stays once it has a node."""
 
@@ -63,7 +71,10 @@ _SLACK: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How much is tried: `rate` is honest pods a second, `replicas` those of the largest hostile Job."""
+    """How much is tried: `rate` is honest pods a second, `replicas` those of the largest hostile Job.
+
+    `kept_mib` is the bound on what is kept of objects (`--kept-bytes`), far below the default, so that it is reached.
+    """
 
     objects: int = 1_000
     seconds: float = 120.0
@@ -73,7 +84,13 @@ class Settings:
     patience: float = 180.0
     idle: float = IDLE_SECONDS
     seed: int = 17
+    kept_mib: int = 64
     flags: tuple[str, ...] = ()
+
+    @property
+    def large(self) -> int:
+        """How many objects are as large as may be: with those that are read more is there than is kept."""
+        return max(10, self.objects // 2)
 
 
 # --- the honest team ------------------------------------------------------------------------------------------------
@@ -408,11 +425,28 @@ class Memory:
     tables: dict[str, dict[str, float]]
 
 
+def memory_limits() -> dict[str, float]:
+    """Return the memory limit of each kind of process in the manifests, in MiB."""
+    found = {}
+    for kind in ("scheduler", "controllers"):
+        text = (_MANIFESTS / "base" / kind / "deployment.yaml").read_text()
+        deployment = next(each for each in yaml.safe_load_all(text) if each["kind"] == "Deployment")
+        [container] = deployment["spec"]["template"]["spec"]["containers"]
+        found[kind] = float(parse(container["resources"]["limits"]["memory"]) / (1 << 20))
+    return found
+
+
 class Keeper:
-    """Starts processes again that ended, as a kubelet does, and remembers them with their last words."""
+    """Starts processes again that ended, as a kubelet does, and remembers them with their last words.
+
+    It kills those whose memory was above the limit of the manifests, as the kernel does; `peaks` are the highest, in
+    MiB, by kind of process.
+    """
 
     def __init__(self, there: World) -> None:
         self.ended: list[str] = []
+        self.peaks = dict.fromkeys(("scheduler", "controllers"), 0.0)
+        self._limits = memory_limits()
         self._world = there
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._keep)
@@ -425,7 +459,8 @@ class Keeper:
         self.ended.extend(self._world.exits())
 
     def _keep(self) -> None:
-        while not self._is_over.wait(1.0):
+        while not self._is_over.wait(0.5):
+            self._watch_memory()
             for replica in (*self._world.schedulers, *self._world.managers):
                 if replica.has_ended:
                     said = [line for line in replica.process.lines() if line.get("level") in ("error", "critical")]
@@ -433,6 +468,16 @@ class Keeper:
                     status = replica.process.process.returncode
                     self.ended.append(f"{replica.process.log.name}: exit {status}: {words}")
                     self._world.restart(replica)
+
+    def _watch_memory(self) -> None:
+        for kind, replicas in (("scheduler", self._world.schedulers), ("controllers", self._world.managers)):
+            for replica in replicas:
+                with contextlib.suppress(OSError):  # it has just ended
+                    peak = memory_mib(replica.pid, "VmHWM")
+                    self.peaks[kind] = max(self.peaks[kind], peak)
+                    if peak > self._limits[kind]:
+                        self.ended.append(f"{kind}: {peak:.0f} MiB, more than its limit of {self._limits[kind]:.0f}")
+                        os.kill(replica.pid, signal.SIGKILL)
 
 
 def memory_of(there: World) -> Memory:
@@ -541,13 +586,17 @@ def run(report: Report, settings: Settings) -> None:
     with world(feature_gates=GATES, api_flags=API_FLAGS) as there:
         honest = there.control_plane.create_namespace("honest")
         furnish(there, settings, honest)
-        there.populate(flags=(*_FLAGS, *settings.flags))
+        kept = ("--kept-bytes", str(settings.kept_mib << 20))
+        there.populate(flags=(*_FLAGS, *kept, *settings.flags))
         there.schedulers[0].process.wait_for("everything is listed")
         target = Target(there.name, "honest", "steady", _steady_job(there, honest), "hostile")
         steady = set(there.pods(honest))
         team = HonestTeam(there, honest, "honest", settings.rate)
         with contextlib.closing(Keeper(there)) as keeper, contextlib.closing(team):
             _drill(report, settings, there, team, target)
+        for kind, limit in memory_limits().items():
+            report.figure(f"most memory of {kind}, MiB", keeper.peaks[kind])
+            report.figure(f"limit of {kind} in the manifests, MiB", limit)
         report.must("processes that ended", len(keeper.ended), "==", 0, tuple(keeper.ended))
         report.must("honest Jobs that were restarted", len(steady - set(there.pods(honest))), "==", 0)
 
@@ -572,6 +621,7 @@ def _drill(report: Report, settings: Settings, there: World, team: HonestTeam, t
         beside += _attack(report, settings, there, team, attacker, attack)
         memory.append(memory_of(there))
         attack.unnamed = _unsettled(report, settings, there, attack)
+        _judge_refused(report, there, number + 1, attack)
         team.rest()
         clean_up(there, attack, settings.patience)
         beside += [waited.seconds for waited in team.work(min(20.0, settings.seconds / 2))]
@@ -612,6 +662,7 @@ def _attack(
 
 
 def _objects(attacker: Attacker, settings: Settings) -> Iterator[Hostile]:
+    yield from attacker.large(settings.large)
     yield from attacker.rows(settings.replicas)
     yield from attacker.more(settings.objects)
     yield from attacker.of_administrators(max(1, settings.objects // 20))
@@ -629,6 +680,15 @@ def _unsettled(report: Report, settings: Settings, there: World, attack: Attack)
     _wait(all_settled, settings.patience, "each hostile object is named, or done with")
     report.progress(f"{len(left)} hostile objects of which nothing is said")
     return left
+
+
+def _judge_refused(report: Report, there: World, wave: int, attack: Attack) -> None:
+    """Judge for whose objects there was no memory: what is kept is bounded, and honest objects are not refused."""
+    refused = [event for event in listed(there, "/api/v1/events") if event["reason"] == NO_MEMORY]
+    spaces = Counter(event["involvedObject"].get("namespace", "") for event in refused)
+    report.must(f"hostile objects refused for want of memory in wave {wave}", spaces[attack.namespace], ">=", 1)
+    honest = tuple(space for space in spaces if not space.startswith("hostile-"))
+    report.must(f"others that had objects refused in wave {wave}", len(honest), "==", 0, honest)
 
 
 def _judge(report: Report, alone: Sequence[float], beside: Sequence[float], lost: Sequence[str]) -> None:
@@ -704,6 +764,7 @@ def _arguments() -> Settings:
     parser.add_argument(
         "--idle", type=float, default=IDLE_SECONDS, help="seconds of rest before memory is looked at (75)"
     )
+    parser.add_argument("--kept-mib", type=int, default=64, help="that a process keeps of objects at most (64)")
     parser.add_argument("--seed", type=int, default=17, help="of the hostile objects (17)")
     return Settings(**vars(parser.parse_args()))
 

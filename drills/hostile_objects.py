@@ -233,6 +233,75 @@ class Attacker:
         yield self.pod("shared cards, told by itself", shared, annotations={f"{_INDEX}main": "x"})
         yield self.group("a time of 200,000 digits", {}, annotations={"sla-waiting-time": "9" * 200_000})
 
+    # -- as large as may be
+
+    def large(self, count: int) -> Iterator[Hostile]:
+        """Yield so many objects that are as large as the API server takes: with what nobody reads, and with what is."""
+        makers = (self._large_claim, self._large_template, self._noted_pod, self._labelled_pod, self._noted_volume)
+        others = (self._noted_group, self._noted_group, self._noted_native, self._noted_workload, self._noted_job)
+        for number in range(count):
+            yield (*makers, *others)[number % 10]()
+
+    def _large_devices(self) -> Json:
+        draw = self._random
+        filling: Any = draw.choice(([[]] * 2_400, ["x" * 9_000], [{"a": 1}] * 800, {f"k{n}": n for n in range(700)}))
+        return self._devices(config=[_opaque({"a": filling})] * 32)
+
+    def _large_claim(self) -> Hostile:
+        return self.claim("a claim with 320 KiB of parameters", self._large_devices())[0]
+
+    def _large_template(self) -> Hostile:
+        return self.claim("a template with 320 KiB of parameters", self._large_devices(), _TEMPLATE)[0]
+
+    def _noted(self, *, read: bool = False) -> Json:
+        """Return annotations of 240 KiB, under a key that nobody reads, or that is read."""
+        keys = ("volsched.io/expected-duration", "volcano.sh/sla-waiting-time") if read else ("example.com/note",)
+        return {self._random.choice(keys): f"{self._random.random()}" + "x" * 240_000}
+
+    def _noted_pod(self) -> Hostile:
+        gate = {"schedulingGates": [{"name": "example.com/never"}]}
+        return self.pod("a pod with a long note", gate, annotations=self._noted())
+
+    def _labelled_pod(self) -> Hostile:
+        gate = {"schedulingGates": [{"name": "example.com/never"}]}
+        stem = self._random.randrange(10**6)
+        return self.pod("8,000 labels", gate, labels={f"k{stem}-{n}": f"v{n}" for n in range(8_000)})
+
+    def _noted_group(self) -> Hostile:
+        read = self._random.random() < 0.7
+        return self.group(
+            f"a PodGroup with a long {'wish' if read else 'note'}", {}, annotations=self._noted(read=read)
+        )
+
+    def _noted_native(self) -> Hostile:
+        policy: Json = {"gang": {"minCount": 2}}
+        return self.native_group("a group with a long note", policy, {}, annotations=self._noted())[0]
+
+    def _noted_workload(self) -> Hostile:
+        found = json.loads(self.workload("a workload with a long note", "ReplicaSet", {}).body)
+        found["metadata"]["annotations"] = {**self._noted(), f"volcano.sh/{self._number}": "x" * 200_000}
+        found["spec"]["replicas"] = 0
+        kind = ("apps/v1", "ReplicaSet", "replicasets")
+        return self._hostile(kind, "a workload with a long note", found, Fate.HARMLESS)
+
+    def _noted_job(self) -> Hostile:
+        if self._random.random() < 0.5:
+            found = json.loads(self.job("a Job with a long note").body)
+            found["metadata"]["annotations"] = self._noted()
+            return self._hostile(_JOB, "a Job with a long note", found, Fate.DONE_OR_NAMED)
+        found = json.loads(self.job("a Job with a long wish").body)
+        found["metadata"]["annotations"] = self._noted(read=True)
+        return self._hostile(_JOB, "a Job with a long wish", found, Fate.NAMED)
+
+    def _noted_volume(self) -> Hostile:
+        spec = {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "gone",
+            "resources": {"requests": {"storage": "1"}},
+        }
+        body = {"metadata": {"name": self._named("volume"), "annotations": self._noted()}, "spec": spec}
+        return self._hostile(_VOLUME, "a volume claim with a long note", body, Fate.HARMLESS)
+
     # -- more
 
     def more(self, count: int) -> Iterator[Hostile]:

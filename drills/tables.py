@@ -7,6 +7,7 @@ from typing import Final
 
 BOUNDED: Final[Mapping[str, int]] = {
     "views.gone": 16_384,
+    "holdings.specs": 8_192,
     "binder.refusals": 16_384,
     "events.said": 16_384,
     "events.waiting": 65_536,

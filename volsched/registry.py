@@ -9,6 +9,7 @@ What plugins check of objects (``plugins.VALIDATORS`` and the group ``volsched.v
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Generic, TypeVar
@@ -22,6 +23,7 @@ from volsched.framework.config.entries import CatalogueEntry
 from volsched.framework.config.loading import ConfigProblem, ConfigurationError, Loaded, load
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.validation import Fault, Validator
+from volsched.model.annotations import Declared
 from volsched.model.errors import ConfigError, VolschedError
 from volsched.rehearsal import rehearse
 from volsched.scheduler import Profile
@@ -234,6 +236,20 @@ def _made(configuration: Configuration) -> Profile:
         tuple(ACTIONS.build(name, given.get(name, {})) for name in configuration.actions),
         tuple(tuple((option, _plugin(option)) for option in tier) for tier in configuration.tiers),
     )
+
+
+@cache
+def installed_annotations() -> tuple[Declared, ...]:
+    """Return what annotations each plugin and action declares, configured or not.
+
+    One that cannot be loaded declares none; a configuration that names it is refused, with the reason.
+    """
+    found = []
+    for registry in (PLUGINS, ACTIONS):
+        for name in registry.names():
+            with suppress(ConfigError):
+                found.append(entries.declared_annotations(registry.load(name)))
+    return tuple(found)
 
 
 def load_profile(text: str) -> tuple[Profile, tuple[ConfigProblem, ...]]:

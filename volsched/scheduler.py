@@ -16,6 +16,7 @@ from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
+from volsched.framework.config.entries import declared_annotations
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import rules as native_rules
@@ -26,9 +27,11 @@ from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.rules import CountedOverTime, ShownHoldings
 from volsched.framework.session import Session
+from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.problems import ReadingProblem
 from volsched.model import api
+from volsched.model.annotations import KeptAnnotations
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
 from volsched.model.job import PENDING, JobInfo
@@ -49,6 +52,12 @@ class Profile:
     configuration: Configuration
     actions: tuple[Action, ...]
     plugins: tuple[tuple[tuple[PluginOption, Plugin], ...], ...]
+
+    @cached_property
+    def kept_annotations(self) -> KeptAnnotations:
+        """The annotations that are kept of objects."""
+        configured = (*self.actions, *(plugin for tier in self.plugins for _, plugin in tier))
+        return kept_annotations(map(declared_annotations, configured))
 
     @cached_property
     def registering_actions(self) -> tuple[Plugin, ...]:
@@ -129,6 +138,7 @@ class Scheduler:
         self._session: Session | None = None
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
+        mirror.keep_only(profile.kept_annotations)
         mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
         mirror.cluster.let_devices_serve(profile.devices_serve())
         self._follow()
@@ -136,6 +146,7 @@ class Scheduler:
     def reconfigure(self, profile: Profile) -> None:
         """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
         self._accounts.drop()
+        self.mirror.keep_only(profile.kept_annotations)
         self.mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
         self.mirror.cluster.let_devices_serve(profile.devices_serve())
         self.profile = profile

@@ -28,11 +28,19 @@ from volsched.framework.rules import Metric, Predicate, PrePredicate, ShownTable
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo, with_condition
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import RESERVED, condition_of, stamp, without_promise
+from volsched.model.reservation import DEFAULT_DURATION as DURATION_OF_QUEUE
+from volsched.model.reservation import (
+    EXPECTED_DURATION,
+    RESERVE_AFTER,
+    RESERVED,
+    condition_of,
+    stamp,
+    without_promise,
+)
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.series import Series
 from volsched.model.verdict import Scope, Step
-from volsched.model.waiting_time import WAITING_TIME
+from volsched.model.waiting_time import WAITING_TIME, WAITING_TIMES
 
 AFTER: Final = "reserve.after"
 DEFAULT_DURATION: Final = "reserve.defaultDuration"
@@ -69,6 +77,9 @@ class ReserveAction:
     """Hold nodes for large jobs."""
 
     name: ClassVar[str] = "reserve"
+    TASK_ANNOTATIONS: ClassVar[tuple[str, ...]] = (EXPECTED_DURATION,)
+    GROUP_ANNOTATIONS: ClassVar[tuple[str, ...]] = (EXPECTED_DURATION, RESERVE_AFTER, *WAITING_TIMES)
+    QUEUE_ANNOTATIONS: ClassVar[tuple[str, ...]] = (DURATION_OF_QUEUE, RESERVE_AFTER)
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(AFTER, "str", "1h", "How long a job waits before nodes are held for it; 0s: at once."),
         Argument(JOBS, "int", 4, "For so many jobs at a time, one for each queue beyond the first.", minimum=1),

@@ -14,9 +14,10 @@ from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
+from plugins.capacity_card.quotas.quota import OF_QUEUES
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.remedies import CardRemedies
-from plugins.capacity_card.requests.requests import CARD_NAME
+from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
 from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
@@ -90,6 +91,8 @@ class CapacityCardPlugin:
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
+    GROUP_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_REQUEST,)
+    QUEUE_ANNOTATIONS: ClassVar[tuple[str, ...]] = OF_QUEUES
     ASKING_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
     EXCLUDES: ClassVar[tuple[str, ...]] = ("capacity", "proportion")
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (

@@ -14,6 +14,7 @@ from plugins.capacity_dra.asked import DeviceExplainer
 from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
+from plugins.capacity_dra.quota import LAST_APPLIED
 from plugins.capacity_dra.refusals import NAME
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.rules import DeviceQuotaRules
@@ -24,6 +25,7 @@ from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_queue
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
+from volsched.model.dra.announced import ANNOTATION
 
 BAD_QUOTA: Final = "InvalidDRAQuota"
 
@@ -35,6 +37,8 @@ class CapacityDRAPlugin:
     """Registers the rules; what they read follows the cluster from one session to the next."""
 
     name: ClassVar[str] = NAME
+    GROUP_ANNOTATIONS: ClassVar[tuple[str, ...]] = (ANNOTATION,)
+    QUEUE_ANNOTATIONS: ClassVar[tuple[str, ...]] = (LAST_APPLIED,)
     COUNTED_FROM: ClassVar[tuple[str, ...]] = DEVICE_KINDS
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = SCHEMA
 

@@ -10,6 +10,7 @@ from plugins.crossquota.arguments import ARGUMENTS, CrossQuotaArguments, check_a
 from plugins.crossquota.asked import QuotaExplainer
 from plugins.crossquota.budget import NAME, NodeBudgets
 from plugins.crossquota.numbers import FAULTS, QUOTA, REFUSALS, USED, QuotaSeries
+from plugins.crossquota.quota import ANNOTATION
 from plugins.crossquota.scoring import STRATEGY, QuotaScore
 from plugins.crossquota.selected import rules_for_pods
 from volsched.framework.registration import Registrar
@@ -33,6 +34,7 @@ class CrossQuotaPlugin:
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (STRATEGY,)
+    NODE_ANNOTATIONS: ClassVar[tuple[str, ...]] = (f"{ANNOTATION}*",)
 
     def __init__(self, arguments: CrossQuotaArguments) -> None:
         self._arguments = arguments

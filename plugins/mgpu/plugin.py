@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from plugins.mgpu.devices import POLICY
+from plugins.mgpu.devices import CARD_IDS, POLICY
 from plugins.mgpu.ledger import CardLedger, Requests
 from plugins.mgpu.node_events import NodeEvents
 from plugins.mgpu.parts import FreeParts
 from plugins.mgpu.placement import PlacementSearch
 from plugins.mgpu.requests import MIN_MEMORY, MULTIPLE
+from plugins.mgpu.results import ASSUMED, INDEX
 from plugins.mgpu.rules import NAME, MgpuRules
 from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import MgpuSeries
@@ -39,6 +40,8 @@ class MGPUPlugin:
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (POLICY, MULTIPLE)
+    TASK_ANNOTATIONS: ClassVar[tuple[str, ...]] = (ASSUMED, f"{INDEX}*")
+    NODE_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_IDS,)
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(ENABLE, "bool", False, "Whether the plugin does anything.", expected=True),
         Argument(

@@ -19,7 +19,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.observers import Observer
 from volsched.model.values.duration import seconds_of
-from volsched.model.waiting_time import WAITING_TIME, agreed_waiting_time
+from volsched.model.waiting_time import WAITING_TIME, WAITING_TIMES, agreed_waiting_time
 
 Deadline = tuple[float, str]
 """Seconds since the epoch, and the key of a job."""
@@ -36,6 +36,7 @@ class SlaPlugin:
     """Registers an order and two votes."""
 
     name: ClassVar[str] = "sla"
+    GROUP_ANNOTATIONS: ClassVar[tuple[str, ...]] = WAITING_TIMES
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(WAITING_TIME, "str", "0s", "How long any job may wait before it is admitted; 0s: no such limit."),
     )

@@ -229,6 +229,36 @@ async def test_pages_that_expire_midway_begin_again(
     assert len(followed.state) == 7
 
 
+async def test_a_page_that_is_too_large_is_asked_for_in_parts(
+    namespace: str, maps: Maps, follow: Callable[..., Followed], fault_proxy: FaultProxy, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr("volsched.kube.client.wire.LARGEST_ANSWER", 8_000)
+    maps.make(*(f"m{i}" for i in range(40)))
+    fault_proxy.inject(Respond(400, "no"), path="configmaps$", watch=True, times=1)
+
+    followed = await follow(config_maps(namespace)).listed()
+
+    assert len(followed.state) == 40
+
+
+async def test_what_is_there_is_handed_over_once_more_when_that_is_asked_for(
+    namespace: str, maps: Maps, follow: Callable[..., Followed]
+) -> None:
+    maps.make("a", "b")
+    followed = await follow(config_maps(namespace)).listed()
+    before = len(followed.changes)
+
+    followed.informer.list_again()
+
+    await followed.until(lambda: len(followed.changes) >= before + 2)
+    assert {change.object.metadata.name for change in followed.changes[before:] if isinstance(change, Put)} >= {
+        "a",
+        "b",
+    }
+    maps.make("c")
+    await followed.until(lambda: len(followed.state) == 3)
+
+
 async def test_a_kind_that_the_server_lacks_is_done_without_or_waited_for(
     control_plane: ControlPlane, namespace: str, follow: Callable[..., Followed]
 ) -> None:

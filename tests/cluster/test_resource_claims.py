@@ -135,6 +135,36 @@ def test_a_gang_shares_one_claim_and_a_second_gang_comes_later(
     assert len(devices_of(found)) == 1
 
 
+def test_parameters_for_drivers_are_handed_on_in_the_order_in_which_they_were_written(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
+) -> None:
+    def opaque(number: int, *requests: str) -> Json:
+        parameters = {"number": number, "list": [[]] * 100, "text": "x" * 1_000}
+        return {"requests": [*requests], "opaque": {"driver": fleet.name, "parameters": parameters}}
+
+    of_class = {"opaque": opaque(0)["opaque"]}
+    path = f"{DEVICES}/deviceclasses/{fleet.name}"
+    fleet.api.patch(path, {"spec": {"config": [of_class]}})
+    body = claim("c", exactly(cls=fleet.name))
+    name = body["spec"]["devices"]["requests"][0]["name"]
+    body["spec"]["devices"]["config"] = [opaque(1), opaque(2, name), opaque(3, name)]
+    fleet.api.create(fleet.claims, {**body, "metadata": {"name": "c"}})
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+
+    installed.make_pods(namespace, [installed.pod(f"p{n}", cpu="1", spec=using("c")) for n in range(2)])
+    installed.wait_bound(namespace, 2)
+
+    given = fleet.get("c")["status"]["allocation"]["devices"]["config"]
+    assert [(one["source"], one.get("requests", [])) for one in given] == [
+        ("FromClass", [name]),
+        ("FromClaim", []),
+        ("FromClaim", [name]),
+        ("FromClaim", [name]),
+    ]
+    assert [one["opaque"] for one in given] == [opaque(number)["opaque"] for number in range(4)]
+    assert fault_proxy.counts.count("get", CLAIM) == 1
+
+
 FAULTS: dict[str, tuple[InjectedFault, str]] = {
     "conflicts on the claim": (conflict(), "resourceclaims/[^/]*$"),
     "conflicts on its status": (conflict(), "resourceclaims/.*/status$"),

@@ -28,7 +28,8 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
 @pytest.mark.process
 def test_what_one_tenant_writes_harms_nobody_else(report: Report) -> None:
     hostile.run(
-        report, Settings(objects=50, seconds=5, nodes=3, replicas=10, patience=180, idle=3, flags=PATIENT_LEASE)
+        report,
+        Settings(objects=50, seconds=5, nodes=3, replicas=10, patience=180, idle=3, kept_mib=3, flags=PATIENT_LEASE),
     )
     report.finish()
 
@@ -36,6 +37,24 @@ def test_what_one_tenant_writes_harms_nobody_else(report: Report) -> None:
     assert len(memory) == 8  # no process is warm after some seconds, so how much it grew says nothing here
     assert [line for line in report.lines if not line.is_met and line not in memory] == []
     assert report.figures["hostile objects that the API server took"] > 100
+
+
+def test_processes_have_the_limits_of_the_manifests() -> None:
+    assert hostile.memory_limits() == {"scheduler": 1024.0, "controllers": 512.0}
+
+
+def test_large_objects_are_of_all_kinds_and_weigh_what_the_api_server_takes() -> None:
+    made = [*Attacker(TARGET, 3).large(40)]
+    assert {found.kind for found in made} == {
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+        "Pod",
+        "PersistentVolumeClaim",
+        "PodGroup",
+        "ReplicaSet",
+        "Job",
+    }
+    assert all(100_000 < len(found.body) < 1_000_000 for found in made)
 
 
 def objects(seed: int, more: int = 1_000) -> list[Any]:

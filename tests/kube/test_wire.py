@@ -352,3 +352,22 @@ async def test_a_refused_stream_brings_its_reason() -> None:
     async with serving(refusing) as wire:
         head, _ = await wire.stream("/watch", "", PATIENCE)
         assert (head.status, head.phrase, head.body) == (410, "Gone", b"too old")
+
+
+async def test_an_answer_that_is_too_large_is_not_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volsched.kube.client.wire.LARGEST_ANSWER", 100_000)
+    asked: list[str] = []
+
+    async def large_once(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head, _ = await request_of(reader)
+            asked.append(head)
+            writer.write(answer(b"x" * (200_000 if len(asked) == 1 else 90_000)))
+
+    async with serving(large_once) as wire:
+        with pytest.raises(WireError) as caught:
+            await wire.request("GET", "/", "", None, PATIENCE)
+        assert caught.value.too_large
+        assert "more than" in str(caught.value)
+        for _ in range(2):
+            assert len((await wire.request("GET", "/", "", None, PATIENCE)).body) == 90_000

@@ -16,6 +16,7 @@ from volsched.cli.inputs.volcano_flags import (
     volcano_flags,
 )
 from volsched.garbage import little_garbage
+from volsched.model.pods.limits import KEPT_BYTES_OF_CONTROLLERS
 
 
 @click.command(cls=VolcanoCommand, context_settings=SETTINGS_OF_VOLCANO)
@@ -51,6 +52,15 @@ from volsched.garbage import little_garbage
     type=click.IntRange(1, 10_000),
     default=500,
     help="Pods that are made or deleted for one Volcano Job before others have their turn.",
+)
+@click.option(
+    "--kept-bytes",
+    type=click.IntRange(min=0),
+    default=KEPT_BYTES_OF_CONTROLLERS,
+    metavar="BYTES",
+    show_default=True,
+    help="Memory for the PodGroups, workloads and Volcano Jobs of all namespaces, by estimate: above it no more is "
+    "kept of the newest ones that do not run than who they are, of the namespace that has most. 0: no bound.",
 )
 @click.option(
     "--job-bytes",
@@ -180,6 +190,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         workers=flags["workers"],
         job_pods_at_once=flags["job_pods_at_once"],
         job_bytes=flags["job_bytes"],
+        kept_bytes=flags["kept_bytes"],
         queue_command_namespaces=flags["queue_command_namespaces"],
         controllers=_controllers(flags["words"]),
         volcano_grace=flags["volcano_grace"],

@@ -20,6 +20,7 @@ from volsched.cli.views import queues as queue_view
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.config.arguments import nearest
 from volsched.framework.validation import Surroundings
+from volsched.model import api
 
 EXIT_NOT_FOUND: Final = 1
 
@@ -154,8 +155,9 @@ class _CountedQueues:
 
     def _warn_of_quotas(self) -> None:
         """Warn that queues have quotas of cards which no plugin enforces."""
-        queues = (use.queue for use in self.seen.usage.queues.values())
-        if self._in_force.arguments_of(CAPACITY_CARD) is None and any(CARD_QUOTA in q.annotations for q in queues):
+        queues = (found for found in self.seen.objects if isinstance(found, api.Queue))
+        stated = any(CARD_QUOTA in queue.metadata.annotations for queue in queues)
+        if self._in_force.arguments_of(CAPACITY_CARD) is None and stated:
             text = f"{self._in_force.origin} does not use {CAPACITY_CARD}, so quotas of cards limit nobody"
             report(text, "warning")
 

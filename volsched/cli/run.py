@@ -28,6 +28,7 @@ from volsched.cli.inputs.volcano_flags import (
 )
 from volsched.garbage import little_garbage
 from volsched.model.pods.limits import DEFAULT as DEFAULT_POD_LIMITS
+from volsched.model.pods.limits import KEPT_BYTES
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """Who answers to this name alone stands in kube-scheduler's place: its Lease, its plain pods, its preemption."""
@@ -118,6 +119,15 @@ class Labels(click.ParamType[tuple[tuple[str, str], ...]]):
     show_default=", ".join(f"{name}={number}" for name, number in DEFAULT_POD_LIMITS.by_name().items()),
     help="How much one pod may say; a pod that says more is not placed. May be repeated.",
 )
+@click.option(
+    "--kept-bytes",
+    type=click.IntRange(min=0),
+    default=KEPT_BYTES,
+    metavar="BYTES",
+    show_default=True,
+    help="Memory for the objects of all namespaces, by estimate: above it the newest ones that hold nothing are "
+    "refused, of the namespace that has most. Half of what the process may use. 0: no bound.",
+)
 @click.option("--default-queue", default="default", metavar="NAME", help="The queue of what names none.")
 @click.option(
     "--node-selector",
@@ -203,6 +213,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         default_queue=flags["default_queue"],
         node_selector=tuple(label for labels in flags["node_selectors"] for label in labels),
         plain_pods=flags["plain_pods"] or ("direct" if DEFAULT_SCHEDULER in names else "podgroup"),
+        kept_bytes=flags["kept_bytes"],
         pod_limits=replace(DEFAULT_POD_LIMITS, **dict(flags["pod_limits"])),
         always_unschedulable=flags["pod_condition_reason"] == "unschedulable",
         session_budget=flags["session_budget"],

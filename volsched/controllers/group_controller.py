@@ -34,6 +34,8 @@ def reconcile_group(store: Store, key: str) -> Iterator[Write]:
     that name is left alone.
     """
     group, whose = store.groups.get(key), None
+    if key in store.refused:
+        return
     if group is not None:
         whose = _plain_owner(group)
         if whose is None:

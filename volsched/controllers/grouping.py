@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from volsched.controllers.owners import owner_reference
-from volsched.mirror.reading import PREEMPTABLE
+from volsched.mirror.reading import LONGEST_NAME, PREEMPTABLE, as_name
 from volsched.model import api
 from volsched.model.errors import FieldError
 from volsched.model.pods import requests
@@ -47,6 +47,11 @@ _BUDGETS: Final[tuple[str, ...]] = ("volcano.sh/jdb-min-available", "volcano.sh/
 
 _LABELS_FROM_POD: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-time")
 
+LONGEST_INHERITED: Final = 4096
+MOST_INHERITED: Final = 16_384
+"""Characters of one annotation, and of all together, that a PodGroup inherits of a workload or of a Job: there may be
+very many of these, and what is inherited is kept of each. A longer one is not inherited."""
+
 _TIER: Final = re.compile(r"[0-9]{1,9}")
 
 Pairs = tuple[tuple[str, str], ...]
@@ -68,7 +73,7 @@ def seed_of(pod: api.Pod) -> Seed:
     budget = next((key for key in _BUDGETS if key in annotations), None)
     keys = _FROM_POD if budget is None else (*_FROM_POD, budget)
     return Seed(
-        queue=annotations.get(QUEUE_NAME, ""),
+        queue=as_name(annotations.get(QUEUE_NAME, "")),
         priority_class=pod.spec.priority_class_name,
         request=request_of(pod.spec),
         annotations=_pairs(annotations, keys),
@@ -77,7 +82,7 @@ def seed_of(pod: api.Pod) -> Seed:
 
 
 def _pairs(found: Mapping[str, str], keys: Iterable[str]) -> Pairs:
-    return tuple((key, found[key]) for key in keys if key in found)
+    return tuple((key, found[key]) for key in keys if key in found and len(found[key]) <= LONGEST_NAME)
 
 
 def plain_group_name(pod: api.Pod) -> str:
@@ -92,8 +97,14 @@ def group_owner(pod: api.Pod) -> api.OwnerReference:
 
 
 def inherited(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return those of a workload's annotations that its PodGroup has too."""
-    return {key: value for key, value in annotations.items() if is_inherited(key)}
+    """Return those of a workload's annotations that its PodGroup has too, in the order of their keys."""
+    found: dict[str, str] = {}
+    left = MOST_INHERITED
+    for key, value in sorted(annotations.items()):
+        if is_inherited(key) and len(value) <= LONGEST_INHERITED and len(key) + len(value) <= left:
+            found[key] = value
+            left -= len(key) + len(value)
+    return found
 
 
 def is_inherited(key: str) -> bool:

@@ -90,7 +90,7 @@ class JobSurroundings:
     """What belongs to a Job: its pods (a Roster, where there may be many), its PodGroup, PriorityClasses, its queue.
 
     `group_since` is when its PodGroup was first seen in its phase (seconds since the epoch), if that is known, and
-    `authors` states who wrote what of it.
+    `authors` states who wrote what of it. Of one that `is_group_refused` is only known who it is.
     """
 
     pods: Iterable[JobPod]
@@ -99,6 +99,7 @@ class JobSurroundings:
     queue: str
     group_since: float | None = None
     authors: Authorship = OURS
+    is_group_refused: bool = False
 
 
 @dataclass(slots=True)
@@ -319,7 +320,9 @@ def _sync(
         outcome.writes.append(Create(GROUP, meta.namespace, meta.name, group_body(wanted), is_own=True))
         outcome.events += _ignored(job)
         return
-    outcome.writes += _group_changes(group, wanted, with_queue=not tally.running and around.authors.may_write("queue"))
+    if not around.is_group_refused:
+        with_queue = not tally.running and around.authors.may_write("queue")
+        outcome.writes += _group_changes(group, wanted, with_queue=with_queue)
     _delete(outcome, _surplus(job, roster))
     if group.status.phase not in ("", "Pending"):
         missing = outcome.some(_missing(job, roster, lifecycle.startable(job, tally)))

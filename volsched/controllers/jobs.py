@@ -10,12 +10,13 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from volsched.controllers.grouping import DEFAULT_QUEUE, quantities, request_of
+from volsched.controllers.grouping import DEFAULT_QUEUE, LONGEST_INHERITED, MOST_INHERITED, quantities, request_of
 from volsched.controllers.lifecycle import depends, first_tasks, least_of
 from volsched.controllers.owners import owner_reference
 from volsched.mirror.reading import GROUP_NAME, PREEMPTABLE, ROLE
 from volsched.model import api
 from volsched.model.dra.announced import announcement
+from volsched.model.errors import shortened
 from volsched.model.unserved import is_hard
 from volsched.model.values.resources import Resources
 
@@ -39,6 +40,49 @@ _NEEDED_BY: Final[Mapping[str, tuple[str, ...]]] = {
 """Plugins that others work by: a Job that has these gets those."""
 
 _FROM_JOB: Final[tuple[str, ...]] = (PREEMPTABLE, "volcano.sh/cooldown-time", "volcano.sh/revocable-zone")
+
+
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_DECIDES: Final = ("volcano.sh/", "volsched.io/", "scheduling.k8s.io/")
+
+
+def identity_only(job: api.Job) -> api.Job:
+    """Return no more of a Job than who it is: what is not run takes no room."""
+    meta = job.metadata
+    return api.Job(
+        metadata=api.ObjectMeta(
+            name=meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            deletion_timestamp=meta.deletion_timestamp,
+        )
+    )
+
+
+def handed_on(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return the annotations of a Job that its PodGroup has, too: those that are not very long."""
+    return {
+        key: value
+        for key, value in annotations.items()
+        if key != LAST_APPLIED and (len(value) <= LONGEST_INHERITED or _may_decide(key))
+    }
+
+
+def too_much_handed_on(annotations: Mapping[str, str]) -> str:
+    """Return why a Job has more annotations than it can hand on; empty when it has not."""
+    long = next((key for key, value in annotations.items() if _may_decide(key) and len(value) > LONGEST_INHERITED), "")
+    if long:
+        size = len(annotations[long])
+        return f"metadata.annotations[{shortened(long)}]: has {size} characters, more than {LONGEST_INHERITED}"
+    size = sum(len(key) + len(value) for key, value in handed_on(annotations).items())
+    if size > MOST_INHERITED:
+        return f"metadata.annotations: have {size} characters, more than the {MOST_INHERITED} that a PodGroup gets"
+    return ""
+
+
+def _may_decide(key: str) -> bool:
+    return any(part in key for part in _DECIDES)
 
 
 def with_defaults(job: api.Job, scheduler: str, default_queue: str = DEFAULT_QUEUE) -> api.Job:

@@ -93,6 +93,13 @@ class RawJob(ApiObject, frozen=True):
     spec: Any = None
     status: Any = None
 
+    @property
+    def phase(self) -> str:
+        """The phase of the Job; empty when it has none."""
+        state = self.status.get("state") if isinstance(self.status, dict) else None
+        phase = state.get("phase") if isinstance(state, dict) else None
+        return phase if isinstance(phase, str) else ""
+
     def as_json(self) -> Json:
         """Return the Job as plain values."""
         return {"metadata": msgspec.to_builtins(self.metadata), "spec": self.spec, "status": self.status}

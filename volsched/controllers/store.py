@@ -14,23 +14,25 @@ from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
+import msgspec
 from msgspec.structs import astuple
 
 from volsched.controllers import grouping
-from volsched.controllers.authors import OURS, Authorship, authorship_of
+from volsched.controllers.authors import OURS, WRITTEN, Authorship, authorship_of
 from volsched.controllers.counted import NOTHING, Counted
-from volsched.controllers.grouping import GROUP_MIN_MEMBER, VOLCANO_PREFIX, Seed
+from volsched.controllers.grouping import GROUP_MIN_MEMBER, Seed
 from volsched.controllers.job_controller import JobSurroundings, JobView
+from volsched.controllers.jobs import identity_only
 from volsched.controllers.lifecycle import JobPod, Loss
-from volsched.controllers.objects import WORKLOADS, ManagedMeta, PodOwner
+from volsched.controllers.objects import WORKLOADS, PodOwner, RawJob
 from volsched.controllers.owners import as_owner
 from volsched.controllers.queues import GroupLedger, QueueHierarchy
 from volsched.controllers.roster import Roster, member_of
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
-from volsched.mirror.reading import GROUP_NAME, seconds
+from volsched.mirror.reading import GROUP_NAME, as_name, seconds
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Gone, Refused
 from volsched.model.job import UNKNOWN
 from volsched.model.pods.owners import Owner, controller_of, group_of, named_by
 from volsched.model.values.bounded import Bounded, Size
@@ -165,6 +167,8 @@ class Store:
     classes: dict[str, int] = field(default_factory=dict)
     group_ledger: GroupLedger = field(default_factory=GroupLedger)
     tombstones: Tombstones = field(default_factory=Tombstones)
+    refused: set[str] = field(default_factory=set)
+    """Keys of PodGroups for which there is no memory: of them it is known who they are, and nothing is written."""
     _families: dict[str, dict[str, PodView]] = field(default_factory=dict)
     _waiting: dict[str, dict[Owner, _Waiting]] = field(default_factory=dict)
     _authors: dict[str, Authorship] = field(default_factory=dict)
@@ -276,7 +280,7 @@ class Store:
         owner = grouping.group_owner(pod)
         whose = named_by(meta.namespace, owner)
         of_job = (whose.group, whose.kind) == _JOB
-        group = meta.annotations.get(GROUP_NAME, "")
+        group = as_name(meta.annotations.get(GROUP_NAME, ""))
         is_native = pod.spec.scheduling_group is not None  # its PodGroup is one of Kubernetes' own, made by others
         plain = "" if of_job or is_native else grouping.plain_group_name(pod)
         if group and group != plain:
@@ -389,6 +393,7 @@ class Store:
         status = api.PodGroupStatus(phase=group.status.phase, conditions=kept)
         self._note_authors(key, group)
         plain = api.PodGroup(_plain_meta(meta), group.spec, status)
+        self.refused.discard(key)
         self.groups[key] = plain
         queue = group.spec.queue or self.default_queue
         if known is None or _standing(known) != _standing(group):
@@ -407,11 +412,38 @@ class Store:
             self._unknown_since.pop(meta.uid, None)
         self._dirty_job_with(group)
 
+    def refuse(self, refused: Refused) -> None:
+        """Keep no more of an object than who it is: there is no memory for it."""
+        key = f"{refused.namespace}/{refused.name}"
+        match refused.kind:
+            case GROUP.name:
+                known = self.groups.get(key)
+                if known is not None:
+                    spec = api.PodGroupSpec(queue=as_name(known.spec.queue))
+                    meta = msgspec.structs.replace(known.metadata, annotations={}, labels={}, finalizers=())
+                    self.groups[key] = api.PodGroup(meta, spec, api.PodGroupStatus(phase=known.status.phase))
+                    self._authors.pop(key, None)
+                    self.refused.add(key)
+            case RawJob.__name__:
+                view = self.jobs.get(key)
+                if view is not None:
+                    self.put_job(key, JobView(identity_only(view.job), too_large=refused.message))
+            case kind:
+                self._keep_no_annotations(kind, refused)
+
+    def _keep_no_annotations(self, kind: str, refused: Refused) -> None:
+        group = next((group_of(version) for version, known in WORKLOADS.values() if known == kind), "")
+        owner = Owner(refused.namespace, group, kind, refused.name, refused.uid)
+        view = self.owners.get(owner)
+        if view is not None:
+            self.owners[owner] = OwnerView(_NO_ANNOTATIONS, view.is_scaled_to_zero)
+
     def _drop_group(self, key: str, uid: str) -> None:
         group = self.groups.get(key)
         if group is None or group.metadata.uid != uid:
             return
         del self.groups[key]
+        self.refused.discard(key)
         self._authors.pop(key, None)
         self._unknown_since.pop(uid, None)
         self.group_ledger.drop_group(key)
@@ -447,11 +479,9 @@ class Store:
 
     def _put_owner(self, found: PodOwner) -> None:
         meta = found.metadata
-        kept = {
-            key: value
-            for key, value in meta.annotations.items()
-            if key.startswith(VOLCANO_PREFIX) or key in (GROUP_MIN_MEMBER, *grouping.INHERITED)
-        }
+        kept = grouping.inherited(meta.annotations)
+        least = meta.annotations.get(GROUP_MIN_MEMBER, "")
+        kept |= {GROUP_MIN_MEMBER: least} if grouping.min_member_in(least) else {}
         view, owner = OwnerView(kept or _NO_ANNOTATIONS, found.spec.replicas == 0), as_owner(found)
         if self.owners.get(owner) != view:
             self.owners[owner] = view
@@ -463,7 +493,7 @@ class Store:
         self.dirty(Key(GROUP.name, f"{gone.namespace}/podgroup-{gone.uid}"))
 
     def _put_namespace(self, found: api.Namespace) -> None:
-        name, queue = found.metadata.name, found.metadata.annotations.get(grouping.QUEUE_NAME, "")
+        name, queue = found.metadata.name, as_name(found.metadata.annotations.get(grouping.QUEUE_NAME, ""))
         if queue == self._namespaces.get(name, ""):
             return
         if queue:
@@ -537,7 +567,9 @@ class Store:
         queue = self.queue_for(meta.namespace, view.job.spec.queue)
         since = self._unknown_since.get(group.metadata.uid) if group is not None else None
         authors = self.authors(group.key) if group is not None else OURS
-        return JobSurroundings(self._rosters.get(owner, Roster(meta.name)), group, self.classes, queue, since, authors)
+        is_refused = group is not None and group.key in self.refused
+        pods = self._rosters.get(owner, Roster(meta.name))
+        return JobSurroundings(pods, group, self.classes, queue, since, authors, is_refused)
 
 
 _JOB: Final = (group_of(JOB.group_version), JOB.name)
@@ -545,15 +577,20 @@ _NO_SEED: Final = Seed()
 _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
+_NOTES: Final = range(1, 4 * grouping.MOST_INHERITED)
+"""Characters of the annotation that notes what we wrote: more are not ours."""
+
+
 def _moves(before: PodView, after: PodView) -> bool:
     return (before.plain, before.owner) != (after.plain, after.owner)
 
 
 def _plain_meta(meta: api.ObjectMeta) -> api.ObjectMeta:
-    """Return metadata without who wrote what."""
-    if not isinstance(meta, ManagedMeta):
-        return meta
-    return api.ObjectMeta(**{name: getattr(meta, name) for name in api.ObjectMeta.__struct_fields__})
+    """Return metadata without who wrote what, and of annotations and labels those that a PodGroup inherits."""
+    plain = {name: getattr(meta, name) for name in api.ObjectMeta.__struct_fields__}
+    notes = grouping.inherited(meta.annotations)
+    notes |= {WRITTEN: meta.annotations[WRITTEN]} if len(meta.annotations.get(WRITTEN, "")) in _NOTES else {}
+    return api.ObjectMeta(**plain | {"annotations": notes, "labels": grouping.inherited(meta.labels)})
 
 
 def _is_of_job(group: api.PodGroup) -> bool:

@@ -2,6 +2,10 @@
 
 The rules of combination are Volcano's (tiers in order, plugins in order inside a tier); ``dispatch`` alone
 implements them. ``rules`` has the rules that carry these callbacks.
+
+A callback finds of annotations those that its plugin, or another one that is installed, declares (``plugin.Plugin``):
+``POD_ANNOTATIONS`` and ``TASK_ANNOTATIONS`` of pods, ``GROUP_ANNOTATIONS`` of jobs, ``QUEUE_ANNOTATIONS`` of queues and
+``NODE_ANNOTATIONS`` of nodes. Reading another one raises UndeclaredAnnotationError.
 """
 
 from __future__ import annotations

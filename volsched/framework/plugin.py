@@ -22,6 +22,11 @@ class Plugin(Protocol):
     decide where pods may go, which become ``template.annotations``; ``ASKING_ANNOTATIONS``, those of them by which a
     pod asks for something; ``EXCLUDES`` and ``UNDONE_BY``, names of plugins that it cannot be with, and of those that
     work against it; ``COUNTED_FROM``, kinds of objects that its shown amounts need.
+
+    Of annotations no more is kept than somebody declares. Beside ``POD_ANNOTATIONS`` a class lists as
+    ``TASK_ANNOTATIONS`` what it reads of ``task.annotations``, as ``GROUP_ANNOTATIONS`` what of ``job.annotations``, as
+    ``QUEUE_ANNOTATIONS`` what of ``queue.annotations``, and as ``NODE_ANNOTATIONS`` what of ``node.annotations``. A
+    key that ends in ``*`` stands for all that begin like it. Reading another one raises UndeclaredAnnotationError.
     """
 
     @property
@@ -34,7 +39,7 @@ class Plugin(Protocol):
 
 @runtime_checkable
 class Action(Protocol):
-    """One step of a session: enqueue, allocate, backfill and so on.
+    """One step of a session: enqueue, allocate, backfill and so on; its class declares annotations as a plugin's does.
 
     One that has rules of its own, as about nodes that it holds, has ``on_session_open`` as a plugin does.
     """

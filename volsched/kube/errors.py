@@ -13,12 +13,16 @@ OVERLOADED: Final = "Overloaded"
 """Reason of a 429 that came before anybody looked at what was asked for: it has no Status object."""
 
 
+TOO_LARGE: Final = "TooLarge"
+"""The reason where an answer is larger than is taken in."""
+
+
 class ApiError(VolschedError):
     """A request was refused, or its answer never came.
 
     `status` is the HTTP status, 0 when there was no answer; `reason` is the machine-readable reason of the answer's
-    Status object, or one of `Timeout`, `Broken`, `Unreachable`; `retry_after` is how many seconds the server asks to
-    wait, if it does.
+    Status object, or one of `Timeout`, `Broken`, `Unreachable`, `TooLarge`; `retry_after` is how many seconds the
+    server asks to wait, if it does.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from volsched.mirror import reading
+from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.groups import NativeGroups
 from volsched.mirror.priorities import Priorities
@@ -30,14 +31,16 @@ class Groups:
         problems: ReadingProblems,
         priorities: Priorities,
         arrival: Arrival,
+        annotations: AnnotationReader,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._problems = problems
         self._priorities = priorities
         self._arrival = arrival
+        self._annotations = annotations
         self._left_overs = LeftOvers(cluster)
-        self.native = NativeGroups(cluster, settings, arrival, self._left_overs)
+        self.native = NativeGroups(cluster, settings, arrival, self._left_overs, annotations)
 
     # -- jobs of pods -------------------------------------------------------------------------------------------------
 
@@ -98,7 +101,7 @@ class Groups:
             job.reported, job.confirmed, job.told = None, True, None
         job.has_group = True
         job.group_uid = meta.uid
-        job.labels, job.annotations = meta.labels, meta.annotations
+        job.labels, job.annotations = meta.labels, self._annotations.of("PodGroup", meta.annotations)
         job.min_available = spec.min_member
         job.min_roles = spec.min_task_member
         job.min_resources = reading.minimum_of(group, self._problems.reporter("PodGroup", group))

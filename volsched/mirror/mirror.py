@@ -11,11 +11,14 @@ How each kind is taken in stands in the module of that kind; this one states whi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 from volsched.mirror.budgets import Budgets
 from volsched.mirror.groups import Groups
+from volsched.mirror.holdings import Holdings, is_in_use
+from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.nodes.closed import ClosedNodes
 from volsched.mirror.nodes.nodes import NodeReading, Nodes
 from volsched.mirror.nodes.unknown import UnknownNodes
@@ -23,14 +26,15 @@ from volsched.mirror.online import OnlineAccounts
 from volsched.mirror.pods import Pods
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import ReadingProblem, ReadingProblems
-from volsched.mirror.quarantine import Quarantine, identity_of, stopped_by, unreadable
+from volsched.mirror.quarantine import Quarantine, identity_of, refused, stopped_by, unreadable
 from volsched.mirror.queues import Queues
 from volsched.mirror.results import Results
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.mirror.writes.retries import Retries
 from volsched.model import api
-from volsched.model.changes import Change, DroppedFields, Gone, KindServed, Put, Unreadable
+from volsched.model.annotations import KeptAnnotations
+from volsched.model.changes import Change, DroppedFields, Gone, KindServed, Put, Refused, Unreadable
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.native import api as native
@@ -43,7 +47,10 @@ MOST_REJECTIONS: Final = 4096
 
 
 class Mirror:
-    """Applies changes to a ``Cluster``. ``online`` follows what online pods take of it."""
+    """Applies changes to a ``Cluster``. ``online`` follows what online pods take of it.
+
+    ``holdings`` tell for which changes there is memory; whoever hears of changes first asks, on one thread.
+    """
 
     def __init__(self, settings: MirrorSettings | None = None) -> None:
         self.settings = settings or MirrorSettings()
@@ -55,14 +62,17 @@ class Mirror:
         self.quarantine = Quarantine()
         self.templates = Templates(self.cluster, self.settings.pod_limits)
         self.retries = Retries(self.cluster)
+        self.holdings = Holdings(self.settings.kept_bytes)
+        self._annotations = AnnotationReader(self.settings.annotations)
         self._closed_nodes = ClosedNodes(self.cluster, self.quarantine)
         self._make_parts()
 
     def _make_parts(self) -> None:
         cluster, settings, problems, arrival = self.cluster, self.settings, self.problems, Arrival()
+        annotations = self._annotations
         unknown_nodes = UnknownNodes(cluster)
         priorities = Priorities(cluster)
-        groups = Groups(cluster, settings, problems, priorities, arrival)
+        groups = Groups(cluster, settings, problems, priorities, arrival, annotations)
         pods = Pods(
             cluster,
             settings,
@@ -74,10 +84,11 @@ class Mirror:
             self.retries,
             self.rejections,
             problems,
+            annotations,
         )
-        queues = Queues(cluster, settings, problems, arrival)
+        queues = Queues(cluster, settings, problems, arrival, annotations)
         budgets = Budgets(cluster, problems)
-        self._nodes = Nodes(cluster, problems, self._closed_nodes, unknown_nodes)
+        self._nodes = Nodes(cluster, problems, self._closed_nodes, unknown_nodes, annotations)
         self._results = Results(cluster, groups, unknown_nodes, self.retries)
         self._native = groups.native
         self._put: dict[type, Callable[[Any], None]] = {
@@ -126,6 +137,7 @@ class Mirror:
             "mirror.problems": lambda: len(self.problems),
             "mirror.rejections": lambda: len(self.rejections),
             "mirror.quarantine": lambda: len(self.quarantine),
+            **self.holdings.tables(),
         }
 
     # -- changes ------------------------------------------------------------------------------------------------------
@@ -184,12 +196,21 @@ class Mirror:
                 self._drop.get(change.kind, self._drop_other)(change)
             case Unreadable():
                 self._closed_nodes.set_aside(unreadable(change))
+            case Refused():
+                self._refuse(change)
             case DroppedFields():
                 self.cluster.dropped_fields[change.kind] = change.fields
             case KindServed():
                 self._native.served(change)
             case _:
                 self._results.take(change)
+
+    def _refuse(self, change: Refused) -> None:
+        """Forget an object for which there is no memory, unless it is about to hold something."""
+        if not is_in_use(self.cluster, change):
+            gone = Gone(change.kind, change.namespace, change.name, change.uid)
+            self._drop.get(change.kind, self._drop_other)(gone)
+            self._closed_nodes.set_aside(refused(change))
 
     def _put_namespace(self, found: api.ApiObject) -> None:
         self.cluster.queue_ledger.put_namespace(found.metadata.name, found.metadata.labels)
@@ -233,7 +254,31 @@ class Mirror:
         self.rejections.clear()
         return found
 
-    # -- templates ----------------------------------------------------------------------------------------------------
+    # -- annotations --------------------------------------------------------------------------------------------------
+
+    def keep_only(self, kept: KeptAnnotations) -> None:
+        """Keep these annotations of objects, those that were kept already, and no others, from now on.
+
+        What was dropped before comes back with the object.
+        """
+        reader, cluster = self._annotations, self.cluster
+        if reader.kept is not None and reader.kept.includes(kept):
+            return
+        if reader.kept is not None:
+            reader.kept.grow(kept)
+            return
+        reader.kept = kept
+        for task in cluster.tasks.values():
+            task.annotations = reader.of("Pod", dict(task.annotations))
+        for job in cluster.jobs.values():
+            job.annotations = reader.of(native.KIND if job.is_native else "PodGroup", dict(job.annotations))
+        for queue in cluster.queues.values():
+            queue.annotations = reader.of("Queue", dict(queue.annotations))
+        for node in cluster.nodes.values():
+            found = reader.of("Node", dict(node.annotations))
+            spec = replace(node.spec, annotations=found)
+            cluster.node_ledger.set_spec(node, spec)
+            node.spec = spec  # also where it states the same
 
     def keep_annotations(self, keys: Iterable[str], asking: Iterable[str] = ()) -> None:
         """Let these annotations of pods decide placement, and no others; see ``Templates.keep_annotations``."""

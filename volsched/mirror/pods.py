@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from volsched.mirror import reading
 from volsched.mirror.groups import Groups
+from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import ReadingProblems
@@ -54,6 +55,7 @@ class Pods:
     _retries: Retries
     _rejections: Bounded[RecordEvent, None]
     _problems: ReadingProblems
+    _annotations: AnnotationReader
 
     def put(self, pod: api.Pod) -> None:
         """Take a pod in, unless it is not ours and holds nothing."""
@@ -118,7 +120,7 @@ class Pods:
             self._groups.native.joined(task)
         if pod.spec.node_name and (task.annotations != annotations_before or task.bind_annotations):
             self._hear_annotations(task)
-        self._hear_group(task, pod, annotations_before.get(reading.GROUP_NAME, ""))
+        self._hear_group(task, pod, reading.as_name(annotations_before.get(reading.GROUP_NAME, "")))
         if (*_gates_of(task), task.role) != stated_before:
             self._tell_members_changed(task, claims_changed=task.claim_names != gates_before[2])
         if task.labels != labels_before and task.node is not None:
@@ -199,7 +201,7 @@ class Pods:
         """Everything of a pod that may change without changing what it asks for."""
         meta, spec = pod.metadata, pod.spec
         task.labels = reading.shared(meta.labels)
-        task.annotations = reading.shared(meta.annotations)
+        task.annotations = self._annotations.of("Pod", meta.annotations)
         task.role = reading.role_of(pod)
         task.containers = reading.container_names(pod) if task.template.container_amounts else ()
         task.scheduler = intern(spec.scheduler_name)

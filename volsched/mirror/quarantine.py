@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Unreadable
+from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
 from volsched.model.dra import api as dra
 from volsched.model.errors import shortened
 from volsched.model.native import api as native
@@ -21,10 +21,15 @@ from volsched.model.plan import RecordEvent
 DECODING: Final = "decoding"
 MIRROR: Final = "mirror"
 RECONCILING: Final = "reconciling"
-"""Where an object was stopped: it could not be decoded, not be taken in, or a controller failed over it."""
+MEMORY: Final = "memory"
+"""Where an object was stopped: it could not be decoded, not be taken in, a controller failed over it, or there was no
+memory for it."""
 
 QUARANTINED: Final = "Quarantined"
 """The reason of the Event on such an object."""
+
+NO_MEMORY: Final = "NoMemory"
+"""The reason where there was no memory for it."""
 
 _LONGEST_CAUSE: Final = 600
 """Characters of what is wrong with an object; an Event takes 1024."""
@@ -56,16 +61,21 @@ class QuarantinedObject:
         """Return the Event that reports that on the object."""
         closes = f'; node "{self.node}" takes no more pods meanwhile' if self.node else ""
         cause = f"{_MESSAGES[self.where]} ({shortened(self.message, _LONGEST_CAUSE)})"
-        message = f"{cause}; it is set aside until it changes"
+        if self.where == MEMORY:
+            return self._event(NO_MEMORY, f"{cause}; it is set aside until there is less")
+        return self._event(QUARANTINED, f"{cause}; it is set aside until it changes{closes}")
+
+    def _event(self, reason: str, message: str) -> RecordEvent:
         kind = native.NAMES.get(self.kind, self.kind)
         version = self.api_version or _API_VERSIONS.get(self.kind, "v1")
-        return RecordEvent(kind, version, self.namespace, self.name, self.uid, "Warning", QUARANTINED, message + closes)
+        return RecordEvent(kind, version, self.namespace, self.name, self.uid, "Warning", reason, message)
 
 
 _MESSAGES: Final = {
     DECODING: "the object cannot be read",
     MIRROR: "the object cannot be taken in",
     RECONCILING: "a controller failed over the object",
+    MEMORY: "there is no memory for the object",
 }
 
 
@@ -73,6 +83,16 @@ def unreadable(change: Unreadable) -> QuarantinedObject:
     """Report that an object cannot be decoded."""
     whose = (change.kind, change.api_version, change.namespace, change.name, change.uid)
     return QuarantinedObject(*whose, DECODING, f"{change.field.removeprefix('$.')}: {change.message}", change.node)
+
+
+def refused(change: Refused) -> QuarantinedObject:
+    """Report that there is no memory for an object."""
+    kind, version = _STRUCTS_OF_JOBS.get(change.kind, (change.kind, ""))
+    return QuarantinedObject(kind, version, change.namespace, change.name, change.uid, MEMORY, change.message)
+
+
+_STRUCTS_OF_JOBS: Final = {"RawJob": ("Job", "batch.volcano.sh/v1alpha1"), "Job": ("Job", "batch/v1")}
+"""Kind and version of what is refused by the name of its struct, as there are two kinds of Jobs."""
 
 
 def stopped_by(change: Change, error: Exception) -> QuarantinedObject | None:
@@ -132,6 +152,11 @@ class Quarantine:
         self._count(found, -1)
         self._news.pop(identity, None)
         return found
+
+    def where_of(self, identity: Identity) -> str:
+        """Return where an object was stopped that is set aside; empty when it is not."""
+        found = self._objects.get(identity)
+        return found.where if found is not None else ""
 
     def closed_nodes(self) -> Collection[str]:
         """Return the nodes that take nothing new."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from volsched.mirror import reading
+from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.problems import NO_EFFECT, ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model import api
@@ -16,17 +17,26 @@ from volsched.model.unserved import ignored_by
 class Queues:
     """The queues of a cluster; ``root`` and the default one exist without being declared."""
 
-    def __init__(self, cluster: Cluster, settings: MirrorSettings, problems: ReadingProblems, arrival: Arrival) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: MirrorSettings,
+        problems: ReadingProblems,
+        arrival: Arrival,
+        annotations: AnnotationReader,
+    ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._problems = problems
         self._arrival = arrival
+        self._annotations = annotations
         for name in dict.fromkeys(("root", settings.default_queue)):
             cluster.queue_ledger.put_queue(_standing_queue(name))
 
     def put(self, found: api.Queue) -> None:
         """Take a Queue in."""
         info = reading.queue_info(found, self._problems.reporter("Queue", found))
+        info.annotations = self._annotations.of("Queue", found.metadata.annotations)
         created = reading.seconds(found.metadata.creation_timestamp)
         known = self._cluster.queues.get(info.name)
         if created is None:

@@ -33,6 +33,9 @@ TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 MIRROR: Final = "kubernetes.io/config.mirror"
 """Of pods by which a kubelet shows what it runs by itself. The API server lets it be set with the node only."""
+LONGEST_NAME: Final = 253
+"""Characters that an object's name has at most: a longer text names none, and no more is kept of it than shows that."""
+
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,10}")
 _QUOTA_NAMES: Final = ("count/", "requests.", "limits.")
 """How names begin that only a ResourceQuota knows: they repeat what ``cpu``, ``pods`` or a card's own name states."""
@@ -161,9 +164,14 @@ def truth_in(text: str) -> bool | None:
     return False if text in ("0", "f", "F", "false", "FALSE", "False") else None
 
 
+def as_name(text: str) -> str:
+    """Return the name of an object that an annotation states, cut where it is none any more."""
+    return text[: LONGEST_NAME + 1]
+
+
 def volcano_group_of(pod: api.Pod) -> str:
     """Return the name of the Volcano PodGroup that a pod names; empty when it is in none."""
-    return "" if scheduling_group_of(pod) else intern(pod.metadata.annotations.get(GROUP_NAME, ""))
+    return "" if scheduling_group_of(pod) else intern(as_name(pod.metadata.annotations.get(GROUP_NAME, "")))
 
 
 def scheduling_group_of(pod: api.Pod) -> str:
@@ -174,7 +182,7 @@ def scheduling_group_of(pod: api.Pod) -> str:
 
 def role_of(pod: api.Pod) -> str:
     """The task role of a gang member."""
-    return pod.metadata.annotations.get(ROLE) or pod.metadata.labels.get(ROLE, "")
+    return as_name(pod.metadata.annotations.get(ROLE) or pod.metadata.labels.get(ROLE, ""))
 
 
 def workload_of(pod: api.Pod) -> str:

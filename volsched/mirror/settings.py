@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volsched.model.pods.limits import DEFAULT, PodLimits
+from volsched.model.annotations import KeptAnnotations
+from volsched.model.pods.limits import DEFAULT, KEPT_BYTES, PodLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,13 +13,16 @@ class MirrorSettings:
     """Whose pods are ours, and how they are grouped.
 
     ``plain_pods``: a pod of ours that names no PodGroup is a job of one; otherwise it waits for a PodGroup.
-    ``pod_limits``: how much one pod may state.
+    ``pod_limits``: how much one pod may state. ``annotations``: which are kept of objects; None: all, until
+    ``Mirror.keep_only`` states which. ``kept_bytes``: how much is kept of objects (``Mirror.holdings``).
     """
 
     scheduler_names: tuple[str, ...] = ("volsched", "volcano")
     default_queue: str = "default"
     plain_pods: bool = False
     pod_limits: PodLimits = DEFAULT
+    annotations: KeptAnnotations | None = None
+    kept_bytes: int = KEPT_BYTES
 
 
 @dataclass(slots=True)

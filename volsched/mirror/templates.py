@@ -6,10 +6,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from volsched.model import api
+from volsched.model.annotations import AnnotationKeys
 from volsched.model.cluster import Cluster
 from volsched.model.pods.limits import PodLimits
 from volsched.model.pods.template import PodTemplate, TemplateTable
 
+POD_ANNOTATIONS: Final = "POD_ANNOTATIONS"
 _SWEEP_EVERY: Final = 64
 
 
@@ -18,7 +20,7 @@ class Templates:
 
     def __init__(self, cluster: Cluster, limits: PodLimits) -> None:
         self._cluster = cluster
-        self._table = TemplateTable(limits=limits)
+        self._table = TemplateTable(limits=limits, annotation_keys=AnnotationKeys((), POD_ANNOTATIONS))
         self._kept_annotations: tuple[frozenset[str], frozenset[str]] = frozenset(), frozenset()
         self._since_sweep = 0
 
@@ -53,9 +55,7 @@ class Templates:
         if (kept, asks) == self._kept_annotations:
             return
         self._kept_annotations = kept, asks
-        exact = frozenset(key for key in kept if not key.endswith("*"))
-        families = tuple(sorted(key[:-1] for key in kept if key.endswith("*")))
-        self._table.keep(lambda key: key in exact or key.startswith(families), asks)
+        self._table.keep(AnnotationKeys(kept, POD_ANNOTATIONS), asks)
         for task in self._cluster.tasks.values():
             task.template = self._table.again(task.template, task.annotations)
         for job in self._cluster.jobs.values():

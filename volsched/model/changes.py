@@ -46,6 +46,17 @@ class Unreadable:
 
 
 @dataclass(frozen=True, slots=True)
+class Refused:
+    """An object is there and is not kept: there is more than there is memory for. ``message`` states of whom."""
+
+    kind: str
+    namespace: str
+    name: str
+    uid: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """The API server has the binding of a pod (the watch may show it earlier or later)."""
 
@@ -103,5 +114,5 @@ class KindServed:
 
 
 Change: TypeAlias = (
-    Put | Gone | Unreadable | Bound | BindFailed | EvictFailed | GroupWriteFailed | DroppedFields | KindServed
+    Put | Gone | Unreadable | Refused | Bound | BindFailed | EvictFailed | GroupWriteFailed | DroppedFields | KindServed
 )

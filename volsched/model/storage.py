@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from volsched.model import api
+
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+OLD_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
+CLAIM_ANNOTATIONS: Final[tuple[str, ...]] = (SELECTED_NODE, BIND_COMPLETED, OLD_CLASS)
+"""The annotations of claims and volumes that are read."""
 
 
 @dataclass(slots=True)

@@ -8,14 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
+import msgspec
 import structlog
 
 from volsched.controllers import commands, job_controller, queues
 from volsched.controllers.group_controller import failed_group, reconcile_group, reconcile_pod
+from volsched.controllers.objects import RawJob
 from volsched.controllers.store import Key, Store
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.histogram import Histogram
+from volsched.mirror.holdings import Holdings, holds_something
 from volsched.model import api
 from volsched.model.plan import RecordEvent
 from volsched.model.queues.queue import ROOT
@@ -41,6 +44,20 @@ a few milliseconds."""
 _log = structlog.get_logger(__name__)
 
 
+def is_in_use(found: api.ApiObject) -> bool:
+    """Whether something of an object runs: a Volcano Job that has begun, or a PodGroup."""
+    return bool(found.phase) and found.phase not in _AT_REST if isinstance(found, RawJob) else holds_something(found)
+
+
+_AT_REST: Final = frozenset({"Pending", "Completed", "Failed", "Terminated", "Aborted"})
+"""Phases of a Volcano Job that has no pods that run."""
+
+
+def bytes_of(found: api.ApiObject) -> int | None:
+    """Return what is kept of a Volcano Job, by estimate: its templates as text, and what is read of them."""
+    return 4 * len(msgspec.json.encode(found)) if isinstance(found, RawJob) else None
+
+
 class ControllerEngine:
     """The controllers at work. `tell` takes Events; nothing is written before `begin` and after `pause`."""
 
@@ -55,6 +72,7 @@ class ControllerEngine:
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
         )
+        self.holdings = Holdings(options.kept_bytes, is_in_use, bytes_of)
         self.intake = Intake(options, self.store, tell, self._dirty, self._forget_job)
         self.writes = Writes(writer, self.store, self.intake, options.workers)
         self.lag = Histogram(LAG_SECONDS)
@@ -77,6 +95,7 @@ class ControllerEngine:
         """Return the sizes of what is kept here, in the store and in the queue of work."""
         return {
             **self.store.tables(),
+            **self.holdings.tables(),
             "engine.commands": lambda: len(self.intake.commands),
             "engine.told": lambda: len(self._told),
             "engine.paces": lambda: len(self._pace),

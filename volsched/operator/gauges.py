@@ -12,6 +12,7 @@ from volsched.kube.serve.metrics import Metrics
 from volsched.model.values.series import Numbers
 from volsched.operator.engine import ControllerEngine
 from volsched.operator.work import WorkQueue
+from volsched.run.gauges import add_holdings
 
 _KIND = ("kind",)
 
@@ -19,6 +20,7 @@ _KIND = ("kind",)
 def add_gauges(metrics: Metrics, engine: ControllerEngine, stands_aside: Callable[[], bool]) -> None:
     """Let `metrics` read all of these."""
     store, queue = engine.store, engine.queue
+    add_holdings(metrics, engine.holdings)
     for phase in PHASES:
         name, what = f"volcano_queue_pod_group_{phase}_count", f"PodGroups of the queue that are {phase}"
         metrics.add(name, what, ("queue_name",), partial(_groups, store, phase))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import msgspec
 import structlog
 
 from volsched.controllers.objects import Command, RawJob
@@ -15,17 +16,19 @@ from volsched.controllers.store import Key, Store
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, ApiKind
 from volsched.mirror.quarantine import (
     DECODING,
+    MEMORY,
     MIRROR,
     RECONCILING,
     Quarantine,
     QuarantinedObject,
     identity_of,
     message_of,
+    refused,
     stopped_by,
     unreadable,
 )
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Unreadable
+from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
 from volsched.model.errors import ObjectError
 from volsched.model.plan import RecordEvent
 from volsched.operator.options import ControllerOptions
@@ -73,6 +76,8 @@ class Intake:
                     self.see(JOB, False, {"metadata": identity})
                 case Unreadable():
                     self._set_aside(unreadable(change))
+                case Refused():
+                    self._observe(change)
 
     def see(self, kind: ApiKind, is_there: bool, raw: Json) -> None:
         """Take in what kopf, or an answer to a write, shows."""
@@ -106,7 +111,9 @@ class Intake:
         """End the quarantine of the object that a key stands for: its controller has done its work."""
         if self.quarantine:
             namespace, name, _ = self.identity(key)
-            self.quarantine.drop((key.kind, namespace, name))
+            identity = (key.kind, namespace, name)
+            if self.quarantine.where_of(identity) != MEMORY:
+                self.quarantine.drop(identity)
 
     def identity(self, key: Key) -> tuple[str, str, str]:
         """Return namespace, name and uid of the object that a key stands for."""
@@ -140,6 +147,9 @@ class Intake:
                 self._store.gone(change)
             case Unreadable():
                 self._set_aside_quietly(unreadable(change))
+            case Refused():
+                self._store.refuse(change)
+                self._set_aside(refused(change))
 
     def _see(self, kind: ApiKind, is_there: bool, raw: Json, meta: api.ObjectMeta) -> None:
         if kind is QUEUE:
@@ -171,7 +181,8 @@ class Intake:
             self.commands.pop(key, None)
             return
         try:
-            self.commands[key] = api.decode_as(Command, raw)
+            found = api.decode_as(Command, raw)
+            self.commands[key] = msgspec.structs.replace(found, metadata=api.identity_of(raw))
         except ObjectError as error:
             self._set_aside(_undecodable(error, COMMAND, api.identity_of(raw)))
         else:

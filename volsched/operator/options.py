@@ -11,6 +11,7 @@ from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.kube.client.credentials import Source
 from volsched.kube.lead.elector import LeaseSettings
 from volsched.kube.watch.informer import SILENCE_SECONDS
+from volsched.model.pods.limits import KEPT_BYTES_OF_CONTROLLERS
 from volsched.operator.reading import MOST_BYTES
 from volsched.operator.volcano import Signs
 from volsched.operator.webhooks.listening import Listening
@@ -49,6 +50,7 @@ class ControllerOptions:
     workers: int = 32
     job_pods_at_once: int = PODS_AT_ONCE
     job_bytes: int = MOST_BYTES
+    kept_bytes: int = KEPT_BYTES_OF_CONTROLLERS
     queue_command_namespaces: tuple[str, ...] = ()
     controllers: tuple[str, ...] = tuple(CONTROLLERS)
     volcano_grace: float = 60.0

@@ -21,7 +21,7 @@ import structlog
 
 from volsched import __version__, logs
 from volsched.controllers.objects import WORKLOADS, ManagedPodGroup, RawJob
-from volsched.controllers.writes import COMMAND, JOB, QUEUE, ApiKind
+from volsched.controllers.writes import COMMAND, GROUP, JOB, QUEUE, ApiKind
 from volsched.kube.client.client import Api
 from volsched.kube.lead.elector import Predecessor
 from volsched.kube.serve.http import PageContents, Server
@@ -43,7 +43,7 @@ from volsched.operator.volcano import VolcanoWatch
 from volsched.operator.webhooks.listening import Listening
 from volsched.operator.writer import Writer
 from volsched.run.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
-from volsched.run.process import FAILED, Process, run_process
+from volsched.run.process import FAILED, Process, look_again, run_process
 
 if TYPE_CHECKING:
     from volsched.operator.webhooks.admission import Admission, Neighbourhood
@@ -55,6 +55,10 @@ _log = structlog.get_logger(__name__)
 
 
 JOBS: Final = Resource(JOB.name, JOB.group_version, JOB.plural, RawJob, optional=True)
+
+
+BOUNDED: Final = frozenset({GROUP.name, *(kind for _, kind in WORKLOADS.values())})
+"""Kinds beside Volcano Jobs of which no more is kept than there is memory for; of pods only little is kept anyway."""
 
 
 def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
@@ -156,8 +160,11 @@ class ControllerProgram(Process):
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):
             sink = self._observe_namespaces if resource.kind == "Namespace" else self._engine.intake.observe
-            self._needed.append(self._follow(resource, partial(self._observe, sink)))
-        self._needed.append(self._follow(JOBS, partial(self._observe, self._engine.intake.observe_jobs)))
+            bounded = partial(self._observe_bounded, resource.kind, sink) if resource.kind in BOUNDED else sink
+            self._needed.append(self._follow(resource, partial(self._observe, bounded)))
+        jobs = partial(self._observe_bounded, RawJob.__name__, self._engine.intake.observe_jobs)
+        self._needed.append(self._follow(JOBS, partial(self._observe, jobs)))
+        self._spawn(look_again(self._engine.holdings, self._informers), "look again at what was refused")
         for resource in self._options.volcano.resources():
             self._needed.append(self._follow(resource, self._observe_volcano))
 
@@ -180,6 +187,13 @@ class ControllerProgram(Process):
             if isinstance(change, Gone):
                 self._events.forget(change.uid)
         take(changes)
+
+    def _observe_bounded(self, kind: str, take: Sink, changes: Sequence[Change]) -> None:
+        """Have changes of a kind taken in, and say of which objects no more is kept than who they are.
+
+        These may be of another kind; what becomes of them is the store's business, whoever is told.
+        """
+        take(self._engine.holdings.of(changes, kind))
 
     def _see(self, kind: ApiKind, is_there: bool, raw: dict[str, Any]) -> None:
         self._engine.intake.see(kind, is_there, raw)

@@ -44,36 +44,24 @@ def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, mo
     except FieldError as error:
         return JobView(nobody, problem=f"{error.path}: {shortened(error.message, _LONGEST_PROBLEM)}")
     default = "volcano" if "volcano" in scheduler_names else scheduler_names[0]
-    job = jobs.with_defaults(job, default, default_queue)
+    excess = jobs.too_much_handed_on(job.metadata.annotations)
+    meta = msgspec.structs.replace(job.metadata, annotations=jobs.handed_on(job.metadata.annotations))
+    job = jobs.with_defaults(msgspec.structs.replace(job, metadata=meta), default, default_queue)
     errors = (fault for fault in job_faults(job, {}) if fault.severity == "error")
     faults = "; ".join(f"{fault.field}: {fault.message}" for fault in islice(errors, _MOST_FAULTS))
     if faults:
-        return JobView(_identity(job), problem=shortened(faults, _LONGEST_PROBLEM))
+        return JobView(jobs.identity_only(job), problem=shortened(faults, _LONGEST_PROBLEM))
     named = (job.spec.scheduler_name, *(task.template.spec.scheduler_name for task in job.spec.tasks))
     foreign = next((name for name in named if name and name not in scheduler_names), "")
     if foreign:
-        return JobView(_identity(job), foreign=shortened(foreign))
+        return JobView(jobs.identity_only(job), foreign=shortened(foreign))
     parts = parts_of(raw["spec"], given)
     maker = PodMaker(job, parts)
-    misnamed, too_large = maker.misnamed(), maker.too_large()
+    misnamed, too_large = maker.misnamed(), excess or maker.too_large()
     if misnamed or too_large:
-        return JobView(_identity(job), problem=misnamed, too_large=too_large)
+        return JobView(jobs.identity_only(job), problem=misnamed, too_large=too_large)
     status = _status(raw)
     return JobView(job, parts, status, counted=counted_in(status.get(FIELD)))
-
-
-def _identity(job: api.Job) -> api.Job:
-    """Return no more of a Job than who it is: what is not run takes no room."""
-    meta = job.metadata
-    return api.Job(
-        metadata=api.ObjectMeta(
-            name=meta.name,
-            namespace=meta.namespace,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            deletion_timestamp=meta.deletion_timestamp,
-        )
-    )
 
 
 def _status(raw: Json) -> Json:

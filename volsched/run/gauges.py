@@ -17,6 +17,7 @@ from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.watch.informer import Informer
 from volsched.kube.write.executor import ClusterExecutor
+from volsched.mirror.holdings import Holdings
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.online import parts
 from volsched.mirror.quarantine import Quarantine
@@ -54,6 +55,7 @@ def add_gauges(
     add_watches(metrics, informers)
     add_lease(metrics, fence)
     add_quarantine(metrics, mirror.quarantine)
+    add_holdings(metrics, mirror.holdings)
     _add_writing(metrics, executor, inbox)
     _add_binding(metrics, executor, cluster)
     _add_preemption(metrics, cluster)
@@ -113,6 +115,22 @@ def add_requests(metrics: Metrics, apis: Callable[[], Sequence[Api]]) -> None:
         (),
         lambda: {(): sum(api.throttled_seconds for api in apis())},
         counts=True,
+    )
+
+
+def add_holdings(metrics: Metrics, holdings: Holdings) -> None:
+    """What is kept of objects, and how much may be."""
+    metrics.add(
+        "volsched_kept_bytes",
+        "Memory that objects of all namespaces take, by estimate",
+        (),
+        lambda: {(): float(holdings.kept_bytes)},
+    )
+    metrics.add(
+        "volsched_kept_bytes_limit",
+        "Above so much objects that hold nothing are refused; 0: no bound",
+        (),
+        lambda: {(): float(holdings.most)},
     )
 
 

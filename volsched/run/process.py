@@ -36,6 +36,7 @@ from volsched.kube.lead.lease_thread import Candidate, LeaseThread
 from volsched.kube.serve.pulse import Pulse
 from volsched.kube.tasks import Tasks
 from volsched.kube.watch.informer import Informer
+from volsched.mirror.holdings import Holdings
 from volsched.model.errors import ConfigError
 from volsched.model.values.bounded import Tables
 from volsched.run import memory
@@ -64,6 +65,21 @@ class _End:
 
     status: int
     message: str
+
+
+LOOK_AGAIN_SECONDS: Final = 30.0
+"""How often it is looked whether there is room for what was refused."""
+
+
+async def look_again(holdings: Holdings, informers: Sequence[Informer]) -> None:
+    """Have what was refused for want of memory listed again when there is room for it; never ends."""
+    while True:
+        await asyncio.sleep(LOOK_AGAIN_SECONDS)
+        if holdings.has_room_again:
+            kinds = holdings.kinds_refused()
+            for informer in informers:
+                if not kinds.isdisjoint((informer.resource.kind, informer.resource.struct.__name__)):
+                    informer.list_again()
 
 
 class Process(ABC):

@@ -48,19 +48,20 @@ from volsched.kube.watch.schemas import follow_queue_schema
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
+from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
 from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
-from volsched.model.pods.limits import DEFAULT, PodLimits
+from volsched.model.pods.limits import DEFAULT, KEPT_BYTES, PodLimits
 from volsched.ports import CycleReport
 from volsched.run.explanations import Explanations
 from volsched.run.gauges import add_gauges, add_loop, tables_of
 from volsched.run.loop import LoopSettings, SchedulingThread
 from volsched.run.plugin_errors import PluginErrors
-from volsched.run.process import FAILED, Process, run_process
+from volsched.run.process import FAILED, Process, look_again, run_process
 from volsched.run.snapshots import Snapshots
 from volsched.run.standing_queues import make_standing_queues
 from volsched.scheduler import Profile
@@ -87,6 +88,7 @@ class SchedulerOptions:
     node_selector: tuple[tuple[str, str], ...] = ()
     plain_pods: str = ""
     pod_limits: PodLimits = DEFAULT
+    kept_bytes: int = KEPT_BYTES
     always_unschedulable: bool = False
     session_budget: float = 5.0
     admission_timeout: float = 600.0
@@ -131,11 +133,14 @@ class SchedulerProgram(Process):
         self._metrics = SchedulerMetrics()
         self._leading = False
         self._informers: list[Informer] = []
+        self._annotations = kept_annotations(registry.installed_annotations())
         settings = MirrorSettings(
             scheduler_names=options.scheduler_names,
             default_queue=options.default_queue,
             plain_pods=options.is_direct,
             pod_limits=options.pod_limits,
+            annotations=self._annotations,
+            kept_bytes=options.kept_bytes,
         )
         self._thread = SchedulingThread(
             Mirror(settings),
@@ -201,6 +206,8 @@ class SchedulerProgram(Process):
             options.scheduler_names,
             options.default_queue,
             lambda: (self._verdicts.text_in_force, state.source),
+            self._annotations.trim,
+            options.kept_bytes,
         )
         pages = PageContents(
             self._live_problem,
@@ -226,17 +233,19 @@ class SchedulerProgram(Process):
         await server.start(self._options.listen_address, self._options.healthz_address)
 
     def _start_informers(self, views: Views) -> None:
-        selection = NodeSelection(self._options.node_selector)
+        selection, holdings = NodeSelection(self._options.node_selector), self._thread.mirror.holdings
 
         def sink(found: Sequence[Change]) -> None:
-            changes = selection.of(found)
+            before = holdings.passed
+            changes = holdings.of(selection.of(found))
             views.observe(changes)
-            self._inbox.put(changes)
+            self._inbox.put(changes, kib=holdings.passed - before)
 
         how: dict[str, Any] = {
             "silence": self._options.watch_silence,
             "on_listed": self._on_listed,
             "is_full": lambda: self._inbox.is_full,
+            "trim": self._annotations.trim,
         }
         for resource in watched(need_groups=not self._options.is_direct):
             self._informers.append(Informer(self._api, resource, sink, **how))
@@ -245,6 +254,7 @@ class SchedulerProgram(Process):
             self._informers.append(ServedInformer(self._api, discovery, served, sink, **how))
         for informer in self._informers:
             self._spawn(informer.run(), f"informer of {informer.resource.plural}")
+        self._spawn(look_again(holdings, self._informers), "look again at what was refused")
         self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 

@@ -18,30 +18,69 @@ from volsched.asking.known import KnownCluster
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.listing import listed
-from volsched.kube.watch.resources import watched
+from volsched.kube.watch.resources import Trim, trim_nothing, watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS
+from volsched.mirror.holdings import Holdings, holds_something
+from volsched.model import api
+from volsched.model.changes import Put
+from volsched.model.native import api as native
+from volsched.model.pods.limits import KEPT_BYTES
 
 _log = structlog.get_logger(__name__)
+
+
+class _Sieve:
+    """Keeps of objects what the scheduler would, and of those that hold nothing half as much: it has its own, too."""
+
+    def __init__(self, trim: Trim, kept_bytes: int) -> None:
+        self._trim = trim
+        self._holdings = Holdings(kept_bytes // 2)
+
+    def keep(self, kind: str, found: Sequence[api.ApiObject]) -> Sequence[api.ApiObject]:
+        """Return the objects of a page that are kept."""
+        for each in found:
+            self._trim(kind, each)
+            if not holds_something(each):
+                self._holdings.of([Put(each)], kind)
+        return [each for each in found if self._is_kept(kind, each)]
+
+    def is_kept(self, found: api.ApiObject) -> bool:
+        """Whether an object was not given up for others that came after it."""
+        return self._is_kept(native.kind_of(found), found)
+
+    def _is_kept(self, kind: str, found: api.ApiObject) -> bool:
+        return (kind, found.metadata.namespace, found.metadata.name) not in self._holdings.refused
 
 
 class Snapshots:
     """Takes snapshots. ``configuration`` gives the text that is in force, and where it is from."""
 
     def __init__(
-        self, api: Api, names: Sequence[str], default_queue: str, configuration: Callable[[], tuple[str, str]]
+        self,
+        api: Api,
+        names: Sequence[str],
+        default_queue: str,
+        configuration: Callable[[], tuple[str, str]],
+        trim: Trim = trim_nothing,
+        kept_bytes: int = KEPT_BYTES,
     ) -> None:
         self._api = api
         self._names = tuple(names)
         self._default_queue = default_queue
         self._configuration = configuration
+        self._trim = trim
+        self._kept_bytes = kept_bytes
         self._turn = asyncio.Lock()
 
     async def take(self) -> bytes:
         """Return the file; raises ApiError."""
         async with self._turn:
-            listing = await listed(self._api, (*watched(need_groups=False), WORKLOADS, POD_GROUPS))
+            sieve = _Sieve(self._trim, self._kept_bytes)
+            listing = await listed(self._api, (*watched(need_groups=False), WORKLOADS, POD_GROUPS), sieve.keep)
             text, origin = self._configuration()
-            known = KnownCluster(tuple(listing.objects), text, origin, self._names, self._default_queue)
+            known = KnownCluster(
+                tuple(filter(sieve.is_kept, listing.objects)), text, origin, self._names, self._default_queue
+            )
             return await asyncio.to_thread(snapshot.written, known)
 
     async def write(self, folder: str) -> None:

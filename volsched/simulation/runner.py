@@ -16,6 +16,7 @@ from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
+from volsched.model.pods.limits import KEPT_BYTES
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
@@ -31,12 +32,13 @@ Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """How long to run, for whose pods, and whether scores are kept."""
+    """How long to run, for whose pods, whether scores are kept, and how much is kept of objects (`mirror.holdings`)."""
 
     cycles: int = 10
     scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
     default_queue: str = "default"
     scores: bool = False
+    kept_bytes: int = KEPT_BYTES
 
 
 @dataclass(slots=True)
@@ -58,8 +60,12 @@ class Simulation:
 
     def take(self, changes: Sequence[Change]) -> None:
         """Let the cluster be another one from the next cycle on."""
-        self.mirror.apply(changes)
+        self.tell(changes)
         self.settled = False
+
+    def tell(self, changes: Sequence[Change]) -> None:
+        """Have the mirror take changes in, those left out for which there is no memory."""
+        self.mirror.apply(self.mirror.holdings.of(changes))
 
     quota_tables: Sequence[QuotaTableFn] = ()
     """What plugins have to show beside: quotas of other kinds, cards."""
@@ -130,7 +136,8 @@ class Stage:
         settings: SimulationSettings,
         told: Callable[[Sequence[Change]], None] = lambda _: None,
     ) -> None:
-        mirror = Mirror(MirrorSettings(settings.scheduler_names, settings.default_queue, plain_pods=False))
+        names, queue, most = settings.scheduler_names, settings.default_queue, settings.kept_bytes
+        mirror = Mirror(MirrorSettings(names, queue, plain_pods=False, kept_bytes=most))
         world = World(inventory, settings.scheduler_names)
         self.simulation = simulation = Simulation(world, mirror, profile, settings)
         witness: Plugin = _ObserverPlugin(simulation)
@@ -143,7 +150,7 @@ class Stage:
 
     def _tell(self, changes: Sequence[Change]) -> None:
         self._told(changes)
-        self.simulation.mirror.apply(changes)
+        self.simulation.tell(changes)
 
     def run(self, on_cycle: Callable[[int, CycleReport], None] | None = None, more: int = 0) -> Simulation:
         """Run cycles until one changes nothing; at most ``more`` of them, else as many as the settings allow."""

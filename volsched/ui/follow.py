@@ -17,11 +17,14 @@ from volsched.kube.watch.config_state import ConfigState
 from volsched.kube.watch.informer import SILENCE_SECONDS, Informer
 from volsched.kube.watch.resources import watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
+from volsched.mirror.holdings import Holdings
+from volsched.mirror.kept import kept_annotations
 from volsched.model.changes import Change
 from volsched.model.errors import ConfigError
 from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
+from volsched.run.process import look_again
 from volsched.ui.picture import Live, Picture
 from volsched.ui.waiting import Reason
 
@@ -47,6 +50,7 @@ class Follower:
         """Begin; raises ConfigError."""
         self._server = server
         self._live = Live(configured)
+        self._holdings = Holdings()
         self._source = configured.origin
         self._state = ConfigState(configured.origin)
         self._changes: list[Change] = []
@@ -76,14 +80,16 @@ class Follower:
         async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())
+            group.create_task(look_again(self._holdings, self._informers))
             if self._source.startswith(CONFIG_MAP):
                 group.create_task(self._follow_configuration(self._source.removeprefix(CONFIG_MAP)))
             group.create_task(self._keep_up())
 
     def _all_informers(self) -> list[Informer]:
         """Return what follows each kind that the scheduler follows."""
+        trim = kept_annotations(registry.installed_annotations()).trim
         followed: list[Informer] = [
-            Informer(self._server, resource, self._take, on_listed=self._on_listed)
+            Informer(self._server, resource, self._take, on_listed=self._on_listed, trim=trim)
             for resource in watched(need_groups=False)
         ]
         discovery = Discovery(self._server, native.GROUP)
@@ -96,6 +102,7 @@ class Follower:
                 silence=SILENCE_SECONDS,
                 on_listed=self._on_listed,
                 is_full=lambda: False,
+                trim=trim,
             )
             for served in (POD_GROUPS, WORKLOADS)
         ]
@@ -148,7 +155,7 @@ class Follower:
     # -- what comes ---------------------------------------------------------------------------------------------------
 
     def _take(self, changes: Sequence[Change]) -> None:
-        self._changes.extend(changes)
+        self._changes.extend(self._holdings.of(changes))
         self._ring()
 
     def _ring(self) -> None:

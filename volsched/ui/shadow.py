@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from volsched import registry
 from volsched.asking.lists import usage_of
 from volsched.framework.accounts.admissions import Admissions
 from volsched.framework.accounts.quota_report import Usage
@@ -19,10 +20,11 @@ from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
+from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
-from volsched.model.changes import Change, EvictFailed, Gone, Put
+from volsched.model.changes import Change, EvictFailed, Gone, Put, Refused
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, StepRecorder, WritePodCondition
 from volsched.model.status import TaskStatus
@@ -60,7 +62,8 @@ class Shadow:
     """
 
     def __init__(self, profile: Profile, scheduler_names: tuple[str, ...], default_queue: str) -> None:
-        self.mirror = Mirror(MirrorSettings(scheduler_names, default_queue, plain_pods=True))
+        kept = kept_annotations(registry.installed_annotations())
+        self.mirror = Mirror(MirrorSettings(scheduler_names, default_queue, plain_pods=True, annotations=kept))
         self.objects: dict[Identity, api.ApiObject] = {}
         self.profile = profile
         self.session: Session | None = None
@@ -90,7 +93,7 @@ class Shadow:
                 self.objects[identity_of(change.object)] = change.object
                 if isinstance(change.object, api.PodGroup):
                     self._believe(change.object)
-            elif isinstance(change, Gone):
+            elif isinstance(change, Gone | Refused):
                 self.objects.pop((change.kind, change.namespace, change.name), None)
         self.mirror.apply(changes)
         self.mirror.quarantine.take_errors()  # the scheduler's log has them

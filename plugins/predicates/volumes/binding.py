@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from plugins.predicates.verdicts import node_refusal, pod_refusal
-from plugins.predicates.volumes.claims import SELECTED_NODE, is_bound, is_delayed, keys_of
+from plugins.predicates.volumes.claims import is_bound, is_delayed, keys_of
 from plugins.predicates.volumes.volumes import OpenVolumes, UnboundClaim, VolumeInfo, affinity_of
 from volsched.framework.accounts.templates import keep
 from volsched.framework.columns.arrays import Mask
@@ -37,6 +37,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import IN, LabelSelector, NodeSelector, NodeTerm, Requirement
 from volsched.model.status import ON_NODE, TaskStatus
+from volsched.model.storage import SELECTED_NODE
 from volsched.model.values.quantity import amount_of
 from volsched.model.verdict import Verdict
 

@@ -12,13 +12,10 @@ from volsched.model import api
 from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
-from volsched.model.storage import Storage
+from volsched.model.storage import BIND_COMPLETED, OLD_CLASS, Storage
 from volsched.model.values.quantity import amount_of
 from volsched.model.verdict import Verdict
 
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
-OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
 ONE_POD = "ReadWriteOncePod"
 WAITS = "WaitForFirstConsumer"
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 from volsched.framework.config.arguments import CheckFn, Schema, values_of
+from volsched.model.annotations import DECLARATIONS, Declared
 
 T = TypeVar("T")
 
@@ -50,6 +51,22 @@ def excluded_by(factory: Callable[..., object]) -> tuple[str, ...]:
 def undone_by(factory: Callable[..., object]) -> tuple[str, ...]:
     """Return the names of plugins whose scores work against those of a plugin."""
     return tuple(_beside(factory, "UNDONE_BY") or ())
+
+
+def declared_annotations(factory: object) -> Declared:
+    """Return which annotations a plugin or action declares: it itself, its module, or a class of its module."""
+    name = factory.__module__ if hasattr(factory, "__name__") else type(factory).__module__
+    module = sys.modules.get(name)
+    classes = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]
+    where = [factory, module, *classes]
+    return {
+        attribute: tuple(dict.fromkeys(key for each in where for key in _keys(getattr(each, attribute, ()))))
+        for attribute in dict.fromkeys(each for names in DECLARATIONS.values() for each in names)
+    }
+
+
+def _keys(listed: str | Iterable[str]) -> Iterable[str]:
+    return (listed,) if isinstance(listed, str) else listed
 
 
 def _beside(factory: Callable[..., object], name: str) -> Any:

@@ -25,7 +25,7 @@ from yarl import URL
 from volsched import __version__
 from volsched.kube.client.credentials import Credentials, Source, Tls
 from volsched.kube.client.wire import Admit, Answer, Wire, WireError
-from volsched.kube.errors import OVERLOADED, ApiError, CredentialsError
+from volsched.kube.errors import OVERLOADED, TOO_LARGE, ApiError, CredentialsError
 from volsched.kube.fence import Fence
 from volsched.kube.histogram import Histogram
 from volsched.model.values import json_text
@@ -402,6 +402,8 @@ def path_segment(name: str) -> str:
 
 def _of_wire(error: WireError) -> ApiError:
     """Turn an error below HTTP into one of ours; the caller chains it to its cause."""
+    if error.too_large:
+        return ApiError(0, TOO_LARGE, str(error))
     return ApiError(0, "Unreachable" if not error.sent else "Timeout" if error.late else "Broken", str(error))
 
 

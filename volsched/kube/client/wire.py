@@ -26,6 +26,9 @@ IDLE_SECONDS: Final = 30.0
 CONNECT_SECONDS: Final = 10.0
 LARGEST_HEAD: Final = 1 << 16
 LARGEST_BODY: Final = 1 << 28
+LARGEST_ANSWER: Final = 1 << 25
+"""Bytes of an answer that are taken in, but for watches: a page of a list that is larger is asked for in parts."""
+
 LARGEST_REFUSAL: Final = 1 << 16
 UNREAD_LIMIT: Final = 1 << 22
 """Bytes of a watch that may wait to be read before the connection is told to pause."""
@@ -38,16 +41,20 @@ Admit: TypeAlias = Callable[[float], float]
 
 
 class WireError(Exception):
-    """A request failed below HTTP. `sent` states whether the server may have got it, `late` whether time ran out."""
+    """A request failed below HTTP. `sent` states whether the server may have got it, `late` whether time ran out.
 
-    def __init__(self, message: str, *, sent: bool, late: bool = False) -> None:
+    `too_large`: the answer is larger than is taken in.
+    """
+
+    def __init__(self, message: str, *, sent: bool, late: bool = False, too_large: bool = False) -> None:
         super().__init__(message)
         self.sent = sent
         self.late = late
+        self.too_large = too_large
 
     def anew(self) -> WireError:
         """Return the same to be raised, for who keeps this one: what was raised refers to the frames that saw it."""
-        return WireError(str(self), sent=self.sent, late=self.late)
+        return WireError(str(self), sent=self.sent, late=self.late, too_large=self.too_large)
 
 
 @dataclass(slots=True)
@@ -227,6 +234,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._reading = _Reading()
         self._parts: list[bytes] = []
+        self._size = 0
         self._waiter: asyncio.Future[Answer] | None = None
         self.idle_since = time.monotonic()
         self.is_open = False
@@ -288,6 +296,12 @@ class _Connection(asyncio.Protocol):
 
     def _advance(self, data: bytes) -> None:
         self._parts += self._reading.feed(data)
+        self._size += len(data)
+        if self._size > LARGEST_ANSWER:
+            message = f"the answer has more than {LARGEST_ANSWER >> 20} MiB"
+            self._fail(WireError(message, sent=True, too_large=True))
+            self.close()
+            return
         answer = self._reading.whole()
         if answer is not None:
             self.is_open = self.is_open and not self._reading.is_last
@@ -295,7 +309,7 @@ class _Connection(asyncio.Protocol):
 
     def _finish(self, answer: Answer) -> None:
         answer.body = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
-        self._reading, self._parts = _Reading(), []
+        self._reading, self._parts, self._size = _Reading(), [], 0
         if not self.is_open:
             self.close()
         if self._waiter is not None and not self._waiter.done():

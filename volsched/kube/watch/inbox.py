@@ -25,6 +25,9 @@ LONGEST_SECONDS: Final = 0.025
 FULL: Final = 20_000
 """Changes. A first list can come in faster than it is taken in, and objects weigh ten times what is kept of them."""
 
+FULL_KIB: Final = 64 << 10
+"""Of the objects in them, by the estimate of whoever puts them in: some objects weigh as much as a thousand others."""
+
 
 class Inbox:
     """Changes by their order of arrival, and a bell."""
@@ -35,21 +38,24 @@ class Inbox:
         return cls(seconds, seconds) if seconds > 0 else cls()
 
     def __init__(self, quiet: float = QUIET_SECONDS, longest: float = LONGEST_SECONDS) -> None:
-        self._batches: deque[Sequence[Change]] = deque()
+        self._batches: deque[tuple[Sequence[Change], int]] = deque()
         self._bell = threading.Event()
         self._quiet = quiet
         self._longest = longest
         self.received = 0
         self.taken = 0
+        self._kib_received = 0
+        self._kib_taken = 0
 
-    def put(self, changes: Sequence[Change], *, wake: bool = True) -> None:
-        """Add changes; never blocks. The sequence must not be changed afterwards.
+    def put(self, changes: Sequence[Change], *, wake: bool = True, kib: int = 0) -> None:
+        """Add changes, whose objects weigh so much; never blocks. The sequence must not be changed afterwards.
 
         With `wake` False they are taken along by whoever wakes next, since they call for no decision.
         """
         if changes:
-            self._batches.append(changes)
+            self._batches.append((changes, kib))
             self.received += len(changes)
+            self._kib_received += kib
             if wake:
                 self._bell.set()
 
@@ -74,7 +80,9 @@ class Inbox:
         self._bell.clear()
         taken: list[Change] = []
         while self._batches:
-            taken.extend(self._batches.popleft())
+            changes, kib = self._batches.popleft()
+            taken.extend(changes)
+            self._kib_taken += kib
         self.taken += len(taken)
         return taken
 
@@ -85,7 +93,7 @@ class Inbox:
     @property
     def is_full(self) -> bool:
         """Whether so much waits that whoever can should hold more back."""
-        return self.received - self.taken > FULL
+        return self.received - self.taken > FULL or self._kib_received - self._kib_taken > FULL_KIB
 
     def __len__(self) -> int:
         """How many changes wait, roughly."""

@@ -24,9 +24,9 @@ import structlog
 
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import Api
-from volsched.kube.errors import ApiError
+from volsched.kube.errors import TOO_LARGE, ApiError
 from volsched.kube.watch.decoding import KindReader, Unread, WatchEvent
-from volsched.kube.watch.resources import Resource
+from volsched.kube.watch.resources import Resource, Trim, trim_nothing
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Unreadable
 
@@ -68,7 +68,8 @@ class Informer:
 
     `listed` becomes True when the sink has everything that was there at one moment (or when the server does not have
     an optional kind) and stays so. `restarts` counts by reason how often a watch had to be begun again, `changes` what
-    was handed to the sink. `is_full` is asked whether the sink cannot take more now.
+    was handed to the sink. `is_full` is asked whether the sink cannot take more now. `trim` takes out of an object that
+    was just decoded what is not to be kept.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Informer:
         silence: float = SILENCE_SECONDS,
         on_listed: Callable[[], None] = lambda: None,
         is_full: Callable[[], bool] = lambda: False,
+        trim: Trim = trim_nothing,
     ) -> None:
         self.resource = resource
         self.listed = False
@@ -91,6 +93,8 @@ class Informer:
         self._silence = silence
         self._on_listed = on_listed
         self._is_full = is_full
+        self._trim = trim
+        self._is_to_list = False
         self._reader = KindReader(resource)
         self._known: dict[str, str] = {}
         self._seen: set[str] | None = None
@@ -156,6 +160,12 @@ class Informer:
             self._reading.cancel()
         await asyncio.shield(self._catching_up)
 
+    def list_again(self) -> None:
+        """Have everything that is there handed to the sink once more, soon."""
+        if self._version and self._reading is not None:
+            self._version, self._is_to_list = "", True
+            self._reading.cancel()
+
     async def history_lost(self) -> str:
         """Return what is wrong when the newest version of the server is older than what we have seen; else nothing.
 
@@ -185,8 +195,9 @@ class Informer:
             await self._reading
         except asyncio.CancelledError:
             task = asyncio.current_task()
-            if task is None or task.cancelling() or self._catching_up is None:
+            if task is None or task.cancelling() or (self._catching_up is None and not self._is_to_list):
                 raise
+            self._is_to_list = False
             self._progress += 1
             return
         finally:
@@ -279,9 +290,8 @@ class Informer:
         self._begin_list()
         continued = ""
         while True:
-            parameters = {"limit": str(PAGE)} | ({"continue": continued} if continued else {})
-            path = self.resource.query(**parameters)
-            page = self._reader.page(await self._api.request("GET", path, self.resource.plural, verb="list"))
+            parameters = {"continue": continued} if continued else {}
+            page = self._reader.page(await page_of(self._api, self.resource, **parameters))
             self._heard()
             self._emit(self._changes_of(page.items or ()))
             await self._let_others()
@@ -398,6 +408,7 @@ class Informer:
         self._known[key] = uid
         if self._seen is not None:
             self._seen.add(key)
+        self._trim(self.resource.kind, found)
         changes.append(self._unreadable(found) if isinstance(found, Unread) else Put(found))
 
     def _unreadable(self, found: Unread) -> Unreadable:
@@ -425,6 +436,19 @@ class Informer:
             self._sink((change,))
         except Exception:
             _log.exception("a change was not taken in, in an unforeseen way", resource=self.resource.plural)
+
+
+async def page_of(server: Api, resource: Resource, **parameters: str) -> bytes:
+    """Return a page of a list; of objects that are large it has fewer. Raises ApiError."""
+    limit = PAGE
+    while True:
+        try:
+            path = resource.query(limit=str(limit), **parameters)
+            return await server.request("GET", path, resource.plural, verb="list")
+        except ApiError as error:
+            if error.reason != TOO_LARGE or limit == 1:
+                raise
+            limit = max(1, limit // 8)
 
 
 def unlisted(informers: Sequence[Informer]) -> str:

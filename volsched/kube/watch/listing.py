@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from volsched.kube.client.client import Api, parsed
 from volsched.kube.client.credentials import Source
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import Page
-from volsched.kube.watch.informer import PAGE
+from volsched.kube.watch.informer import page_of
 from volsched.kube.watch.resources import Resource
 from volsched.kube.watch.schemas import dropped_of_queues
 from volsched.kube.watch.served_kinds import ServedKind, as_served
@@ -27,6 +27,13 @@ AT_ONCE: Final = 4
 _MOST_TRIES: Final = 3
 _AGAIN: Final = (410, 429)
 """The list grew too old between two pages, or the server asks to come later."""
+
+
+Sieve = Callable[[str, Sequence[api.ApiObject]], Sequence[api.ApiObject]]
+
+
+def _whatever(_kind: str, found: Sequence[api.ApiObject]) -> Sequence[api.ApiObject]:
+    return found
 
 
 @dataclass(slots=True)
@@ -70,7 +77,7 @@ async def _names(source: Source, resources: Sequence[Resource]) -> list[tuple[st
 
 async def _names_of(server: Api, resource: Resource) -> list[tuple[str, str]]:
     try:
-        answer = await server.request("GET", resource.query(limit=str(PAGE)), resource.plural, verb="list")
+        answer = await page_of(server, resource)
     except ApiError as error:
         if error.status == 404:
             return []
@@ -87,23 +94,26 @@ async def _read(source: Source, kinds: Sequence[Resource | ServedKind]) -> Listi
         await server.close()
 
 
-async def listed(server: Api, kinds: Sequence[Resource | ServedKind]) -> Listing:
-    """Read everything of these kinds from a server that is connected; raises ApiError as `read_cluster` does."""
+async def listed(server: Api, kinds: Sequence[Resource | ServedKind], sieve: Sieve = _whatever) -> Listing:
+    """Read everything of these kinds from a server that is connected; raises ApiError as `read_cluster` does.
+
+    ``sieve`` is given the objects of each page, and returns those that are kept.
+    """
     listing, resources = Listing(server.server), await as_served(server, kinds)
-    await _list_all(server, resources, listing)
+    await _list_all(server, resources, listing, sieve)
     if any(resource.kind == "Queue" for resource in resources):
         listing.dropped = await dropped_of_queues(server)
     return listing
 
 
-async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing) -> None:
+async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing, sieve: Sieve) -> None:
     """List kinds some at a time; the objects are in the order of the kinds all the same."""
     turns = asyncio.Semaphore(AT_ONCE)
     parts = [Listing(listing.server) for _ in resources]
 
     async def take(resource: Resource, part: Listing) -> None:
         async with turns:
-            await _list(server, resource, part)
+            await _list(server, resource, part, sieve)
 
     taken = (take(resource, part) for resource, part in zip(resources, parts, strict=True))
     for failure in await asyncio.gather(*taken, return_exceptions=True):
@@ -114,10 +124,10 @@ async def _list_all(server: Api, resources: Sequence[Resource], listing: Listing
         listing.unreadable += part.unreadable
 
 
-async def _list(server: Api, resource: Resource, listing: Listing) -> None:
+async def _list(server: Api, resource: Resource, listing: Listing, sieve: Sieve) -> None:
     for left in reversed(range(_MOST_TRIES)):
         try:
-            found = await _pages(server, resource, listing)
+            found = await _pages(server, resource, listing, sieve)
             break
         except ApiError as error:
             if error.status in _AGAIN and left:
@@ -150,13 +160,13 @@ def _explained(resource: Resource, server: str, error: ApiError) -> ApiError:
     return ApiError(error.status, error.reason, message, error.retry_after)
 
 
-async def _pages(server: Api, resource: Resource, listing: Listing) -> list[api.ApiObject]:
+async def _pages(server: Api, resource: Resource, listing: Listing, sieve: Sieve) -> list[api.ApiObject]:
     found: list[api.ApiObject] = []
-    parameters = {"limit": str(PAGE)}
+    parameters: dict[str, str] = {}
     while True:
-        body = await server.request("GET", resource.query(**parameters), resource.plural, verb="list")
+        body = await page_of(server, resource, **parameters)
         items, continued = _page(resource, body, listing)
-        found += items
+        found += sieve(resource.kind, items)
         if not continued:
             return found
         parameters["continue"] = continued

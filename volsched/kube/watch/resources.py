@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from volsched.model import api
 from volsched.model.dra import api as dra
+from volsched.model.dra import observed
 
 GROUP_NAME_ANNOTATION: Final = "scheduling.k8s.io/group-name"
 VOLCANO: Final = "scheduling.volcano.sh/v1beta1"
@@ -18,6 +19,14 @@ SOON_SECONDS: Final = 10.0
 
 AFTER_RESTART_SECONDS: Final = 60.0
 """The same for a kind that the server only has when it was started so."""
+
+
+Trim = Callable[[str, api.ApiObject], None]
+"""Takes out of an object of a kind, which was just decoded and nobody else has, what is not to be kept."""
+
+
+def trim_nothing(_kind: str, _found: api.ApiObject) -> None:
+    """Keep all of an object."""
 
 
 def _everything(_: api.ApiObject) -> bool:
@@ -82,6 +91,7 @@ def keep_pod(pod: api.ApiObject) -> bool:
 def watched(*, need_groups: bool) -> tuple[Resource, ...]:
     """Return everything that a scheduler has to know; PodGroups and Queues may be absent unless they are needed."""
     storage, devices = "storage.k8s.io/v1", dra.GROUP_VERSION
+    template = observed.ResourceClaimTemplate
     rules = ("DeviceTaintRule", dra.RULES_VERSION, "devicetaintrules", dra.DeviceTaintRule)
     return (
         Resource("Node", "v1", "nodes", api.Node),
@@ -97,10 +107,10 @@ def watched(*, need_groups: bool) -> tuple[Resource, ...]:
         Resource("CSIStorageCapacity", storage, "csistoragecapacities", api.CSIStorageCapacity, optional=True),
         Resource("VolumeAttachment", storage, "volumeattachments", api.VolumeAttachment),
         Resource("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", api.PodDisruptionBudget, optional=True),
-        Resource("DeviceClass", devices, "deviceclasses", dra.DeviceClass, optional=True),
+        Resource("DeviceClass", devices, "deviceclasses", observed.DeviceClass, optional=True),
         Resource(*rules, optional=True, look_again=AFTER_RESTART_SECONDS),
         Resource("ResourceSlice", devices, "resourceslices", dra.ResourceSlice, optional=True),
-        Resource("ResourceClaimTemplate", devices, "resourceclaimtemplates", dra.ResourceClaimTemplate, optional=True),
-        Resource("ResourceClaim", devices, "resourceclaims", dra.ResourceClaim, optional=True),
+        Resource("ResourceClaimTemplate", devices, "resourceclaimtemplates", template, optional=True),
+        Resource("ResourceClaim", devices, "resourceclaims", observed.ResourceClaim, optional=True),
         Resource("Pod", "v1", "pods", api.Pod, keep=keep_pod),
     )

@@ -19,7 +19,7 @@ from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import KindReader
 from volsched.kube.watch.informer import Informer, Sink
-from volsched.kube.watch.resources import AFTER_RESTART_SECONDS, Resource
+from volsched.kube.watch.resources import AFTER_RESTART_SECONDS, Resource, Trim, trim_nothing
 from volsched.model import api
 from volsched.model.changes import KindServed
 from volsched.model.native import api as native
@@ -120,9 +120,10 @@ class ServedInformer(Informer):
         silence: float,
         on_listed: Callable[[], None],
         is_full: Callable[[], bool],
+        trim: Trim = trim_nothing,
     ) -> None:
         first = served.resource(next(iter(served.structs)))
-        super().__init__(api_server, first, sink, silence=silence, on_listed=on_listed, is_full=is_full)
+        super().__init__(api_server, first, sink, silence=silence, on_listed=on_listed, is_full=is_full, trim=trim)
         self._served = served
         self._discovery = discovery
         self._followed = ""

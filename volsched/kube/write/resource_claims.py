@@ -28,7 +28,7 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api, parsed, path_segment
+from volsched.kube.client.client import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
@@ -37,6 +37,7 @@ from volsched.kube.write.views import Views
 from volsched.model import api
 from volsched.model.changes import Change, Put
 from volsched.model.dra import api as dra
+from volsched.model.dra import observed
 from volsched.model.dra.binding import Readiness, readiness_of
 from volsched.model.errors import FieldError
 from volsched.model.plan import Bind, ClaimWrite, ExtendedClaim, RecordEvent, ReleaseClaim
@@ -175,9 +176,20 @@ class ResourceClaims:
             claim = self._heard(await self._patch(write.claim, "", _changed(claim, finalizers=finalizers)))
         status: dict[str, Any] = {"reservedFor": [*claim.status.reserved_for, consumer]}
         if has is None:
-            now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            status["allocation"] = {**msgspec.to_builtins(write.allocation), "allocationTimestamp": now}
+            status["allocation"] = await self._allocation(write)
         self._heard(await self._patch(write.claim, "/status", {**_changed(claim), "status": status}))
+
+    async def _allocation(self, write: ClaimWrite) -> dra.Allocation:
+        """Return what is written as a claim's allocation, with the parameters for drivers: these are not kept here."""
+        allocation = write.allocation or dra.Allocation()
+        if observed.needs_parameters(allocation):
+            found = await self._api.request("GET", _path(write.claim), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
+            try:
+                allocation = observed.with_parameters(allocation, found)
+            except FieldError as error:
+                raise PrebindError(f"resourceclaim {write.claim}: {error}") from error
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return msgspec.structs.replace(allocation, allocation_timestamp=now)
 
     async def _made(self, write: ClaimWrite, made: ExtendedClaim, step: Bind) -> dra.ResourceClaim:
         """Make the claim for a pod's extended resources, or find the one that an earlier try has made."""
@@ -286,16 +298,16 @@ class ResourceClaims:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     async def _get(self, key: str) -> dra.ResourceClaim:
-        found = await self._api.get(_path(key), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
-        claim = api.decode_as(dra.ResourceClaim, found)
+        found = await self._api.request("GET", _path(key), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
+        claim = api.decode_text(observed.ResourceClaim, found)
         self._views.wrote(claim)
         return claim
 
-    async def _patch(self, key: str, subresource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
+    async def _patch(self, key: str, subresource: str, body: Any, kind: str = MERGE_PATCH) -> bytes:
         return await self._send("PATCH", _path(key) + subresource, f"resourceclaims{subresource}", body, kind)
 
-    async def _send(self, method: str, path: str, resource: str, body: Any, kind: str = MERGE_PATCH) -> Any:
-        answer = await self._api.request(
+    async def _send(self, method: str, path: str, resource: str, body: Any, kind: str = MERGE_PATCH) -> bytes:
+        return await self._api.request(
             method,
             path,
             resource,
@@ -304,11 +316,11 @@ class ResourceClaims:
             within=_WRITE_TIMEOUT_SECONDS,
             fence=self._fence,
         )
-        return parsed(answer)
 
-    def _heard(self, answer: Any) -> dra.ResourceClaim:
+    def _heard(self, answer: bytes | Mapping[str, Any]) -> dra.ResourceClaim:
         """Take note of a claim as it is after a write, before the watch tells; one that is gone holds no devices."""
-        claim = api.decode_as(dra.ResourceClaim, answer)
+        kind = observed.ResourceClaim
+        claim = api.decode_text(kind, answer) if isinstance(answer, bytes) else api.decode_as(kind, answer)
         if self._views.wrote(claim):
             self._report(Put(claim))
         return claim

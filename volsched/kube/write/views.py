@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
 import structlog
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Gone, Put, Refused
 from volsched.model.dra import api as dra
+from volsched.model.dra import observed
 from volsched.model.native import api as native
+from volsched.model.storage import CLAIM_ANNOTATIONS
 from volsched.model.values.bounded import Bounded, Size
 
 POD_SCHEDULED: Final = "PodScheduled"
@@ -50,7 +53,8 @@ class Views:
     """Nodes and Queues by name, claims and PodGroups of both kinds by key, refusals of waiting pods by uid.
 
     `on_gone` is told the uid of every pod, PodGroup and Queue that is no longer there, `on_placed` that of a pod that
-    has a node, and `on_queue` every Queue as it is now. Everything here ends with its object.
+    has a node, and `on_queue` every Queue as it is now. Everything here ends with its object, and of each no more is
+    kept than a write needs.
     """
 
     def __init__(
@@ -73,7 +77,7 @@ class Views:
         self._put: dict[type[api.ApiObject], Callable[[api.ApiObject], None]] = {
             api.Node: self._put_node,
             api.PersistentVolumeClaim: self._put_claim,
-            dra.ResourceClaim: self._put_resource_claim,
+            **dict.fromkeys((dra.ResourceClaim, observed.ResourceClaim), self._put_resource_claim),
             api.PodGroup: self._put_group,
             **dict.fromkeys(native.VERSIONS.values(), self._put_native_group),
             api.Queue: self._put_queue,
@@ -96,6 +100,8 @@ class Views:
                 take(change.object)
         elif isinstance(change, Gone):
             self._gone(change)
+        elif isinstance(change, Refused):
+            self._forget(change.kind, change.namespace, change.name, change.uid)
 
     def _forget_gone(self, before: float) -> None:
         """Forget what has been gone for so long that no write to it is under way any more; the oldest come first."""
@@ -150,25 +156,27 @@ class Views:
 
     def _put_claim(self, claim: api.ApiObject) -> None:
         if isinstance(claim, api.PersistentVolumeClaim):
-            self.claims[claim.key] = claim
+            spec = api.PersistentVolumeClaimSpec(volume_name=claim.spec.volume_name)
+            self.claims[claim.key] = api.PersistentVolumeClaim(_identity(claim), spec)
 
     def _put_resource_claim(self, claim: api.ApiObject) -> None:
         if _is_older(claim, self.resource_claims.get(claim.key)):
             return
         if isinstance(claim, dra.ResourceClaim):
-            self.resource_claims[claim.key] = claim
+            meta = msgspec.structs.replace(_identity(claim), finalizers=claim.metadata.finalizers)
+            self.resource_claims[claim.key] = dra.ResourceClaim(meta, status=claim.status)
 
     def _put_group(self, group: api.ApiObject) -> None:
         if _is_older(group, self.groups.get(group.key)):
             return
         if isinstance(group, api.PodGroup):
-            self.groups[group.key] = group
+            self.groups[group.key] = api.PodGroup(_identity(group), status=group.status)
 
     def _put_native_group(self, group: api.ApiObject) -> None:
         if _is_older(group, self.native_groups.get(group.key)):
             return
         if isinstance(group, native.PodGroup):
-            self.native_groups[group.key] = group
+            self.native_groups[group.key] = type(group)(_identity(group), status=group.status)
 
     def _put_queue(self, queue: api.ApiObject) -> None:
         if _is_older(queue, self.queues.get(queue.key)):
@@ -195,25 +203,32 @@ class Views:
 
     def _gone(self, gone: Gone) -> None:
         self._gone_lately[gone.uid] = time.monotonic()
-        if gone.kind == "Pod":
-            self._pods.pop(gone.uid, None)
-            self._on_gone(gone.uid)
-        elif gone.kind == "Node":
-            if self.nodes.get(gone.name) == gone.uid:
-                del self.nodes[gone.name]
-        elif gone.kind == "PersistentVolumeClaim":
-            self.claims.pop(f"{gone.namespace}/{gone.name}", None)
-        elif gone.kind == "ResourceClaim":
-            self.resource_claims.pop(f"{gone.namespace}/{gone.name}", None)
-        elif gone.kind == "PodGroup":
-            self.groups.pop(f"{gone.namespace}/{gone.name}", None)
-            self._on_gone(gone.uid)
-        elif gone.kind == native.KIND:
-            self.native_groups.pop(f"{gone.namespace}/{gone.name}", None)
-            self._on_gone(gone.uid)
-        elif gone.kind == "Queue":
-            self.queues.pop(gone.name, None)
-            self._on_gone(gone.uid)
+        self._forget(gone.kind, gone.namespace, gone.name, gone.uid)
+
+    def _forget(self, kind: str, namespace: str, name: str, uid: str) -> None:
+        """Forget an object that is no longer there, or not kept."""
+        key = f"{namespace}/{name}"
+        match kind:
+            case "Pod":
+                self._pods.pop(uid, None)
+            case "Node":
+                if self.nodes.get(name) == uid:
+                    del self.nodes[name]
+            case "PersistentVolumeClaim":
+                self.claims.pop(key, None)
+            case "ResourceClaim":
+                self.resource_claims.pop(key, None)
+            case "PodGroup":
+                self.groups.pop(key, None)
+            case native.KIND:
+                self.native_groups.pop(key, None)
+            case "Queue":
+                self.queues.pop(name, None)
+        if kind in _TOLD_WHEN_GONE:
+            self._on_gone(uid)
+
+
+_TOLD_WHEN_GONE: Final = ("Pod", "PodGroup", native.KIND, "Queue")
 
 
 def refusal_of(pod: api.Pod) -> PodRefusal | None:
@@ -223,6 +238,21 @@ def refusal_of(pod: api.Pod) -> PodRefusal | None:
         if condition.type == POD_SCHEDULED and condition.status == "False":
             return PodRefusal(condition.reason, condition.message, nominated)
     return PodRefusal(nominated=nominated) if nominated else None
+
+
+def _identity(found: api.ApiObject) -> api.ObjectMeta:
+    """Return the metadata of an object as far as a write to it needs it."""
+    meta = found.metadata
+    annotations = {key: meta.annotations[key] for key in CLAIM_ANNOTATIONS if key in meta.annotations}
+    return api.ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        generation=meta.generation,
+        deletion_timestamp=meta.deletion_timestamp,
+        annotations=annotations,
+    )
 
 
 def _name_of(change: Change) -> str:

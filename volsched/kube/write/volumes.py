@@ -23,9 +23,8 @@ from volsched.kube.write.binder import PrebindError
 from volsched.kube.write.views import Views, number
 from volsched.model import api
 from volsched.model.plan import Bind, VolumeWrite
+from volsched.model.storage import BIND_COMPLETED, SELECTED_NODE
 
-SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
-BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 POLL_SECONDS: Final = 0.25

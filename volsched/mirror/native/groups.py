@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+
+from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.queues import NativeQueues
 from volsched.mirror.native.reading import group_of
-from volsched.mirror.reading import GROUP_NAME
+from volsched.mirror.reading import GROUP_NAME, as_name
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model.changes import Gone, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
 from volsched.model.job import COMPLETED, NATIVE, PENDING, JobInfo, PodGroupCondition, shown_as, with_condition
-from volsched.model.native.api import PodGroup
+from volsched.model.native.api import KIND, PodGroup
 from volsched.model.native.group import NativeGroup
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.kept_queue import queue_in
@@ -30,10 +33,18 @@ _TICKS: Final = 1_000_000
 class NativeGroups:
     """The jobs that PodGroups of scheduling.k8s.io make, and pods that name one."""
 
-    def __init__(self, cluster: Cluster, settings: MirrorSettings, arrival: Arrival, left_overs: LeftOvers) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: MirrorSettings,
+        arrival: Arrival,
+        left_overs: LeftOvers,
+        annotations: AnnotationReader,
+    ) -> None:
         self._cluster = cluster
         self._arrival = arrival
         self._left_overs = left_overs
+        self._annotations = annotations
         self._queues = NativeQueues(cluster, settings.default_queue)
         self._named: dict[str, str] = {}
         self.put_workload = self._queues.put_workload
@@ -101,7 +112,8 @@ class NativeGroups:
 
     def put(self, found: PodGroup) -> None:
         """Take a PodGroup in."""
-        group = group_of(found)
+        annotations = self._annotations.of(KIND, found.metadata.annotations)
+        group = msgspec.structs.replace(group_of(found), annotations=annotations)
         job = self._job(group.namespace, group.name)
         before = job.native
         if before is None or before.uid != group.uid:
@@ -175,7 +187,7 @@ def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
 
 def _volcanos(task: TaskInfo) -> str:
     """The Volcano PodGroup that a pod of a native group names by annotation; empty for none."""
-    name = task.annotations.get(GROUP_NAME, "")
+    name = as_name(task.annotations.get(GROUP_NAME, ""))
     return f"{task.namespace}/{name}" if name else ""
 
 

@@ -6,6 +6,7 @@ default queue. Pods are asked since the user of a Job reaches nothing else: its 
 
 from __future__ import annotations
 
+from volsched.mirror.reading import as_name
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.cluster import Cluster
@@ -32,7 +33,7 @@ class NativeQueues:
 
     def note_member(self, task: TaskInfo, job: JobInfo) -> None:
         """Take note of the queue that a member names."""
-        named, before = task.annotations.get(QUEUE_NAME, ""), self._members.get(task.uid, "")
+        named, before = as_name(task.annotations.get(QUEUE_NAME, "")), self._members.get(task.uid, "")
         if named == before:
             return
         self._count(job, before, -1)
@@ -63,7 +64,7 @@ class NativeQueues:
     def put_workload(self, workload: api.ApiObject) -> None:
         """Take note of the queue that a Workload names."""
         meta = workload.metadata
-        self._name(self._workloads, workload.key, meta.annotations.get(QUEUE_NAME, ""), meta.namespace)
+        self._name(self._workloads, workload.key, as_name(meta.annotations.get(QUEUE_NAME, "")), meta.namespace)
 
     def drop_workload(self, gone: Gone) -> None:
         """Forget a Workload."""
@@ -72,7 +73,7 @@ class NativeQueues:
     def put_namespace(self, namespace: api.ApiObject) -> None:
         """Take note of the queue that a namespace names."""
         meta = namespace.metadata
-        self._name(self._namespaces, meta.name, meta.annotations.get(QUEUE_NAME, ""), meta.name)
+        self._name(self._namespaces, meta.name, as_name(meta.annotations.get(QUEUE_NAME, "")), meta.name)
 
     def drop_namespace(self, gone: Gone) -> None:
         """Forget a namespace."""

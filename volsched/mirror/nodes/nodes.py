@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from volsched.mirror import reading
+from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.nodes.closed import ClosedNodes
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.problems import ReadingProblems
@@ -21,15 +23,24 @@ NodeReading = tuple[NodeProperties, Mapping[str, int]]
 class Nodes:
     """The nodes of a cluster."""
 
-    def __init__(self, cluster: Cluster, problems: ReadingProblems, closed: ClosedNodes, unknown: UnknownNodes) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        problems: ReadingProblems,
+        closed: ClosedNodes,
+        unknown: UnknownNodes,
+        annotations: AnnotationReader,
+    ) -> None:
         self._cluster = cluster
         self._problems = problems
         self._closed = closed
         self._unknown = unknown
+        self._annotations = annotations
 
     def read(self, found: api.Node) -> NodeReading:
         """Return what a Node object states."""
         spec, allocatable = reading.node_spec(found, self._problems.reporter("Node", found))
+        spec = replace(spec, annotations=self._annotations.of("Node", found.metadata.annotations))
         return self._closed.spec_of(spec), allocatable
 
     def put(self, nodes: Sequence[NodeReading]) -> None:

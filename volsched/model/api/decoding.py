@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import date
+from functools import cache
 from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
@@ -86,9 +87,20 @@ def decode_as(kind: type[AnyObject], raw: Any) -> AnyObject:
     if not isinstance(raw, Mapping):
         raise ObjectError(kind.__name__, "", "$", f"must be a mapping, not {type(raw).__name__}")
     try:
-        return convert(as_json(raw, _NULLS_MEAN_AMOUNTS.get(kind, {})), kind)
+        return convert(_with_texts(as_json(raw, _NULLS_MEAN_AMOUNTS.get(kind, {})), kind), kind)
     except FieldError as error:
         raise ObjectError(str(raw.get("kind") or kind.__name__), object_name(raw), error.path, error.message) from error
+
+
+def _with_texts(read: dict[str, Any], kind: type[AnyObject]) -> dict[str, Any]:
+    """Return plain values with those as JSON that the struct takes as text."""
+    texts = {name: msgspec.Raw(msgspec.json.encode(read[name])) for name in _texts_of(kind) if name in read}
+    return {**read, **texts} if texts else read
+
+
+@cache
+def _texts_of(kind: type[ApiObject]) -> tuple[str, ...]:
+    return tuple(field.encode_name for field in msgspec.structs.fields(kind) if field.type is msgspec.Raw)
 
 
 def convert(read: Any, kind: type[T]) -> T:

@@ -46,6 +46,14 @@ class PodLimits:
 
 DEFAULT: Final = PodLimits()
 
+KEPT_BYTES: Final = 512 << 20
+"""Memory for the objects of all namespaces together, by estimate: half of the scheduler's memory limit in the
+manifests, for 150,000 ordinary pods. See ``mirror.holdings``."""
+
+KEPT_BYTES_OF_CONTROLLERS: Final = 256 << 20
+"""The same for the PodGroups, workloads and Volcano Jobs that the controllers look after: half of
+their memory limit."""
+
 
 def exceeded(spec: api.PodSpec, limits: PodLimits) -> tuple[FieldError, ...]:
     """Return what a pod states too much of, each with the argument that would let it."""

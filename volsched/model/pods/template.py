@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from volsched.model import api
+from volsched.model.annotations import AnnotationKeys
 from volsched.model.api import Taint
 from volsched.model.errors import FieldError
 from volsched.model.pods import limits as pod_limits
@@ -97,7 +98,7 @@ class PodTemplate:
         "tolerations",
     )
 
-    def __init__(self, number: int, rules: PodRules | None = None) -> None:
+    def __init__(self, number: int, rules: PodRules | None = None, annotations: AnnotationKeys | None = None) -> None:
         rules = rules or PodRules()
         self.id = number
         self.rules = rules
@@ -125,7 +126,8 @@ class PodTemplate:
         self.has_resource_claims: bool = rules.has_resource_claims
         self.features: frozenset[str] = rules.features
         self.refusals: tuple[FieldError, ...] = rules.refusals
-        self.annotations: Mapping[str, str] = dict(rules.annotations)
+        stated = dict(rules.annotations)
+        self.annotations: Mapping[str, str] = stated if annotations is None else annotations.of(stated)
         self.namespace_of_terms: str = rules.namespace
 
     @property
@@ -170,10 +172,12 @@ class TemplateTable:
     """The templates of one cluster.
 
     `keep_annotation` states which annotations of a pod decide where it goes, by key, and `asking` are those by which it
-    asks for something, unless they are blank; see `keep`. `limits` are how much a pod may state.
+    asks for something, unless they are blank; see `keep`. `limits` are how much a pod may state. Templates can be
+    asked for `annotation_keys`, where these are given; they become those that are kept.
     """
 
     __slots__ = (
+        "_annotation_keys",
         "_asking",
         "_by_bytes",
         "_by_rules",
@@ -190,9 +194,11 @@ class TemplateTable:
         keep_annotation: Callable[[str], bool] = lambda _: False,
         asking: Collection[str] = (),
         limits: PodLimits = pod_limits.DEFAULT,
+        annotation_keys: AnnotationKeys | None = None,
     ) -> None:
         self._limits = limits
         self._keep = keep_annotation
+        self._annotation_keys = annotation_keys
         self._asking = asking
         self._kept: dict[str, bool] = {}
         self._by_bytes: dict[bytes, PodTemplate] = {}
@@ -212,9 +218,11 @@ class TemplateTable:
         """How many entries are kept until the next sweep, beside the templates."""
         return len(self._by_bytes) + len(self._kept) + len(self._keys_of_terms)
 
-    def keep(self, keep_annotation: Callable[[str], bool], asking: Collection[str] = ()) -> None:
+    def keep(self, keys: AnnotationKeys, asking: Collection[str] = ()) -> None:
         """Keep other annotations from now on. Templates made before have what they had: see `again`."""
-        self._keep = keep_annotation
+        if self._annotation_keys is not None:
+            self._annotation_keys.become(keys)
+        self._keep = keys.covers
         self._asking = asking
         self._kept.clear()
         self._by_bytes.clear()
@@ -265,7 +273,7 @@ class TemplateTable:
     def _of_rules(self, rules: PodRules) -> PodTemplate:
         template = self._by_rules.get(rules)
         if template is None:
-            template = self._by_rules[rules] = PodTemplate(self._next, rules)
+            template = self._by_rules[rules] = PodTemplate(self._next, rules, self._annotation_keys)
             self._next += 1
         return template
 

@@ -1,0 +1,194 @@
+"""The bound on what is kept of all namespaces: who has to go, and who never has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volsched.kube.watch.inbox import FULL_KIB, Inbox
+from volsched.kube.write.views import Views
+from volsched.mirror.holdings import Holdings
+from volsched.mirror.mirror import Mirror
+from volsched.mirror.quarantine import MEMORY, NO_MEMORY
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
+from volsched.model.dra import api as dra
+from volsched.model.native import api as native
+from volsched.model.status import TaskStatus
+from volsched.testing.builders import a_node, a_pod, put
+
+KIB = 1024
+
+
+def a_claim(namespace: str, name: str, size: int = 10 * KIB, *, allocated: bool = False, uid: str = "") -> Put:
+    meta = api.ObjectMeta(name=name, namespace=namespace, uid=uid or f"{namespace}-{name}", labels={"a": "x" * size})
+    allocation = dra.Allocation() if allocated else None
+    return Put(dra.ResourceClaim(meta, status=dra.ResourceClaimStatus(allocation)))
+
+
+def gone(of: Put) -> Gone:
+    meta = of.object.metadata
+    return Gone(native.kind_of(of.object), meta.namespace, meta.name, meta.uid)
+
+
+def refused_in(changes: Sequence[Change]) -> list[str]:
+    return [f"{found.namespace}/{found.name}" for found in changes if isinstance(found, Refused)]
+
+
+def test_below_the_bound_everything_passes_as_it_is() -> None:
+    changes = [a_claim("a", "1"), a_claim("b", "1"), put(a_node("n"))]
+    assert list(Holdings(100 * KIB).of(changes)) == changes
+
+
+def test_without_a_bound_nothing_is_weighed() -> None:
+    holdings = Holdings(0)
+    assert holdings.of([a_claim("a", "1", 10**6)]) == [a_claim("a", "1", 10**6)]
+    assert holdings.kept_bytes == 0
+
+
+def test_above_it_the_newest_object_goes_of_the_namespace_that_holds_most() -> None:
+    holdings = Holdings(60 * KIB)
+    assert refused_in(holdings.of([a_claim("hog", str(n)) for n in range(5)])) == []
+    assert refused_in(holdings.of([a_claim("hog", "new")])) == ["hog/new"]
+    assert refused_in(holdings.of([a_claim("honest", "1")])) == ["hog/4"]
+    assert holdings.kept_bytes <= holdings.most
+
+
+def test_many_namespaces_together_stay_below_it_too() -> None:
+    holdings = Holdings(100 * KIB)
+    holdings.of([a_claim(f"n{space}", str(n)) for n in range(20) for space in range(10)])
+    assert holdings.kept_bytes <= holdings.most
+
+
+def test_what_holds_something_always_counts() -> None:
+    holdings = Holdings(60 * KIB)
+    running = put(a_pod("p", on="n", labels={"a": "x" * 100 * KIB}))
+    claim = a_claim("hog", "1", 100 * KIB, allocated=True)
+    assert refused_in(holdings.of([running, claim, a_claim("honest", "1")])) == ["honest/1"]
+    assert holdings.kept_bytes > 200 * KIB
+
+
+HOLDING = [
+    api.PodGroup(api.ObjectMeta(name="g", namespace="ns"), status=api.PodGroupStatus(phase="Running")),
+    api.PersistentVolumeClaim(api.ObjectMeta(name="c", namespace="ns"), api.PersistentVolumeClaimSpec(volume_name="v")),
+    native.PodGroupV1alpha2(
+        api.ObjectMeta(name="g", namespace="ns"),
+        status=native.PodGroupStatus((api.Condition("PodGroupScheduled", "True"),)),
+    ),
+]
+
+
+@pytest.mark.parametrize("found", HOLDING, ids=native.kind_of)
+def test_of_every_kind_what_is_in_use_stays(found: api.ApiObject) -> None:
+    assert refused_in(Holdings(1).of([Put(found)])) == []
+
+
+def test_an_object_that_grows_is_as_new_and_one_that_shrinks_keeps_its_place() -> None:
+    holdings = Holdings(60 * KIB)
+    holdings.of([a_claim("hog", str(n)) for n in range(5)])
+    assert refused_in(holdings.of([a_claim("hog", "0", 5 * KIB), a_claim("hog", "5", 6 * KIB)])) == ["hog/5"]
+    assert refused_in(holdings.of([a_claim("hog", "1", 30 * KIB)])) == ["hog/1"]
+
+
+def test_there_is_room_again_once_enough_has_gone() -> None:
+    holdings = Holdings(60 * KIB)
+    claims = [a_claim("hog", str(n)) for n in range(6)]
+    holdings.of(claims)
+    assert holdings.kinds_refused() == {"ResourceClaim"}
+    assert not holdings.has_room_again
+    holdings.of([gone(claims[0])])
+    assert holdings.has_room_again
+    assert refused_in(holdings.of([claims[5]])) == []
+    assert not holdings.refused
+
+
+def test_what_was_refused_and_is_gone_is_forgotten() -> None:
+    holdings = Holdings(1)
+    claim = a_claim("a", "1")
+    holdings.of([claim])
+    assert holdings.refused
+    holdings.of([gone(claim)])
+    assert not holdings.refused
+
+
+def test_a_spec_that_pods_share_is_weighed_once() -> None:
+    def weight(pods: Sequence[Put]) -> int:
+        holdings = Holdings()
+        holdings.of(pods)
+        return holdings.total
+
+    terms = {"tolerations": [{"key": f"k{n}", "operator": "Exists"} for n in range(50)]}
+    alike = [put(a_pod(f"p{n}", spec=terms)) for n in range(10)]
+    assert weight(alike) < 3 * weight(alike[:1])
+
+
+CHANGES = st.lists(
+    st.tuples(st.sampled_from(("a", "b", "c")), st.integers(0, 5), st.integers(0, 20), st.booleans(), st.booleans()),
+    max_size=60,
+)
+
+
+@given(CHANGES)
+def test_the_running_total_is_that_of_what_is_kept_and_never_above_the_bound(given_changes: list[Any]) -> None:
+    """Whatever comes and goes: the total is what is kept, and what waits fits beside what holds something."""
+    holdings, kept = Holdings(40 * KIB), dict[tuple[str, str], Put]()
+    for namespace, number, size, allocated, goes in given_changes:
+        claim = a_claim(namespace, str(number), size * KIB, allocated=allocated)
+        for change in holdings.of([gone(claim) if goes else claim]):
+            match change:
+                case Put(found):
+                    kept[found.metadata.namespace, found.metadata.name] = change
+                case Gone() | Refused() | Unreadable():
+                    kept.pop((change.namespace, change.name), None)
+        again = Holdings(10**9)
+        again.of(list(kept.values()))
+        assert holdings.total == again.total
+        alone = Holdings(10**9)
+        alone.of([put for put in kept.values() if put.object.status.allocation is not None])  # type: ignore[attr-defined]
+        assert holdings.kept_bytes <= max(holdings.most, alone.kept_bytes)
+
+
+def test_an_inbox_is_full_by_what_its_objects_weigh() -> None:
+    inbox = Inbox()
+    inbox.put([a_claim("a", "1")], kib=FULL_KIB + 1)
+    assert inbox.is_full
+    assert len(inbox.take()) == 1
+    assert not inbox.is_full
+
+
+# --- what the mirror makes of it -------------------------------------------------------------------------------------
+
+
+def test_an_object_that_is_refused_is_gone_named_and_counted_and_comes_back() -> None:
+    mirror, claim = Mirror(), a_claim("hog", "1")
+    mirror.apply([claim, Refused("ResourceClaim", "hog", "1", "hog-1", "too much")])
+    assert "hog/1" not in mirror.cluster.devices.claims
+    assert mirror.quarantine.counts == {("ResourceClaim", MEMORY): 1.0}
+    [news] = mirror.quarantine.take_news()
+    told = news.tell()
+    assert (told.reason, told.kind, told.namespace, told.name) == (NO_MEMORY, "ResourceClaim", "hog", "1")
+    assert "too much" in told.message
+    mirror.apply([claim])
+    assert "hog/1" in mirror.cluster.devices.claims
+    assert not mirror.quarantine.counts
+
+
+def test_a_pod_that_is_on_its_way_to_a_node_stays() -> None:
+    mirror = Mirror()
+    mirror.apply([put(a_node("n")), put(a_pod("p"))])
+    [task] = mirror.cluster.tasks.values()
+    mirror.cluster.move(task, TaskStatus.BINDING, mirror.cluster.nodes["n"])
+    mirror.apply([Refused("Pod", "default", "p", task.uid, "too much")])
+    assert task.uid in mirror.cluster.tasks
+    assert not mirror.quarantine.counts
+
+
+def test_the_executor_forgets_what_is_refused_and_does_not_take_it_for_gone() -> None:
+    views, claim = Views(), a_claim("hog", "1")
+    views.observe([claim, Refused("ResourceClaim", "hog", "1", "hog-1", "too much")])
+    assert not views.resource_claims
+    assert views.wrote(claim.object)

@@ -1,0 +1,229 @@
+"""How much is kept of the objects of all namespaces together, and what is refused when that is too much.
+
+Whoever may make objects in one namespace may make so many, or such large ones, that a process has no memory for them.
+So there is a bound on what is kept of all of them. Above it the newest objects go that hold nothing, of the namespace
+that holds most: pods without a node, claims without devices, PodGroups of which nothing runs. What holds something on a
+node always counts, as that room is not free. What was refused is looked at again once there is room.
+
+Weights are estimates of memory, in KiB: the text of what is kept of an object as JSON, and what Python adds for each
+value. A spec that pods share is kept once, and weighed once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
+from volsched.model.cluster import Cluster
+from volsched.model.dra import api as dra
+from volsched.model.job import NATIVE, RUNNING, UNKNOWN
+from volsched.model.native import api as native
+from volsched.model.pods.limits import KEPT_BYTES
+from volsched.model.values.bounded import Bounded, Size
+
+_ROOM: Final = 0.9
+"""Of the bound: below this part of it, what was refused is looked at again."""
+
+_EACH: Final = 1024
+"""Bytes that an object takes beside its content: entries of tables, what is counted for it."""
+
+_VALUE: Final = 128
+"""Bytes that Python needs for a value, beside its text."""
+
+_SHARED_BYTES: Final = 8192
+"""Of a spec: a larger one is weighed for each pod."""
+
+_SHARED: Final = 8192
+"""Specs that are remembered to have been weighed."""
+
+_Name = tuple[str, str]
+"""Kind and name."""
+
+
+class Holdings:
+    """What is kept, by namespace. Belongs to the thread that takes changes in.
+
+    ``most`` is in bytes; 0 is no bound. ``holds`` states whether an object stands for something that is in use, and
+    ``weigh`` how many bytes are kept of one; None leaves it to the estimate.
+    """
+
+    def __init__(
+        self,
+        most: int = KEPT_BYTES,
+        holds: Callable[[api.ApiObject], bool] | None = None,
+        weigh: Callable[[api.ApiObject], int | None] = lambda _: None,
+    ) -> None:
+        self.most = most
+        self._holds = holds or holds_something
+        self._weigh = weigh
+        self.total = 0
+        """KiB that are kept."""
+        self.refused: dict[tuple[str, str, str], None] = {}
+        """Kind, namespace and name of what was refused, and is there still."""
+        self.passed = 0
+        """KiB of all that was ever taken in."""
+        self._spaces: Counter[str] = Counter()
+        self._holding: dict[_Name, dict[str, int]] = {}
+        self._waiting: dict[str, dict[_Name, tuple[int, str]]] = {}
+        self._specs: Bounded[int, None] = Bounded(_SHARED)
+
+    def tables(self) -> Mapping[str, Size]:
+        """Return the sizes of what is kept here."""
+        return {
+            "holdings.objects": lambda: sum(map(len, list(self._holding.values()))),
+            "holdings.waiting": lambda: sum(map(len, list(self._waiting.values()))),
+            "holdings.specs": lambda: len(self._specs),
+            "holdings.refused": lambda: len(self.refused),
+        }
+
+    @property
+    def kept_bytes(self) -> int:
+        """What is kept of all objects, by estimate."""
+        return self.total << 10
+
+    @property
+    def has_room_again(self) -> bool:
+        """Whether something was refused for which there may be room by now."""
+        return bool(self.refused) and self.kept_bytes < self.most * _ROOM
+
+    def kinds_refused(self) -> set[str]:
+        """Return the kinds of what was refused."""
+        return {kind for kind, _, _ in self.refused}
+
+    def of(self, changes: Sequence[Change], kind: str = "") -> Sequence[Change]:
+        """Return changes as they are to be taken in: what is refused follows as ``Refused``.
+
+        All are of a ``kind``, where it is given: it is not told by the objects.
+        """
+        if not self.most:
+            return changes
+        taken: list[Change] = []
+        for change in changes:
+            taken.append(change)
+            match change:
+                case Put(found):
+                    if found.metadata.namespace:
+                        self._put(found, kind or native.kind_of(found))
+                        if self.kept_bytes > self.most:
+                            taken.extend(self._make_room())
+                case Gone(stated, namespace, name) | Unreadable(stated, _, namespace, name):
+                    self._drop(kind or stated, namespace, name)
+                    self.refused.pop((kind or stated, namespace, name), None)
+        return taken
+
+    def _put(self, found: api.ApiObject, kind: str) -> None:
+        meta = found.metadata
+        namespace, name = meta.namespace, meta.name
+        if self.refused:
+            self.refused.pop((kind, namespace, name), None)
+        weight, waits = self._weight_of(found), not self._holds(found)
+        before, _ = self._waiting.get(namespace, {}).get((kind, name), (0, ""))
+        if not waits or before < weight:  # what has grown is as what is new
+            self._drop(kind, namespace, name)
+            before = 0
+        if waits:
+            self._waiting.setdefault(namespace, {})[kind, name] = weight, meta.uid
+        else:
+            self._holding.setdefault((kind, namespace), {})[name] = weight
+        self._count(namespace, weight - before)
+        self.passed += weight
+
+    def _count(self, namespace: str, by: int) -> None:
+        self.total += by
+        self._spaces[namespace] += by
+        if not self._spaces[namespace]:
+            del self._spaces[namespace]
+
+    def _drop(self, kind: str, namespace: str, name: str) -> None:
+        held = self._holding.get((kind, namespace))
+        weight = held.pop(name, 0) if held is not None else 0
+        if held is not None and not held:
+            del self._holding[kind, namespace]
+        waiting = self._waiting.get(namespace)
+        if waiting is not None:
+            weight += waiting.pop((kind, name), (0, ""))[0]
+            if not waiting:
+                del self._waiting[namespace]
+        if weight:
+            self._count(namespace, -weight)
+
+    def _make_room(self) -> Iterator[Refused]:
+        """Let the newest objects go that hold nothing, of whoever holds most, until the bound is kept."""
+        while self.kept_bytes > self.most and self._waiting:
+            namespace = max(self._waiting, key=lambda each: (self._spaces[each], each))
+            (kind, name), (_, uid) = next(reversed(self._waiting[namespace].items()))
+            holds = self._spaces[namespace]
+            self._drop(kind, namespace, name)
+            self.refused[kind, namespace, name] = None
+            yield Refused(kind, namespace, name, uid, self._message(namespace, holds))
+
+    def _message(self, namespace: str, holds: int) -> str:
+        return (
+            f"the objects of all namespaces take more than the {self.most >> 20} MiB of --kept-bytes, and those of "
+            f"namespace {namespace} take most, {holds >> 10} MiB"
+        )
+
+    def _weight_of(self, found: api.ApiObject) -> int:
+        """Return the KiB that are kept of an object, by estimate."""
+        known = self._weigh(found)
+        if known is not None:
+            return -(-known // 1024)
+        if not isinstance(found, api.Pod):
+            return -(-(_EACH + _size(found)) // 1024)
+        spec = msgspec.json.encode(found.spec)
+        number = hash(spec)
+        is_known = len(spec) <= _SHARED_BYTES and number in self._specs
+        self._specs[number] = None
+        return -(-(_EACH + _size(found.metadata) + (0 if is_known else _size_of(spec))) // 1024)
+
+
+def _size(found: object) -> int:
+    return _size_of(msgspec.json.encode(found))
+
+
+def _size_of(text: bytes) -> int:
+    return len(text) + _VALUE * text.count(b",")
+
+
+def holds_something(found: api.ApiObject) -> bool:
+    """Whether an object stands for something that is in use: it counts, however much there is."""
+    match found:
+        case api.Pod():
+            return bool(found.spec.node_name)
+        case api.PodGroup():
+            return found.status.phase in (RUNNING, UNKNOWN)
+        case dra.ResourceClaim():
+            return found.status.allocation is not None
+        case api.PersistentVolumeClaim():
+            return bool(found.spec.volume_name)
+        case native.PodGroup():
+            return any(one.type in _PLACED and one.status == "True" for one in found.status.conditions)
+        case _:
+            return False
+
+
+_PLACED: Final = frozenset({"PodGroupScheduled", "PodGroupInitiallyScheduled"})
+"""Conditions of Kubernetes' own PodGroups whose pods have nodes, by version."""
+
+
+def is_in_use(cluster: Cluster, refused: Refused) -> bool:
+    """Whether an object that is refused holds something by what was just decided and the API server does not show."""
+    key = f"{refused.namespace}/{refused.name}"
+    match refused.kind:
+        case "Pod":
+            task = cluster.tasks.get(refused.uid)
+            return task is not None and task.node is not None
+        case "ResourceClaim":
+            return refused.uid in cluster.devices.in_flight
+        case "PersistentVolumeClaim":
+            return key in cluster.storage.assumed
+        case "PodGroup" | native.KIND as kind:
+            job = cluster.jobs.get(key if kind == "PodGroup" else f"{refused.namespace}/{NATIVE}{refused.name}")
+            return job is not None and any(task.node is not None for task in job.tasks.values())
+        case _:
+            return False

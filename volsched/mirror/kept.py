@@ -1,0 +1,62 @@
+"""Which annotations the mirror keeps: what it reads itself, and what plugins and actions declare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from volsched.mirror import reading
+from volsched.model import storage, unserved
+from volsched.model.annotations import DECLARATIONS, AnnotationKeys, Declared, KeptAnnotations
+from volsched.model.dra import api as dra
+from volsched.model.native import api as native
+from volsched.model.native.group import QUEUE_NAME
+from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
+
+_OF_GROUPS: Final = (unserved.REVOCABLE_ZONE, unserved.NUMA_POLICY, QUEUE_NAME)
+_CORE: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": (
+        reading.GROUP_NAME,
+        reading.ROLE,
+        reading.TASK_PRIORITY,
+        reading.PREEMPTABLE,
+        reading.MIRROR,
+        QUEUE_NAME,
+    ),
+    "PodGroup": _OF_GROUPS,
+    native.KIND: _OF_GROUPS,
+    native.WORKLOAD: (QUEUE_NAME,),
+    "Namespace": (QUEUE_NAME,),
+    "Queue": (ALLOWED_NAMESPACES,),
+    "ResourceClaim": (dra.EXTENDED_CLAIM,),
+    "PersistentVolumeClaim": storage.CLAIM_ANNOTATIONS,
+    "PersistentVolume": storage.CLAIM_ANNOTATIONS,
+}
+
+
+def kept_annotations(declared: Iterable[Declared]) -> KeptAnnotations:
+    """Return the annotations that are kept of each kind, with those that are declared."""
+    found = tuple(declared)
+    return KeptAnnotations(
+        {
+            kind: AnnotationKeys(
+                (
+                    *_CORE.get(kind, ()),
+                    *(key for one in found for name in DECLARATIONS.get(kind, ()) for key in one.get(name, ())),
+                ),
+                " or ".join(DECLARATIONS.get(kind, ())),
+            )
+            for kind in sorted({*_CORE, *DECLARATIONS})
+        }
+    )
+
+
+class AnnotationReader:
+    """Reads the annotations of objects as they are kept; all of them as long as it was not told which."""
+
+    def __init__(self, kept: KeptAnnotations | None) -> None:
+        self.kept = kept
+
+    def of(self, kind: str, annotations: dict[str, str]) -> Mapping[str, str]:
+        """Return those annotations of an object of a kind that are kept, one copy of each text in memory."""
+        return reading.shared(annotations) if self.kept is None else self.kept.of_kind(kind).of(annotations)

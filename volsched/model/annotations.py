@@ -1,0 +1,163 @@
+"""Annotations that are kept of objects: those that somebody reads, and no others.
+
+Whoever may write an object may write 256 KiB of annotations into it, so what is not read does not stay in memory. The
+core states what it reads (`mirror.kept`), and plugins and actions declare what they read (`framework.plugin`). Reading
+an annotation that nobody has declared fails, since the answer would be that it is not there.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from sys import intern
+from types import FrameType
+from typing import Any, Final
+
+from volsched.model import api
+from volsched.model.errors import VolschedError, shortened
+
+EVERY: Final = "*"
+"""Ends a key that stands for all that begin like it."""
+
+DECLARATIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Pod": ("POD_ANNOTATIONS", "TASK_ANNOTATIONS"),
+    "PodGroup": ("GROUP_ANNOTATIONS",),
+    "NativePodGroup": ("GROUP_ANNOTATIONS",),
+    "Queue": ("QUEUE_ANNOTATIONS",),
+    "Node": ("NODE_ANNOTATIONS",),
+}
+"""By which attributes of its class a plugin or action declares what it reads of each kind; see `framework.plugin`."""
+
+Declared = Mapping[str, Iterable[str]]
+"""What a plugin or action declares: keys by the attribute that lists them."""
+
+_OURS: Final = ("volsched.model", "volsched.mirror", "volsched.framework")
+"""Where an annotation is read for a plugin: the plugin is who called these."""
+
+
+class UndeclaredAnnotationError(VolschedError):
+    """An annotation was read that no installed plugin has declared, so that it was not kept."""
+
+
+class AnnotationKeys:
+    """The annotations that are kept of one kind. ``declared_as`` are the attributes of plugins that declare more."""
+
+    __slots__ = ("_empty", "_exact", "_families", "declared_as")
+
+    def __init__(self, keys: Iterable[str] = (), declared_as: str = "") -> None:
+        listed = tuple(keys)
+        self.declared_as = declared_as
+        self._exact = frozenset(key for key in listed if not key.endswith(EVERY))
+        self._families = tuple(sorted(key[: -len(EVERY)] for key in listed if key.endswith(EVERY)))
+        self._empty = Annotations((), self)
+
+    def become(self, other: AnnotationKeys) -> None:
+        """Keep what another one keeps; what was kept by this one before is asked by that, too."""
+        self._exact, self._families, self.declared_as = other._exact, other._families, other.declared_as
+
+    def includes(self, other: AnnotationKeys) -> bool:
+        """Whether all is kept that another one keeps."""
+        return other._exact <= self._exact and set(other._families) <= set(self._families)
+
+    def with_those_of(self, other: AnnotationKeys) -> AnnotationKeys:
+        """Return what keeps more: what another one keeps as well."""
+        families = (f"{start}{EVERY}" for start in (*self._families, *other._families))
+        return AnnotationKeys((*self._exact, *other._exact, *families), self.declared_as)
+
+    def covers(self, key: str) -> bool:
+        """Whether an annotation is kept."""
+        return key in self._exact or key.startswith(self._families)
+
+    def of(self, annotations: Mapping[str, str]) -> Mapping[str, str]:
+        """Return those annotations of an object that are kept, one copy of each text in memory."""
+        if not annotations:
+            return self._empty
+        kept = [(key, intern(text)) for key, text in annotations.items() if self.covers(key)]
+        return Annotations(kept, self) if kept else self._empty
+
+    def drop_others(self, annotations: dict[str, str]) -> None:
+        """Take what is not kept out of the annotations of an object that nobody else has."""
+        for key in [key for key in annotations if not self.covers(key)]:
+            del annotations[key]
+
+
+class Annotations(dict[str, str]):
+    """Kept annotations of one object. Asking for one that is never kept raises UndeclaredAnnotationError."""
+
+    __slots__ = ("_keys",)
+
+    def __init__(self, items: Iterable[tuple[str, str]], keys: AnnotationKeys) -> None:
+        super().__init__(items)
+        self._keys = keys
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As ``dict.get``."""
+        found = super().get(key)
+        if found is None:
+            self._check(key)
+            return default
+        return found
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or self._is_absent(key)
+
+    def __missing__(self, key: str) -> str:
+        self._check(key)
+        raise KeyError(key)
+
+    def _is_absent(self, key: object) -> bool:
+        self._check(str(key))
+        return False
+
+    def _check(self, key: str) -> None:
+        if not self._keys.covers(key):
+            raise UndeclaredAnnotationError(_message(key, self._keys.declared_as))
+
+
+def _message(key: str, declared_as: str) -> str:
+    who, shown = _reader(), shortened(key)
+    if not declared_as:
+        return f'{who} reads the annotation "{shown}", which is not kept of objects of this kind'
+    return f'{who} reads the annotation "{shown}" without declaring it; add it to {declared_as} of its class'
+
+
+def _reader() -> str:
+    """Return which module reads: the innermost one that is not the model's or the framework's."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__", ""))
+        if not module.startswith(_OURS):
+            return module
+        frame = frame.f_back
+    return "the core"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptAnnotations:
+    """Which annotations are kept of each kind, by the kind's name; of others none are."""
+
+    kinds: dict[str, AnnotationKeys]
+
+    def of_kind(self, kind: str) -> AnnotationKeys:
+        """Return the annotations that are kept of a kind."""
+        return self.kinds.get(kind, _NONE)
+
+    def includes(self, other: KeptAnnotations) -> bool:
+        """Whether all is kept that another one keeps."""
+        return all(self.of_kind(kind).includes(keys) for kind, keys in other.kinds.items())
+
+    def grow(self, other: KeptAnnotations) -> None:
+        """Keep what another one keeps as well: what was kept by this one until now is asked by that, too."""
+        for kind, keys in other.kinds.items():
+            known = self.kinds.setdefault(kind, keys)
+            known.become(known.with_those_of(keys))
+
+    def trim(self, kind: str, found: api.ApiObject) -> None:
+        """Take what is not kept of a kind out of the annotations of an object that was just decoded."""
+        annotations = found.metadata.annotations
+        if annotations:
+            self.of_kind(kind).drop_others(annotations)
+
+
+_NONE: Final = AnnotationKeys()
