@@ -107,7 +107,7 @@ class Pods:
         labels_before, role_before = task.labels, task.role
         annotations_before = task.annotations
         gates_before = _gates_of(task)
-        stated_before = (*gates_before, task.role)
+        stated_before = (*gates_before, task.role, task.terminating)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
         self._note_rejection(task, pod)
         if template is not task.template or _kept_for_life(pod) != (task.resource_claims, task.workload):
@@ -119,7 +119,7 @@ class Pods:
         if pod.spec.node_name and (task.annotations != annotations_before or task.bind_annotations):
             self._hear_annotations(task)
         self._hear_group(task, pod, annotations_before.get(reading.GROUP_NAME, ""))
-        if (*_gates_of(task), task.role) != stated_before:
+        if (*_gates_of(task), task.role, task.terminating) != stated_before:
             self._tell_members_changed(task, claims_changed=task.claim_names != gates_before[2])
         if task.labels != labels_before and task.node is not None:
             self._cluster.relabel(task, labels_before)

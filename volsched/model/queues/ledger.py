@@ -173,7 +173,8 @@ class QueueLedger:
             self._observers.tell_of_job(job)
 
     def members_changed(self, job: JobInfo) -> None:
-        """Note that a member came, went, or changed: its gates, role, or names of its claims."""
+        """Note that a member came, went, or changed: its gates, role, names of its claims, or that it is deleted."""
+        job.version += 1
         self.note(job)
         self._observers.tell_of_job(job)
 
@@ -193,6 +194,7 @@ class QueueLedger:
     def requests_changed(self, job: JobInfo) -> None:
         """Try a job again whose members may ask for something else, or for nothing, as templates are made otherwise."""
         job.requeue()
+        job.version += 1
         job.count_best_effort()
         self.best_effort.pop(job.key, None)
         if job.pending_best_effort:
@@ -253,6 +255,16 @@ class QueueLedger:
         for task in ungated:
             self.count_ungated(task, 1)
         self._judge(job)
+
+    def set_released(self, job: JobInfo, why: str, hopeless: frozenset[str]) -> None:
+        """Keep no room for an admitted job as it could not be placed (empty: keep it); some members could not be."""
+        if (job.released, job.hopeless) == (why, hopeless):
+            return
+        job.released, job.hopeless = why, hopeless
+        job.version += 1
+        self.dirty_jobs[job.key] = job
+        self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
+        self._observers.tell_of_job(job)
 
     def set_hollow(self, job: JobInfo, *, hollow: bool) -> None:
         """Let a job count for nothing as its pods are all in native groups, or no longer."""
