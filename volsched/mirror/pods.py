@@ -92,7 +92,10 @@ class Pods:
         task.ungated = reading.was_ungated(pod)
         task.job = self._groups.job_of(task, self._drop_task)
         status, node = self._standing(task, pod)
+        held = task.job is not None and task.job.placed_count > 0
         self._cluster.add_task(task, status, node)
+        if task.job is not None:
+            self._groups.passers_by.pod_placed(task.job, held=held)
         if task.scheduling_group:
             self._groups.native.joined(task)
         if task.gated and node is None:
@@ -128,8 +131,11 @@ class Pods:
         if assumed:
             return
         status, node = self._standing(task, pod)
+        held = task.job is not None and task.job.placed_count > 0
         if (status, node) != (task.status, task.node):
             self._move(task, status, node)
+        if task.job is not None and not (held and task.job.has_group):
+            self._groups.passers_by.pod_placed(task.job, held=held)
         self._retries.pod_changed(task)
         if gates_before != _gates_of(task) and task.job is not None:
             task.job.requeue()

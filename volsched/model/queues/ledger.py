@@ -207,6 +207,10 @@ class QueueLedger:
         (``keep_job_queue``).
         """
         moves, is_known = self.moves, job.queue in self.queues
+        if job.key in moves.nowhere:
+            if job.placed_count and not self.permissions.lets(job.namespace, queue):
+                return
+            del moves.nowhere[job.key]
         is_held = is_known and job.placed_count > 0 if moves.in_force else job.key in moves.kept
         if is_held and job.queue != queue:
             if moves.kept.get(job.key) != queue:
@@ -233,6 +237,23 @@ class QueueLedger:
             return
         self._move_job(job, queue)
         self.moves.kept[job.key] = queue
+
+    def count_in(self, job: JobInfo, queue: str) -> None:
+        """Let a job that no PodGroup speaks for count in a queue with all that it holds; empty: in none."""
+        self._move_job(job, queue)
+
+    def count_elsewhere(self, job: JobInfo, queue: str) -> None:
+        """Let a job count in another queue than the one that it names and may not use, while any of its pods runs.
+
+        Empty: in none.
+        """
+        named = job.queue
+        if queue:
+            self.moves.kept[job.key] = named
+        else:
+            self.moves.nowhere[job.key] = None
+        self._move_job(job, queue)
+        self.dirty_jobs[job.key] = job
 
     def settle_queues(self) -> None:
         """Begin a session: jobs that are kept in a queue and hold nothing there any more count in the one they name."""
