@@ -5,9 +5,12 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
+from volsched.framework.accounts.queue_demand import reserved_by
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Gone, Put
+from volsched.model.values.resources import Resources
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
+from volsched.testing.recount import faults
 
 MGPU: Final = "vke.volcengine.com/mgpu"
 _LAST: Final = "- plugins: [{name: binpack}, {name: nodeorder}, {name: predicates}]"
@@ -29,6 +32,16 @@ tiers:
 - plugins: [{{name: capacity}}, {{name: capacity-dra}}, {{name: drf}}]
 {_LAST}
 """,
+    f"""
+actions: "enqueue, reserve, allocate, backfill"
+tiers:
+- plugins: [{{name: priority}}, {{name: gang}}, {{name: overcommit}}]
+- plugins: [{{name: proportion}}]
+{_LAST}
+configurations:
+- name: reserve
+  arguments: {{reserve.after: 0s, reserve.minNodes: 0}}
+""",
 )
 """Plugins that cannot run together are in different ones."""
 
@@ -37,10 +50,24 @@ def decide_about(found: list[Any]) -> None:
     """Take objects in, and run sessions until all are gone again; whatever a plugin raises is raised."""
     for rig in _rigs():
         rig.cycle(*_puts(found))
+        _check(rig)
         gone = [Gone(type(one).__name__, one.metadata.namespace, one.metadata.name, one.metadata.uid) for one in found]
         rig.cycle(*gone)
         for aside in rig.mirror.quarantine.take_errors():
             raise aside.error or AssertionError(aside.message)
+
+
+def _check(rig: Rig) -> None:
+    """Raise AssertionError if an account is not what it adds up to, or more is kept for a job than its pods request."""
+    wrong = faults(rig.mirror.cluster)
+    for job in rig.mirror.cluster.jobs.values():
+        asked = Resources.sum_of(task.template.request for task in job.tasks.values())
+        if job.tasks and len(job.tasks) >= job.min_available:
+            wrong += [f"{job}: {n}" for n, amount in reserved_by(job).items() if amount > asked.get(n, 0)]
+        if job.queue and job.barred and job.placed_count and not job.has_group and not job.is_native:
+            wrong.append(f"{job} counts in queue {job.queue}, which it may not use")
+    if wrong:
+        raise AssertionError(wrong)
 
 
 def _puts(found: list[Any]) -> list[Change]:

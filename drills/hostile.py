@@ -33,7 +33,7 @@ from bench.common import memory_mib
 from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, NATIVE, Attacker, Fate, Hostile, Target
 from drills.report import Report
 from drills.tables import keeps_what_is_gone
-from drills.world import World, wait_until, world
+from drills.world import CONFIGURATION, World, wait_until, world
 from tests.cluster.controlling import JOBS, VOLCANO
 from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.cluster.scheduling import GROUPS, LEASE, Json
@@ -534,8 +534,8 @@ spec:
 """
 
 
-def furnish(there: World, settings: Settings, honest: str) -> None:
-    """Make nodes with devices and shared cards, and a queue for each team."""
+def furnish(there: World, settings: Settings, honest: str) -> list[str]:
+    """Make nodes with devices and shared cards, and a queue for each team; return the names of the former."""
     there.control_plane.kubectl("apply", "-f", "-", stdin=_COMMANDS)
     names = there.nodes(settings.nodes, cpu="64", memory="256Gi", pods=250)
     there.nodes(2, prefix="cards", cpu="64", pods=250, **{f"{MGPU}-core": 800, f"{MGPU}-memory": 131072})
@@ -551,6 +551,7 @@ def furnish(there: World, settings: Settings, honest: str) -> None:
     _make_template(there, honest)
     _make_queue(there, "honest", {"cpu": "1000", "memory": "4000Gi"}, honest)
     _make_queue(there, "hostile", {"cpu": "20", "memory": "400Gi"}, "")
+    return names
 
 
 def _make_template(there: World, namespace: str) -> None:
@@ -583,13 +584,13 @@ def _steady_job(there: World, namespace: str) -> str:
 
 def run(report: Report, settings: Settings) -> None:
     """Run the drill."""
-    with world(feature_gates=GATES, api_flags=API_FLAGS) as there:
+    with world(_CONFIGURATION, feature_gates=GATES, api_flags=API_FLAGS) as there:
         honest = there.control_plane.create_namespace("honest")
-        furnish(there, settings, honest)
+        nodes = furnish(there, settings, honest)
         kept = ("--kept-bytes", str(settings.kept_mib << 20))
         there.populate(flags=(*_FLAGS, *kept, *settings.flags))
         there.schedulers[0].process.wait_for("everything is listed")
-        target = Target(there.name, "honest", "steady", _steady_job(there, honest), "hostile")
+        target = Target(there.name, "honest", "steady", _steady_job(there, honest), "hostile", tuple(nodes))
         steady = set(there.pods(honest))
         team = HonestTeam(there, honest, "honest", settings.rate)
         with contextlib.closing(Keeper(there)) as keeper, contextlib.closing(team):
@@ -600,6 +601,11 @@ def run(report: Report, settings: Settings) -> None:
         report.must("processes that ended", len(keeper.ended), "==", 0, tuple(keeper.ended))
         report.must("honest Jobs that were restarted", len(steady - set(there.pods(honest))), "==", 0)
 
+
+_CONFIGURATION: Final = CONFIGURATION.replace("enqueue, allocate", "enqueue, reserve, allocate").replace(
+    "  - name: gang\n", "  - name: gang\n  - name: overcommit\n"
+)
+"""Of all drills, with what keeps room for jobs: hostile ones must have none kept."""
 
 _FLAGS: Final = ()
 """Leases as they ship: what hostile objects do must not cost the leader its Lease."""

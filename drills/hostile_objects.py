@@ -61,13 +61,14 @@ class Hostile:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Whom it is aimed at: the scheduler's name, a queue and a running Job of another team, and that Job's uid."""
+    """Whom it is aimed at: the scheduler's name, a queue and a running Job of another team, its uid, and nodes."""
 
     scheduler: str
     queue: str
     job: str
     uid: str
     own_queue: str
+    nodes: tuple[str, ...] = ()
 
 
 class Attacker:
@@ -201,6 +202,34 @@ class Attacker:
         yield self.job("very many replicas with tensorflow", tensorflow, task={"replicas": replicas})
         yield self.job("150,000 replicas", {"minAvailable": 150_000}, task={"replicas": 150_000})
         yield from self._robberies()
+        yield from self._claims_to_room()
+        yield from self._passers_by()
+
+    def _claims_to_room(self) -> Iterator[Hostile]:
+        """Yield PodGroups that would have room kept for nothing."""
+        nowhere = {"nodeSelector": {"nowhere": "true"}}
+        gated = {"schedulingGates": [{"name": "example.com/never"}]}
+        for what, spec in (("a selector that no node meets", nowhere), ("a gate that is never lifted", gated)):
+            group = self.group(f"minResources of all, and a pod with {what}", {"minResources": {"cpu": "19"}})
+            yield group
+            yield self.pod(f"small, with {what}", spec, annotations={GROUP_NAME: group.name})
+        at_once = {"volsched.io/reserve-after": "0s", "sla-waiting-time": "1s"}
+        group = self.group(
+            "nodes held at once, for a gang of all nodes", {"minMember": len(self._target.nodes)}, annotations=at_once
+        )
+        yield group
+        for _ in self._target.nodes:
+            yield self.pod("of all nodes", {"container": _amounts(cpu="62")}, annotations={GROUP_NAME: group.name})
+
+    def _passers_by(self) -> Iterator[Hostile]:
+        """Yield pods that come with a node, as many as fill the other team's queue if they counted there."""
+        other = {"scheduling.volcano.sh/queue-name": self._target.queue}
+        group = self.group("in another's queue, for pods that come with a node", {"queue": self._target.queue})
+        yield group
+        for number, node in enumerate(self._target.nodes[: len(self._target.nodes) // 2]):
+            named = other if number % 2 else {GROUP_NAME: group.name}
+            spec = {"container": _amounts(cpu="63"), "nodeName": node}
+            yield self.pod("comes with a node, for another's queue", spec, annotations=named)
 
     def _robberies(self) -> Iterator[Hostile]:
         other = {"scheduling.volcano.sh/queue-name": self._target.queue}

@@ -21,7 +21,7 @@ from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import rules as native_rules
 from volsched.framework.native import topology as native_topology
-from volsched.framework.outcome import groups
+from volsched.framework.outcome import groups, released
 from volsched.framework.outcome.permission import is_barring, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
@@ -190,10 +190,13 @@ class Scheduler:
             self._open(session, plugins)
             session.nominations.keep()
             self._end_admissions(session)
+            releases = session.account(released.ACCOUNT, released.Releases)
+            releases.begin()
         opened = self._clock.elapsed()
         if not session.over:
             with self._bounded(session):
                 self._act(session, durations)
+                releases.end(session)
         self._explain_orphans(session)
         self._explain_barred(session)
         with self._bounded(session):

@@ -18,7 +18,7 @@ from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
 from actions.reserve.due import DueJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
-from actions.reserve.quota import KeptQuota, quota_free_at
+from actions.reserve.quota import KeptQuota, charged_beside, quota_lets
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
@@ -34,6 +34,7 @@ from volsched.model.reservation import (
     RESERVE_AFTER,
     RESERVED,
     condition_of,
+    paused,
     stamp,
     without_promise,
 )
@@ -49,6 +50,9 @@ DRAINS: Final = "reserve.drains"
 MIN_NODES: Final = "reserve.minNodes"
 OVERESTIMATE: Final = "reserve.overestimate"
 OUTLIVED: Final = "reserve.outlived"
+DRAIN_FOR: Final = "reserve.drainFor"
+DRAIN_PAUSE: Final = "reserve.drainPause"
+SHARE: Final = "reserve.share"
 
 WORTH_SAYING: Final = 0.1
 """Of the time that is left: a start that moves by less is no news."""
@@ -69,7 +73,7 @@ LATE: Final = Series(
 
 def check_arguments(values: Mapping[str, Any]) -> list[ArgumentProblem]:
     """Refuse what is no duration."""
-    wrong = [key for key in (AFTER, DEFAULT_DURATION) if seconds_of(values[key]) is None]
+    wrong = [key for key in (AFTER, DEFAULT_DURATION, DRAIN_FOR, DRAIN_PAUSE) if seconds_of(values[key]) is None]
     return [ArgumentProblem(k, f"must be a duration as 1h30m or 90s, not {values[k]!r}") for k in wrong]
 
 
@@ -98,8 +102,23 @@ class ReserveAction:
             OUTLIVED,
             "int",
             10,
-            "After so many pods that outlived what they declared a namespace is not believed.",
+            "After so many pods that outlived what they declared a namespace or queue is not believed.",
             minimum=0,
+        ),
+        Argument(
+            DRAIN_FOR,
+            "str",
+            "24h",
+            "So long nodes are held past the start that a job was told, or if it was told none; 0s: for ever.",
+        ),
+        Argument(
+            DRAIN_PAUSE,
+            "str",
+            "1h",
+            "Then none are held for its namespace for so long, twice as long each time, 24h at most.",
+        ),
+        Argument(
+            SHARE, "float", 0.5, "All drains but one hold at most this part of the nodes they could use.", minimum=0
         ),
         Argument(DEFAULT_DURATION, "str", "0s", "How long pods are thought to run that say nothing; 0s: not known."),
     )
@@ -108,8 +127,13 @@ class ReserveAction:
         self._after = seconds_of(arguments[AFTER]) or 0.0
         self._jobs, self._drains = arguments[JOBS], arguments[DRAINS]
         self._min_nodes = arguments[MIN_NODES]
+        self._share = arguments[SHARE]
         self._settings = DurationSettings(
-            arguments[OVERESTIMATE], seconds_of(arguments[DEFAULT_DURATION]) or 0.0, arguments[OUTLIVED]
+            arguments[OVERESTIMATE],
+            seconds_of(arguments[DEFAULT_DURATION]) or 0.0,
+            arguments[OUTLIVED],
+            seconds_of(arguments[DRAIN_FOR]) or math.inf,
+            seconds_of(arguments[DRAIN_PAUSE]) or 0.0,
         )
 
     def on_session_open(self, registrar: Registrar) -> None:
@@ -124,6 +148,7 @@ class ReserveAction:
             PrePredicate(quota.refusal, applies_to=quota.applies_to),
             Wake(due.next),
             Wake(book.next_start),
+            Wake(book.next_deadline),
             Metric(RESERVATIONS, lambda: shown.by_queue(book, lambda _: 1.0)),
             Metric(LATE, lambda: shown.by_queue(book, shown.late)),
             Metric(IDLE, lambda: shown.idle(book)),
@@ -167,8 +192,13 @@ class ReserveAction:
         if reservation.restored:
             self._let_in(session, reservation.job)
         why = _lost(session, reservation)
-        if why is not None or self._start(session, book, reservation):
+        if why is not None:
             self._end(session, book, reservation, why)
+        elif self._start(session, book, reservation):
+            book.pauses.end(reservation.job.namespace)
+            self._end(session, book, reservation, None)
+        elif book.deadline(reservation) <= session.now:
+            self._give_up(session, book, reservation)
         elif reservation.stale or (reservation.start is not None and reservation.start <= session.now):
             self._replan(session, book, reservation)
         if reservation.job.key in book.kept:
@@ -205,6 +235,20 @@ class ReserveAction:
         if why and job.key in session.cluster.jobs and job.has_group:
             session.tell(about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}"))
 
+    def _give_up(self, session: Session, book: Book, reservation: Reservation) -> None:
+        """End a promise that was held for long enough, and hold no nodes for the namespace for a while."""
+        job = reservation.job
+        pause = book.pauses.begin(job.namespace, session.now)
+        held = words.written(self._settings.hold)
+        self._end(
+            session,
+            book,
+            reservation,
+            f"it could not start within {held}, and waits for {words.written(pause.seconds)}",
+        )
+        if job.key in session.cluster.jobs and pause.seconds:
+            session.refusals.set_conditions(job, paused(job, pause.until, pause.seconds))
+
     def _replan(self, session: Session, book: Book, reservation: Reservation) -> None:
         """Find the start anew; other nodes are taken only if the job starts earlier there.
 
@@ -220,10 +264,15 @@ class ReserveAction:
         if plan is None:
             self._end(session, book, reservation, "no nodes can take it any more, or its queue may not")
             return
+        others = [other for other in book.kept.values() if other is not reservation]
+        if plan.start is None and reservation.start is not None and not self._is_within_share(plan, others):
+            self._end(session, book, reservation, f"drains would hold more than {self._share:g} of the nodes")
+            return
         if (plan.nodes, plan.start) != (reservation.nodes, reservation.start):
             reservation.nodes, reservation.start = plan.nodes, plan.start
             reservation.needs = plan.needs(session)
             book.changed()
+        reservation.usable = plan.usable
         reservation.stale = False
         reservation.fullest = _fullest(session, plan)
         self._take_over(session, book, reservation)
@@ -271,12 +320,9 @@ class ReserveAction:
             same = planner.plan(held) if held and best.start is not None else None
             if same is not None and same.start is not None and same.start <= (best.start or 0.0):
                 best = same
-            free = _quota_free_at(session, book, job, best)
+            return best if _is_within_quota(session, book, job, best) else None
         finally:
             book.is_trying = False
-        if free is None or (best.start is None and free > session.now):
-            return None
-        return best if best.start is None else ReservationPlan(best.placements, max(best.start, free))
 
     # -- who is promised something ------------------------------------------------------------------------------------
 
@@ -296,7 +342,7 @@ class ReserveAction:
 
     def _promise_to(self, session: Session, book: Book, job: JobInfo) -> None:
         members = needed(session, job)
-        if not members or job.is_ready:
+        if not members or job.is_ready or book.pauses.of(job.namespace, session.now):
             return
         plan = self._planned(session, book, job, ())
         if plan is None or (plan.start is not None and plan.start <= session.now):
@@ -308,7 +354,7 @@ class ReserveAction:
             self._end(session, book, other, f"{job.key}, which is more important, is promised nodes in its place")
         made = Reservation(job, job.group_uid, session.now, plan.nodes, plan.start, plan.start, priority=_priority(job))
         made.signature, made.fullest, made.stale = _signature(job), _fullest(session, plan), False
-        made.needs = plan.needs(session)
+        made.needs, made.usable = plan.needs(session), plan.usable
         book.put(made)
         self._report(session, book, made)
         self._take_over(session, book, made)
@@ -328,7 +374,16 @@ class ReserveAction:
         drains = sum(1 for reservation in kept if reservation.start is None)
         if len(kept) >= self._jobs or (plan.start is None and drains >= self._drains):
             return False
+        if plan.start is None and not self._is_within_share(plan, kept):
+            return False
         return not kept or job.queue not in {reservation.job.queue for reservation in kept}
+
+    def _is_within_share(self, plan: ReservationPlan, others: list[Reservation]) -> bool:
+        """Whether drains hold no more than their part of the nodes that they could use; one alone may hold more."""
+        drains = [reservation for reservation in others if reservation.start is None]
+        held = {*plan.nodes, *(name for reservation in drains for name in reservation.nodes)}
+        usable = plan.usable.union(*(reservation.usable for reservation in drains))
+        return not drains or len(held) <= self._share * len(usable)
 
     def _is_large(self, session: Session, due: DueJobs, job: JobInfo) -> bool:
         """Whether a job needs more nodes than jobs do that find a place by themselves; others are looked at no more."""
@@ -403,18 +458,13 @@ def _lost(session: Session, reservation: Reservation) -> str | None:
     return None
 
 
-def _quota_free_at(session: Session, book: Book, job: JobInfo, plan: ReservationPlan) -> float | None:
-    """Return when a queue may hold a job: its share is settled for the start that the job was told, limits are not."""
-    free, kept = quota_free_at(session, plan.placements, job.queue, book.end), book.kept.get(job.key)
-    if kept is None or free == session.now:
-        return free
+def _is_within_quota(session: Session, book: Book, job: JobInfo, plan: ReservationPlan) -> bool:
+    """Whether a queue may hold a job beside what it holds and was promised; a promise settles the queue's share."""
+    beside = charged_beside(session, book, job)
+    if job.key not in book.kept:
+        return quota_lets(session, plan.placements, job.queue, beside)
     with session.rules.shares_settled():
-        within_limits = quota_free_at(session, plan.placements, job.queue, book.end)
-    if within_limits is None:
-        return None
-    told = session.now if kept.announced is None or plan.start is None else kept.announced
-    settled = max(within_limits, told)
-    return settled if free is None else min(free, settled)
+        return quota_lets(session, plan.placements, job.queue, beside)
 
 
 def _priority(job: JobInfo) -> int:
@@ -446,9 +496,9 @@ def _importance(session: Session, job: JobInfo) -> tuple[Any, ...]:
 
 def _nodes_needed(session: Session, job: JobInfo) -> float:
     """Return how many of the largest nodes a job fills with what its minimum asks for, in parts of a node."""
-    cluster, wanted = session.cluster, dict(job.min_resources or {})
+    cluster, wanted = session.cluster, dict(job.counted_minimum or {})
     for task in needed(session, job) if job.waiting else ():
-        wanted = _sum(wanted, task) if job.min_resources is None else wanted
+        wanted = _sum(wanted, task) if job.counted_minimum is None else wanted
     most = 0.0
     for name, amount in wanted.items():
         largest = max((node.allocatable_of(name) for node in cluster.rows), default=0)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from actions.reserve.durations import annotated, declared, end_of
+from actions.reserve.pauses import Pauses
 from actions.reserve.trust import Trust
 from actions.reserve.words import kept_from
 from volsched.framework.columns.views import NodeFacts
@@ -21,7 +22,7 @@ from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
-from volsched.model.reservation import promise_of
+from volsched.model.reservation import pause_of, promise_of
 from volsched.model.status import IS_FINISHED, ON_NODE, TaskStatus
 from volsched.model.verdict import Verdict
 
@@ -46,7 +47,8 @@ class Reservation:
     name was promised nothing. ``stale``: something changed that may move the start. ``needs``: what the members take on
     each node, by column. ``fullest`` is how much is in use on the fullest of the nodes. ``tried_at`` is the requeue
     generation in which the job was last tried, and whether its share was settled then. ``priority``: with which it
-    holds its nodes. ``restored``: it was read from the PodGroup, and no session has looked at it yet.
+    holds its nodes. ``usable`` are those that its members could have. ``restored``: it was read
+    from the PodGroup, and no session has looked at it yet.
     """
 
     job: JobInfo
@@ -61,6 +63,7 @@ class Reservation:
     stale: bool = True
     needs: Mapping[str, Amounts] = field(default_factory=dict)
     fullest: int = 0
+    usable: frozenset[str] = frozenset()
     tried_at: tuple[int, bool] = (_STALE, False)
     signature: Hashable = None
     restored: bool = False
@@ -78,12 +81,16 @@ class Reservation:
 class DurationSettings:
     """What durations count for: ``overestimate`` multiplies what is declared, ``default`` is for who declares none.
 
-    ``outlived``: after so many pods that ran longer than they declared, a namespace is not believed.
+    ``outlived``: after so many pods that ran longer than they declared, a namespace or a queue is not believed. For
+    ``hold`` seconds nodes are held for a job beyond its first start, or while its start is not known, then none are
+    held for its namespace for ``pause`` seconds.
     """
 
     overestimate: float
     default: float
     outlived: int = 0
+    hold: float = math.inf
+    pause: float = 3600.0
 
 
 class Book(Observer):
@@ -98,12 +105,13 @@ class Book(Observer):
         """Whether tasks are moved only to find something out."""
         self.kept: dict[str, Reservation] = {}
         self._placed: dict[str, float] = {}
-        self._ended: list[tuple[TaskInfo, float]] = []
+        self._ended: list[tuple[TaskInfo, str, float]] = []
         self._left_behind: list[JobInfo] = []
         self._moves = 0
         self._shared: dict[int, bool] = {}
         self._shared_at = _STALE
         self.trust = Trust(settings.outlived)
+        self.pauses = Pauses(settings.hold, settings.pause)
         self._restore()
 
     def _restore(self) -> None:
@@ -112,6 +120,9 @@ class Book(Observer):
         What names a node that is gone counts for nothing, and what was made to a job of which nobody waits is over: who
         wrote it ended between its bindings and the status.
         """
+        for job in self._cluster.jobs.values():
+            if (paused := pause_of(job)) is not None:
+                self.pauses.restore(job.namespace, *paused)
         found = [(promise_of(job), job) for job in self._cluster.jobs.values()]
         for promise, job in sorted(((p, j) for p, j in found if p), key=lambda each: (each[0].at, each[1].key)):
             if not job.waiting or any(name not in self._cluster.nodes for name in promise.nodes):
@@ -130,9 +141,10 @@ class Book(Observer):
     def begin(self, now: float) -> None:
         """Begin a session: pods that ended since the last one are judged now, when that is first looked at."""
         self.now = now
-        for task, began in self._ended:
-            self._judge(task, began)
+        for task, queue, began in self._ended:
+            self._judge(task, queue, began)
         self._ended.clear()
+        self.pauses.forget(now)
 
     # -- what is held -------------------------------------------------------------------------------------------------
 
@@ -151,6 +163,16 @@ class Book(Observer):
         """Have everybody asked again who may go where."""
         self.version += 1
         self._cluster.wake(ClusterEvent.NODE_CHANGED)
+
+    def deadline(self, reservation: Reservation) -> float:
+        """Return until when nodes are held for a job that does not start, in seconds since the epoch."""
+        began = reservation.at if reservation.first is None else max(reservation.at, reservation.first)
+        return began + self._settings.hold
+
+    def next_deadline(self) -> float | None:
+        """Return when nodes are next held for a job no longer, or may be held again for a namespace."""
+        ends = [*map(self.deadline, self.kept.values()), *self.pauses.ends(self.now)]
+        return min((end for end in ends if self.now < end < math.inf), default=None)
 
     def taken_from(self, job: JobInfo, above: float = -math.inf) -> set[str]:
         """Return the nodes that are held for others, for those of at least a priority."""
@@ -253,12 +275,12 @@ class Book(Observer):
             return math.inf
         start, length = self._began(task), duration * self._settings.overestimate
         if start + length < self.now and annotated(task) is not None:
-            self.trust.outlived(task)
+            self.trust.outlived(task, task.queue)
         return end_of(start, length, self.now)
 
     def duration(self, task: TaskInfo) -> float | None:
         """Return the seconds that a pod is thought to run; None: nobody declared it, or nobody who is believed."""
-        if self.trust.is_lost(task.namespace):
+        if self.trust.is_lost(task.namespace, task.queue):
             return None
         queue = self._cluster.queues.get(task.queue)
         return declared(task, queue.annotations if queue is not None else {}, self._settings.default)
@@ -266,13 +288,13 @@ class Book(Observer):
     def _began(self, task: TaskInfo) -> float:
         return max(task.started, self._placed.get(task.uid, 0.0)) or self.now
 
-    def _judge(self, task: TaskInfo, began: float) -> None:
+    def _judge(self, task: TaskInfo, queue: str, began: float) -> None:
         """See whether a pod that is over kept to what it had declared."""
         if (duration := annotated(task)) is None:
             return
         if began + duration * self._settings.overestimate < self.now:
-            self.trust.outlived(task)
-        self.trust.over(task)
+            self.trust.outlived(task, queue)
+        self.trust.over(task, queue)
 
     def next_start(self) -> float | None:
         """Return when the first reservation is to start that has not, in seconds since the epoch."""
@@ -288,7 +310,7 @@ class Book(Observer):
             self._placed.setdefault(task.uid, self.now)
         elif task.node is None or IS_FINISHED[task.status]:
             if task.uid in self._placed and before in RUNS:
-                self._ended.append((task, self._began(task)))
+                self._ended.append((task, task.queue, self._began(task)))
             self._placed.pop(task.uid, None)
         for reservation in self.kept.values():
             for node in (node_before, task.node):

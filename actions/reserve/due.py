@@ -10,6 +10,7 @@ from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.reservation import RESERVE_AFTER
 from volsched.model.status import TaskStatus
 from volsched.model.values.duration import seconds_of
@@ -19,7 +20,8 @@ from volsched.model.waiting_time import agreed_waiting_time
 class DueJobs(Observer):
     """Jobs by when they are due; those whose time has come are kept until they are looked at and are too small.
 
-    A job whose agreed time of the plugin sla is over is due whatever ``reserve.after`` is.
+    ``after`` is ``reserve.after`` and ``agreed`` what the plugin sla agrees, in seconds. Only administrators shorten
+    these, by an annotation of the Queue: what a PodGroup states below them counts as they do (*ours*).
     """
 
     def __init__(self, cluster: Cluster, after: float, agreed: float) -> None:
@@ -34,10 +36,25 @@ class DueJobs(Observer):
 
     def time_of(self, job: JobInfo) -> float:
         """Return when a job is due, in seconds since the epoch."""
-        after = seconds_of(job.annotations.get(RESERVE_AFTER, ""))
+        least = self._least(job)
+        wanted = seconds_of(job.annotations.get(RESERVE_AFTER, ""))
         agreed = agreed_waiting_time(job.annotations) or self._agreed
-        waits = self._after if after is None else after
-        return job.created + (min(waits, agreed) if agreed else waits)
+        waits = least if wanted is None else max(least, wanted)
+        return job.created + (min(waits, max(least, agreed)) if agreed else waits)
+
+    def _least(self, job: JobInfo) -> float:
+        """How long jobs of a queue wait at least."""
+        queue = self._cluster.queues.get(job.queue)
+        of_queue = seconds_of(queue.annotations.get(RESERVE_AFTER, "")) if queue is not None else None
+        stated = [self._after, *(each for each in (of_queue,) if each is not None)]
+        return min([*stated, self._agreed] if self._agreed else stated)
+
+    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
+        """Have jobs of a queue that wait be due when the queue states it now."""
+        for key in list(self._times):
+            job = self._cluster.jobs.get(key)
+            if job is not None and job.queue == queue.name and self._times[key] != self.time_of(job):
+                self.job_changed(job, gone=False)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Remember when a job that waits is due."""

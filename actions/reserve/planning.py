@@ -27,10 +27,14 @@ Placements: TypeAlias = tuple[tuple[TaskInfo, NodeInfo], ...]
 
 @dataclass(frozen=True, slots=True)
 class ReservationPlan:
-    """The members that a job needs on nodes, and from when on; None: when these are free is not known."""
+    """The members that a job needs on nodes, and from when on; None: when these are free is not known.
+
+    ``usable`` are the nodes that any of the members could have if others left.
+    """
 
     placements: Placements
     start: float | None
+    usable: frozenset[str] = frozenset()
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -74,6 +78,7 @@ class Planner:
         self._end = end
         self._allowed = _allowed(session, members)
         names = dict.fromkeys(name for found in self._allowed.values() for name in found)
+        self._usable = frozenset(names)
         self._nodes = [session.cluster.nodes[name] for name in names if name not in taken]
         self._ends = {node.name: self._ends_on(node) for node in self._nodes}
 
@@ -108,9 +113,9 @@ class Planner:
         times = sorted({self._session.now, *(end for node in nodes for end, _ in self._ends[node.name])} - {math.inf})
         last = bisect_left(times, True, key=lambda time: self._placements(nodes, time) is not None)
         if last < len(times):
-            return ReservationPlan(self._placements(nodes, times[last]) or (), times[last])
+            return ReservationPlan(self._placements(nodes, times[last]) or (), times[last], self._usable)
         placements = self._placements(nodes, math.inf)
-        return ReservationPlan(placements, None) if placements is not None else None
+        return ReservationPlan(placements, None, self._usable) if placements is not None else None
 
     def _placements(self, nodes: Sequence[NodeInfo], time: float) -> Placements | None:
         """Give members nodes as these are at a time; None when not all have one."""

@@ -1,83 +1,66 @@
-"""The second clock of a promise: at its start the job has to be inside the quota of its queue, too.
+"""A promise is charged to the queue: while the job waits, what it is promised counts there as if it were held.
 
-The quota plugins are asked: what would be then is tried in a statement and undone. While a job waits, what it is
-promised does not count in its queue. So pods of the queue go on if they are over by the start, or if the quota is
-enough for both.
+The quota plugins are asked: what would be then is tried in a statement and undone. A promise is made only if its queue
+has the quota, beside what it holds and what other promises are charged with. From then on others of the queue, and of
+queues beneath the same parent, start only if the quota is enough for both. (*Ours*: quota that is to be free later only
+would be taken up by the queue's own small pods again and again, and a promise would hold nodes for nothing.)
 """
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from actions.reserve.planning import EndFn, Placements, needed
+from actions.reserve.planning import Placements, needed
 from actions.reserve.words import kept_quota
 from volsched.framework.rules import Allocatable
 from volsched.framework.session import Session
+from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import ROOT, QueueInfo, levels
-from volsched.model.status import TaskStatus
 from volsched.model.verdict import Verdict
 
 if TYPE_CHECKING:
     from actions.reserve.book import Book, Reservation
 
 
-def quota_lets(
-    session: Session,
-    placements: Placements,
-    queue: str,
-    gone: Sequence[TaskInfo] = (),
-    beside: TaskInfo | None = None,
-) -> bool:
-    """Return whether a queue may hold a job on these nodes, with some of its pods gone; tried and undone.
-
-    ``beside``: and whether a pod's queue may hold that, then, too.
-    """
+def quota_lets(session: Session, placements: Placements, queue: str, beside: Placements = ()) -> bool:
+    """Return whether a queue may hold a job on these nodes, beside what others are promised; tried and undone."""
     trial, info = session.statement(), session.cluster.queues[queue]
-    for task in gone:
-        trial.evict(task, "")
-    try:
-        lets = all(
-            session.allocatable_refusal(info, task) is None and trial.pipeline(task, node) is None
-            for task, node in placements
-        )
-        return lets and (beside is None or _takes(session, beside))
-    finally:
-        trial.discard()
+    with session.cluster.tentative():
+        try:
+            for task, node in beside:
+                trial.pipeline(task, node)
+            return all(
+                session.allocatable_refusal(info, task) is None and trial.pipeline(task, node) is None
+                for task, node in placements
+            )
+        finally:
+            trial.discard()
 
 
-def quota_free_at(session: Session, placements: Placements, queue: str, end: EndFn) -> float | None:
-    """Return when the queue's own pods leave it room for a job; None: not as far as anybody knows."""
-    if quota_lets(session, placements, queue):
-        return session.now
-    ends = sorted((end(task), task.uid) for task in _running(session, queue) if end(task) < math.inf)
-    tasks = session.cluster.tasks
-
-    def lets(count: int) -> bool:
-        return quota_lets(session, placements, queue, [tasks[uid] for _, uid in ends[:count]])
-
-    found = bisect_left(range(len(ends) + 1), True, key=lets)
-    return ends[found - 1][0] if 0 < found <= len(ends) else None
+def charged_beside(session: Session, book: Book, job: JobInfo) -> Placements:
+    """Return what jobs with a promise are charged with that could share a quota with a job."""
+    others = [r for r in book.kept.values() if r.job is not job and share_quota(session, r.job.queue, job.queue)]
+    return tuple(placement for other in others for placement in _charged(session, other))
 
 
-def _running(session: Session, queue: str) -> list[TaskInfo]:
-    """Return the pods of a queue that run, and may be over some day."""
-    jobs = [job for job in session.cluster.jobs.values() if job.queue == queue]
-    running = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
-    return [task for job in jobs for task in job.tasks.values() if task.ours and task.status in running]
+def share_quota(session: Session, one: str, other: str) -> bool:
+    """Return whether two queues are one, or stand beneath the same parent, which may limit both."""
+    queues = session.cluster.queues
+    return one == other or bool(_parents(queues, one) & _parents(queues, other))
 
 
-def _takes(session: Session, task: TaskInfo) -> bool:
-    queue = session.cluster.queues.get(task.queue)
-    return queue is None or session.allocatable_refusal(queue, task) is None
+def _charged(session: Session, reservation: Reservation) -> Placements:
+    """Return the members that a job needs and that have no node yet, on its nodes in turn."""
+    nodes = [node for name in reservation.nodes if (node := session.cluster.nodes.get(name)) is not None]
+    members = needed(session, reservation.job) if nodes and reservation.job.waiting else ()
+    return tuple((member, nodes[number % len(nodes)]) for number, member in enumerate(members))
 
 
 class KeptQuota:
-    """Keeps quota free for the starts of jobs that have a promise; lives for one session."""
+    """Charges promises to their queues; lives for one session."""
 
     def __init__(self, session: Session, book: Book) -> None:
         self._session = session
@@ -85,48 +68,43 @@ class KeptQuota:
         self._known: dict[Hashable, bool] = {}
 
     def applies_to(self, _: PodTemplate) -> bool:
-        """Whether there is a promise for which quota is kept."""
-        return bool(self._session.rules.of[Allocatable]) and any(r.start is not None for r in self._book.kept.values())
+        """Whether there is a promise that is charged to a queue."""
+        return bool(self._book.kept) and bool(self._session.rules.of[Allocatable])
 
     def refusal(self, task: TaskInfo) -> Verdict | None:
         """Why a pod of the same queue, or of one beneath the same parent, may not start now."""
         if self._book.is_trying:
             return None
-        for reservation in self._book.kept.values():
-            if self._concerns(reservation, task) and not self._is_enough(reservation, task):
-                return kept_quota(reservation, self._session.now)
-        return None
+        concerned = [reservation for reservation in self._book.kept.values() if self._concerns(reservation, task)]
+        if not concerned or self._is_enough(concerned, task):
+            return None
+        return kept_quota(concerned[0])
 
     def _concerns(self, reservation: Reservation, task: TaskInfo) -> bool:
-        if reservation.start is None or self._book.may_enter(task, reservation):
+        if task.job is reservation.job or task.eviction_priority > reservation.priority:
             return False
-        queues, mine = self._session.cluster.queues, reservation.job.queue
-        return task.queue == mine or bool(_parents(queues, task.queue) & _parents(queues, mine))
+        return share_quota(self._session, task.queue, reservation.job.queue)
 
-    def _is_enough(self, reservation: Reservation, task: TaskInfo) -> bool:
-        """Whether the quota is enough for a pod and, at its start, for the job with the promise."""
+    def _is_enough(self, concerned: Sequence[Reservation], task: TaskInfo) -> bool:
+        """Whether the quota is enough for a pod beside the jobs with a promise."""
         placed = task.job.ready_count if task.job is not None else 0
-        changes = self._session.cluster.clocks.changes
-        key = (reservation.job.key, task.template.id, task.queue, placed, changes)
+        jobs = tuple(reservation.job.key for reservation in concerned)
+        key = (jobs, task.template.id, task.queue, placed, self._session.cluster.clocks.changes)
         if key not in self._known:
-            self._known[key] = self._try(reservation, task)
+            self._known[key] = self._try(concerned, task)
         return self._known[key]
 
-    def _try(self, reservation: Reservation, task: TaskInfo) -> bool:
-        nodes = [node for name in reservation.nodes if (node := self._session.cluster.nodes.get(name)) is not None]
-        if not nodes:
-            return True
-        members = needed(self._session, reservation.job)
-        placements = tuple((member, nodes[number % len(nodes)]) for number, member in enumerate(members))
-        start, queue = reservation.start or 0.0, reservation.job.queue
+    def _try(self, concerned: Sequence[Reservation], task: TaskInfo) -> bool:
+        queue = self._session.cluster.queues.get(task.queue)
+        trial = self._session.statement()
         self._book.is_trying = True
         try:
             with self._session.cluster.tentative():
-                if quota_lets(self._session, placements, queue, beside=task):
-                    return True
-                gone = [other for other in _running(self._session, queue) if self._book.end(other) <= start]
-                return quota_lets(self._session, placements, queue, gone, beside=task)
+                for member, node in (placement for each in concerned for placement in _charged(self._session, each)):
+                    trial.pipeline(member, node)
+                return queue is None or self._session.allocatable_refusal(queue, task) is None
         finally:
+            trial.discard()
             self._book.is_trying = False
 
 

@@ -36,15 +36,13 @@ def kept_from(reservation: Reservation, now: float) -> Verdict:
     """Tell a pod why it may not go on a node, and how short it would have to be."""
     message = f"node(s) were reserved for {reservation.job.label}"
     if reservation.start is not None and (most := _rounded(reservation.start - now)):
-        message += f" (a pod with an expected duration below {_written(most)} would fit)"
+        message += f" (a pod with an expected duration below {written(most)} would fit)"
     return Verdict(Step.PREDICATE, "reserve", Scope.NODE, RESERVED, message, resolvable=False)
 
 
-def kept_quota(reservation: Reservation, now: float) -> Verdict:
-    """Tell a pod that its queue's quota is kept for a promise, and how short it would have to be."""
+def kept_quota(reservation: Reservation) -> Verdict:
+    """Tell a pod that its queue's quota is charged with a promise."""
     message = f"what is left of the quota is kept for {reservation.job.label}"
-    if reservation.start is not None and (most := _rounded(reservation.start - now)):
-        message += f" (a pod with an expected duration below {_written(most)} would fit)"
     return Verdict(Step.PREDICATE, "reserve", Scope.JOB, RESERVED, message, resolvable=False)
 
 
@@ -57,5 +55,9 @@ def _rounded(seconds: float) -> int:
     return max(fitting, default=0)
 
 
-def _written(seconds: int) -> str:
-    return f"{seconds // 3600}h" if seconds % 3600 == 0 else f"{seconds // 60}m"
+def written(seconds: float) -> str:
+    """Return a duration in the largest unit that it is whole in."""
+    for unit, length in (("h", 3600), ("m", 60)):
+        if seconds % length == 0:
+            return f"{seconds / length:g}{unit}"
+    return f"{seconds:g}s"

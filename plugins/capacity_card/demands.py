@@ -7,7 +7,8 @@ For each job::
               spared them (*ours*: while it has no pods and names no cards, those in minResources may be named by
               its pods, who are asked in turn). A pod whose cards nobody can tell does not count as there.
     wanted    minimum less what the job holds: the cheapest of the pods that it lacks beside those that have started
-    reserved  what is wanted by a job that is admitted, its gated pods left out
+    reserved  what is wanted by a job that is admitted, its gated pods left out; of what is declared no more than pods
+              ask for, once it has any, and each missing one like the largest (*ours*)
     elastic   cpu and memory that its pods hold beyond the cheapest minimum of them
 
 Cards that a job holds beyond its minimum are not elastic: nobody gives them back.
@@ -29,10 +30,10 @@ from plugins.capacity_card.requests.requests import JobRequest, Names, job_reque
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
-from volsched.model.job import INQUEUE, RUNNING, JobInfo
+from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
-from volsched.model.status import IS_ALLOCATED, IS_CHOSEN, IS_READY, TaskStatus
+from volsched.model.status import IS_CHOSEN, IS_READY, TaskStatus
 from volsched.model.values.resources import CPU, MEMORY, Resources
 
 
@@ -208,7 +209,7 @@ class CardDemands:
 
     def _share(self, job: JobInfo) -> _JobShare:
         waiting, held = self._waiting(job), self._accounts.held(job)
-        reserved = self._reserved(job, waiting) if _is_admitted(job) else NOTHING
+        reserved = self._reserved(job, waiting) if job.keeps_room else NOTHING
         minimum = self._least_held(job)
         cards = sum(held.cards.values()) + sum(reserved.cards.values())
         return _JobShare(
@@ -245,7 +246,7 @@ class CardDemands:
         return found
 
     def wanted(self, job: JobInfo) -> RequestTotal:
-        """What a job wants of its minimum beyond what it holds."""
+        """What a job wants of its minimum beyond what it holds; before all pods of it exist, what it declares."""
         waiting = self._waiting(job)
         need = need_of(job, waiting.started)
         if need.can_be_had(_by_role(waiting.kinds)):
@@ -253,9 +254,9 @@ class CardDemands:
         return self._declared(job)
 
     def _reserved(self, job: JobInfo, waiting: _WaitingPods) -> RequestTotal:
-        """The same without its gated pods, which are as good as started."""
+        """The same without its gated pods, which are as good as started, and with no more than its pods bear out."""
         if not need_of(job, waiting.started).can_be_had(_by_role(waiting.kinds)):
-            return _without(self._declared(job), waiting.gated)
+            return self._borne_out(job, waiting)
         need = need_of(job, waiting.started + _by_role(waiting.gated))
         return cheapest(need, waiting.others)
 
@@ -279,12 +280,31 @@ class CardDemands:
     def _declared(self, job: JobInfo) -> RequestTotal:
         """What a job's PodGroup states that it wants, less what it holds."""
         held = self._accounts.held(job)
-        cpu, memory = self._declared_minimum(job)
+        cpu, memory = self._declared_minimum(job, job.min_resources)
         cards = _less(self.request(job).lists, {(card,): amount for card, amount in held.cards.items()})
         return RequestTotal(max(0, cpu - held.cpu), max(0, memory - held.memory), cards)
 
-    def _declared_minimum(self, job: JobInfo) -> tuple[int, int]:
-        least = job.min_resources
+    def _borne_out(self, job: JobInfo, waiting: _WaitingPods) -> RequestTotal:
+        """What it declares: once it has pods, what these ask for, and the largest once more for each missing one."""
+        left = _without(self._declared(job), waiting.gated)
+        if not job.tasks:
+            return left
+        held = self._accounts.held(job)
+        cpu, memory = self._declared_minimum(job, job.counted_minimum)
+        return RequestTotal(
+            min(left.cpu, max(0, cpu - held.cpu)),
+            min(left.memory, max(0, memory - held.memory)),
+            _at_most(left.cards, self._most_cards(job, waiting)),
+        )
+
+    def _most_cards(self, job: JobInfo, waiting: _WaitingPods) -> int:
+        """Milli-cards that the pods of a job without a node or a gate ask for, the missing ones like the largest."""
+        asked = {template: self._ledger.charges.card_request(template) for template in _templates(job)}
+        largest = max((a.amount for a in asked.values() if a is not None and not isinstance(a, FieldError)), default=0)
+        there = sum(kind.count * kind.card_request.amount for kind in waiting.others if kind.card_request is not None)
+        return there + largest * max(0, job.min_available - len(job.tasks))
+
+    def _declared_minimum(self, job: JobInfo, least: Resources | None) -> tuple[int, int]:
         if least is None or (self._spares_cpu and self._has_cards(job)):
             return 0, 0
         return least.get(CPU, 0), least.get(MEMORY, 0)
@@ -320,6 +340,19 @@ def _holds(task: TaskInfo) -> bool:
     return IS_CHOSEN[task.status] or (task.ungated and task.status is TaskStatus.PENDING)
 
 
+def _templates(job: JobInfo) -> set[PodTemplate]:
+    return {task.template for task in job.tasks.values() if not task.gated}
+
+
+def _at_most(cards: Mapping[Names, int], most: int) -> dict[Names, int]:
+    """Return so many milli-cards of some lists and no more, the first lists first."""
+    found: dict[Names, int] = {}
+    for names, amount in sorted(cards.items()):
+        found[names] = min(amount, most)
+        most -= found[names]
+    return {names: amount for names, amount in found.items() if amount}
+
+
 def _by_role(kinds: tuple[RolePods, ...]) -> Counter[str]:
     found: Counter[str] = Counter()
     for kind in kinds:
@@ -337,19 +370,6 @@ def _without(wanted: RequestTotal, kinds: tuple[RolePods, ...]) -> RequestTotal:
                 0, cards[kind.card_request.names] - kind.count * kind.card_request.amount
             )
     return RequestTotal(cpu, memory, cards)
-
-
-def _is_admitted(job: JobInfo) -> bool:
-    """Whether a job's minimum is reserved: it was let in, or runs with its minimum of pods, and may use its queue."""
-    if job.barred:
-        return False
-    if job.phase == INQUEUE:
-        return True
-    return job.phase == RUNNING and _allocated(job) >= job.min_available
-
-
-def _allocated(job: JobInfo) -> int:
-    return sum(count for count, counts in zip(job.counts, IS_ALLOCATED, strict=True) if counts)
 
 
 def _less(declared: Mapping[Names, int], asked: Mapping[Names, int]) -> dict[Names, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from plugins.capacity_dra.ledger import ClaimLedger
@@ -16,6 +16,7 @@ from volsched.model.dra.announced import Uses, announced_by
 from volsched.model.dra.devices import unmade_uid
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
+from volsched.model.status import TaskStatus
 
 ClaimAmounts = dict[str, Amounts]
 """What claims count for, by key; one that is to be made from a template has a key of its own for each pod."""
@@ -73,9 +74,10 @@ class DeviceDemands:
         """
         if not self._ledger.awaits_devices(job):
             return {}
-        tasks = [task for task in job.tasks.values() if self._ledger.concerns(task)]
+        tasks = [task for task in job.tasks.values() if self._ledger.concerns(task) and _counts(job, task)]
         wanted = {task.uid: _left(self.of_task(task), gone) for task in tasks}
         parts = [self._part(job, roles, members, least, gone) for roles, members, least in _groups(job)]
+        parts = [_as_those_there(part, wanted) for part in parts]
         users = Counter(key for claims in wanted.values() for key in claims)
         for part in parts:
             users.update(dict.fromkeys(part.named, part.missing))
@@ -154,6 +156,22 @@ def _shared(
     spare = members - min(job.min_available, members)
     claims = {k: v for found in (*wanted.values(), *(part.named for part in parts)) for k, v in found.items()}
     return _sum(v for k, v in claims.items() if users[k] > max(1, spare))
+
+
+def _as_those_there(part: _RoleMinimum, wanted: Mapping[str, ClaimAmounts]) -> _RoleMinimum:
+    """Return a role whose missing pods count no more than the largest that is there, whatever is announced of them."""
+    if not part.missing or not part.members:
+        return part
+    most: dict[Amount, Fraction] = {}
+    for uid in part.members:
+        for key, value in _sum(wanted.get(uid, {}).values()).items():
+            most[key] = max(value, most.get(key, Fraction(0)))
+    made = {key: min(value, most[key]) for key, value in part.made.items() if key in most}
+    return replace(part, made=made)
+
+
+def _counts(job: JobInfo, task: TaskInfo) -> bool:
+    return task.status is not TaskStatus.PENDING or job.counts_in_minimum(task)
 
 
 def _left(wanted: ClaimAmounts, gone: Collection[str]) -> ClaimAmounts:

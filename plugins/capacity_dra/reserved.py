@@ -115,7 +115,7 @@ class Reservations(Observer):
         for key in self._changed:
             self._forget(key)
             job = self._cluster.jobs.get(key)
-            if job is not None and job.phase == INQUEUE:
+            if job is not None and job.phase == INQUEUE and job.keeps_room:
                 self._count(job)
         self._changed.clear()
 

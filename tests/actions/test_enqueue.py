@@ -10,6 +10,7 @@ from tests.actions.rigs import conf, cycle, decide, events, least_allocated_firs
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobEnqueueable, JobEnqueued, QueueOrder
+from volsched.model.changes import Gone
 from volsched.model.job import JobInfo
 from volsched.model.verdict import Step
 from volsched.testing.builders import ClusterBuilder, a_cluster
@@ -219,7 +220,7 @@ def test_a_resource_may_have_a_factor_of_its_own(arguments: str, cpu: str, memor
 def test_what_was_admitted_before_and_in_this_session_counts_and_what_holds_room_counts_once() -> None:
     """10 cores, factor 1.2: 12. Running holds 2 of its 3, so 1 more is reserved; Inqueue reserves 4; 5 are left."""
     world = of_cpu(10).group("run", minimum=1, phase="Running", **needs(3)).pod("r", "run", on="n0", cpu=2)
-    world.group("in", phase="Inqueue", **needs(4)).group("idle", phase="Completed", **needs(50))
+    world.pod("s", "run", cpu=1).group("in", phase="Inqueue", **needs(4)).group("idle", phase="Completed", **needs(50))
     for number, cpu in enumerate((3, 3, 2)):
         world.group(f"g{number}", phase="Pending", **needs(cpu))
 
@@ -262,3 +263,156 @@ def test_admission_takes_the_refusal_back() -> None:
     cycle(on, *of_cpu(2).changes())
 
     assert on.cluster.jobs["default/g"].refusal is None
+
+
+# -- what counts of a group's minimum ---------------------------------------------------------------------------------
+
+GATED = {"schedulingGates": [{"name": "example.com/never"}]}
+NOWHERE = {"nodeSelector": {"zone": "nowhere"}}
+ALL = conf("enqueue, allocate", "priority gang", "overcommit predicates")
+
+
+def phase_of(decision: Any, name: str) -> str:
+    found = dict(phases(decision))
+    return str(found[name])
+
+
+@pytest.mark.parametrize("spec", [{}, GATED, NOWHERE, {"schedulerName": "other"}])
+@pytest.mark.parametrize("phase", ["Pending", "Inqueue"])
+def test_a_group_counts_at_most_what_its_pods_request_whatever_it_states(phase: str, spec: dict[str, Any]) -> None:
+    given = of_cpu(10).group("hog", phase=phase, **needs(12)).pod("hog-0", "hog", cpu="100m", spec=spec)
+    given.group("g", phase="Pending", created="2026-01-02T00:00:00Z", **needs(11))
+
+    assert phase_of(decide(given, ENQUEUE), "g") == "Inqueue"
+
+
+def test_gated_pods_count_nothing_however_many_they_are() -> None:
+    given = of_cpu(10).group("hog", minimum=2, phase="Inqueue", **needs(12))
+    given.pod("hog-0", "hog", cpu=6, spec=GATED).pod("hog-1", "hog", cpu=6, spec=GATED)
+    given.group("g", phase="Pending", **needs(12))
+
+    assert phase_of(decide(given, ENQUEUE), "g") == "Inqueue"
+
+
+def test_a_pod_that_is_deleted_and_stays_for_a_finalizer_counts_nothing() -> None:
+    leaving = {"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/stays"]}
+    given = of_cpu(10).group("hog", phase="Inqueue", **needs(12)).pod("hog-0", "hog", cpu=8, metadata=leaving)
+    given.group("g", phase="Pending", **needs(12))
+
+    assert phase_of(decide(given, ENQUEUE), "g") == "Inqueue"
+
+
+@pytest.mark.parametrize(("cpu", "admitted"), [(4, "Inqueue"), (5, "Pending")])
+def test_missing_members_count_as_the_largest_that_is_there(cpu: int, admitted: str) -> None:
+    """Of four members two are there, of 1 and 2 cores: 1 + 2 + 2 * 2 = 7 beside 12 of 10 that may be admitted."""
+    given = of_cpu(10).group("in", minimum=4, phase="Inqueue", **needs(12))
+    given.pod("in-0", "in", cpu=1).pod("in-1", "in", cpu=2).group("g", phase="Pending", **needs(cpu + 1))
+
+    assert phase_of(decide(given, ENQUEUE), "g") == admitted
+
+
+def test_a_running_group_reserves_no_more_than_its_other_pods_request() -> None:
+    given = of_cpu(10).group("run", phase="Running", **needs(12)).pod("run-0", "run", on="n0", cpu=1)
+    given.group("g", phase="Pending", **needs(11))
+
+    assert phase_of(decide(given, ENQUEUE), "g") == "Inqueue"
+
+
+def test_others_are_asked_again_when_pods_come_that_request_less() -> None:
+    given = of_cpu(10).group("in", phase="Inqueue", **needs(12)).group("g", phase="Pending", **needs(11))
+    on = rig(given, ENQUEUE)
+    assert phase_of(cycle(on), "g") == "Pending"
+
+    assert phase_of(cycle(on, *a_cluster().pod("in-0", "in", cpu=1).changes()[-1:]), "g") == "Inqueue"
+
+
+# -- whose room is kept -----------------------------------------------------------------------------------------------
+
+
+def told_of_release(decision: Any) -> list[str]:
+    found = [c for s in decision.steps for c in getattr(s, "conditions", ()) if c.type == "ReservationReleased"]
+    return [condition.message for condition in found]
+
+
+@pytest.mark.parametrize(
+    ("members", "why"),
+    [
+        ([{"cpu": 8, "spec": NOWHERE}], "no node could take 1 of its pods if all others left"),
+        ([{"cpu": 12}], "no node could take 1 of its pods if all others left"),
+        ([{"cpu": 3}, {"cpu": 3}, {"cpu": 3, "spec": NOWHERE}], "no node could take 1 of its pods if all others left"),
+        ([{"cpu": 6}, {"cpu": 6}], "2 of its pods would have to run at once, and 1 fit on all nodes without others"),
+        ([{"cpu": 6}, {"cpu": 5}], "it needs 11 cpu, and all nodes have 10"),
+    ],
+)
+def test_no_room_is_kept_for_a_gang_that_could_not_be_placed_if_all_others_left(
+    members: list[dict[str, Any]], why: str
+) -> None:
+    given = of_cpu(10).group("hog", minimum=len(members), phase="Pending", **needs(12))
+    for number, pod in enumerate(members):
+        given.pod(f"hog-{number}", "hog", **pod)
+    given.group("g", phase="Pending", created="2026-01-02T00:00:00Z", **needs(12))
+    on = rig(given, ALL)
+
+    first = cycle(on)
+    assert phase_of(first, "g") == "Pending"
+    assert told_of_release(first) == [f"no room is kept for it: {why}"]
+    assert [what for what, reason, _ in events(first) if reason == "ReservationReleased"] == ["PodGroup/hog"]
+
+    second = cycle(on)
+    assert (phase_of(second, "g"), phase_of(second, "hog")) == ("Inqueue", "Inqueue")
+    assert told_of_release(second) == []
+
+
+def test_room_is_kept_for_a_gang_that_waits_for_room_only() -> None:
+    given = of_cpu(10).pod("runs", on="n0", cpu=9).group("large", phase="Inqueue", **needs(8))
+    given.pod("large-0", "large", cpu=8).group("g", phase="Pending", **needs(1))
+    on = rig(given, ALL)
+
+    assert told_of_release(cycle(on)) == []
+    assert phase_of(cycle(on), "g") == "Pending"
+
+
+def test_what_could_be_placed_again_counts_again() -> None:
+    given = of_cpu(10).group("in", phase="Inqueue", **needs(8)).pod("in-0", "in", cpu=8, spec=NOWHERE)
+    on = rig(given.group("g", phase="Pending", **needs(12)), ALL)
+    cycle(on)
+    assert phase_of(cycle(on), "g") == "Inqueue"
+
+    there = a_cluster().node("n1", cpu=10, labels={"zone": "nowhere"}).pod("full", on="n1", cpu=9)
+    later = cycle(on, *there.changes(), *a_cluster().group("h", phase="Pending", **needs(5)).changes()[-1:])
+
+    assert told_of_release(later) == []
+    assert on.cluster.jobs["default/in"].keeps_room
+    assert phase_of(cycle(on), "h") == "Pending"
+
+
+def test_nothing_is_kept_when_the_nodes_are_gone() -> None:
+    given = a_cluster().node("n0", cpu=10).node("n1", cpu=10).group("in", minimum=2, phase="Inqueue", **needs(18))
+    given.pod("full-0", on="n0", cpu=9).pod("full-1", on="n1", cpu=9)
+    given.pod("in-0", "in", cpu=9).pod("in-1", "in", cpu=9)
+    on = rig(given.group("g", phase="Pending", **needs(3)), ALL)
+    assert phase_of(cycle(on), "g") == "Pending"
+
+    gone = cycle(on, Gone("Node", "", "n1", "node-n1"))
+
+    assert told_of_release(gone) == [
+        "no room is kept for it: 2 of its pods would have to run at once, and 1 fit on all nodes without others"
+    ]
+    assert phase_of(cycle(on), "g") == "Inqueue"
+
+
+def test_pods_beyond_the_minimum_that_no_node_takes_count_nothing() -> None:
+    given = of_cpu(10).group("run", phase="Running", **needs(12)).pod("run-0", "run", on="n0", cpu=1)
+    given.pod("run-1", "run", cpu=11).group("g", phase="Pending", **needs(11))
+    on = rig(given, ALL)
+    assert phase_of(cycle(on), "g") == "Pending"
+
+    assert phase_of(cycle(on), "g") == "Inqueue"
+
+
+def test_a_gang_larger_than_its_queue_may_ever_hold_keeps_no_room() -> None:
+    given = a_cluster().node("n0", cpu=10).queue("q", capability={"cpu": "4"})
+    given.group("in", "q", phase="Inqueue", **needs(6)).pod("in-0", "in", cpu=6)
+    on = rig(given, conf("enqueue, allocate", "priority gang", "capacity predicates"))
+
+    assert told_of_release(cycle(on)) == ['no room is kept for it: it needs 6 cpu, and queue "q" may hold 4']

@@ -313,6 +313,9 @@ def test_who_runs_and_loses_the_right_keeps_what_it_holds_and_reserves_no_more(p
     cluster = a_cluster().node("n1", cpu="16").add(a_queue_for("q", "vision, other", **limits))
     asks = {"minResources": {"cpu": "4"}}
     work(cluster, "runs", "other", phase="Running", at="n1", group={"minResources": {"cpu": "8"}})
+    work(more := a_cluster(), "runs", "other", pods=2, cpu="7", phase="Running")
+    cluster.objects.append(more.objects[-1])
+    cluster.pod("others", on="n1", cpu="14")
     work(cluster, "mine", "vision", pods=0, minimum=1, group=asks)
     on = a_rig(cluster, conf(ALL, GANG, f"{plugin} predicates"))
     cycle(on)

@@ -1,4 +1,4 @@
-"""An admitted PodGroup without its pods gives its queue's room back, on a real API server."""
+"""What is kept for admitted PodGroups, on a real API server: no more than their pods request, and that not for ever."""
 
 from __future__ import annotations
 
@@ -57,4 +57,29 @@ def test_who_squats_on_a_queue_makes_room_for_who_has_pods(
     installed.wait_group(namespace, "squats", "Pending")
     said = installed.wait_event(namespace, "squats", "AdmissionExpired")["message"]
     assert "has 0 of the 1 pods that it starts with after 5s" in said
+    installed.api.delete(f"{GROUPS}/queues/{queue}")
+
+
+@pytest.mark.parametrize(
+    "spec", [{"nodeSelector": {"nowhere": "true"}}, {"schedulingGates": [{"name": "example.com/never"}]}]
+)
+def test_what_a_podgroup_states_keeps_nobody_out_once_it_has_a_small_pod_that_stays(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, queue: str, spec: dict[str, object]
+) -> None:
+    make_nodes(1, cpu="8")
+    installed.configure(CONFIGURATION)
+    installed.make_group(namespace, "hog", minMember=1, queue=queue, minResources={"cpu": "4"})
+    small = installed.pod("hog-0", group="hog", cpu="100m")
+    installed.make_pods(namespace, [small | {"spec": {**small["spec"], **spec}}])
+    installed.start("--scheduler-configmap", "volsched-system/volsched-config").wait_leading()
+    installed.wait_group(namespace, "hog", "Inqueue")
+
+    installed.make_group(namespace, "works", minMember=4, queue=queue, minResources={"cpu": "4"})
+    installed.make_pods(namespace, [installed.pod(f"works-{n}", group="works", cpu="1") for n in range(4)])
+
+    installed.wait_bound(namespace, 4)
+    if "nodeSelector" in spec:
+        said = installed.wait_event(namespace, "hog", "ReservationReleased")["message"]
+        assert said == "no room is kept for it: no node could take 1 of its pods if all others left"
+    installed.wait_group(namespace, "hog", "Inqueue")
     installed.api.delete(f"{GROUPS}/queues/{queue}")

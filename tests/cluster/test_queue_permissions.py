@@ -147,3 +147,28 @@ def test_a_rule_that_cannot_be_read_lets_in_nobody_and_the_queue_says_so(
 
     let_in(installed, queue, None)
     installed.wait_bound(namespace, 1)
+
+
+def test_a_pod_that_comes_with_a_node_counts_in_no_queue_that_keeps_its_namespace_out(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, queue: str
+) -> None:
+    [node] = make_nodes(1, cpu="8")
+    own = f"own-{namespace}"
+    kind = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": own}}
+    installed.api.create(f"{GROUPS}/queues", {**kind, "spec": {"parent": "root"}})
+    installed.make_group(namespace, "g", minMember=1, queue=queue)
+    installed.start().wait_leading()
+
+    for name, of, notes in (("by-group", "g", {}), ("by-annotation", None, {"scheduling.volcano.sh/queue-name": own})):
+        made = installed.pod(name, group=of, cpu="2")
+        made["metadata"]["annotations"] = {**made["metadata"].get("annotations", {}), **notes}
+        installed.make_pods(namespace, [made | {"spec": {**made["spec"], "nodeName": node}}])
+
+    def held(name: str) -> Json:
+        found: Json = installed.api.get(f"{GROUPS}/queues/{name}").get("status", {}).get("allocated", {})
+        return found
+
+    eventually(lambda: conditions(installed, namespace, "g").get("QueueKept") == "QueueKept")
+    eventually(lambda: held(own).get("cpu") == "2")
+    assert held(queue).get("cpu", "0") == "0"
+    installed.api.delete(f"{GROUPS}/queues/{own}")

@@ -172,26 +172,47 @@ def test_an_object_is_asked_about_when_it_is_put_into_another_queue(guarded: Con
         guarded.kubectl("delete", *target, "--grace-period=0", "--force", "--wait=false")
 
 
-IN_A_GROUP = [
+ON_A_NODE = [
+    pytest.param({}, {}, id="ours"),
+    pytest.param({GROUP_NAME: "g"}, {"schedulerName": "default-scheduler"}, id="of another, annotated"),
     pytest.param({GROUP_NAME: "g"}, {}, id="annotated"),
     pytest.param({}, {"schedulingGroup": {"podGroupName": "n"}}, id="of Kubernetes"),
 ]
 
 
-@pytest.mark.parametrize(("notes", "spec"), IN_A_GROUP)
-def test_a_pod_of_a_podgroup_is_made_on_a_node_by_those_alone_who_bind_pods(
+@pytest.mark.parametrize(("notes", "spec"), ON_A_NODE)
+def test_a_pod_is_made_on_a_node_by_those_alone_who_bind_pods(
     guarded: ControlPlane, notes: dict[str, str], spec: Json
 ) -> None:
     found = a_pod("p", scheduler="volsched", annotations=notes)
     placed = found | {"spec": {**found["spec"], **spec, "nodeName": "n1"}}
 
-    with pytest.raises(
-        KubectlError, match='user "bob" may not make a pod of a PodGroup on a node in namespace "team-a"'
-    ):
+    with pytest.raises(KubectlError, match='user "bob" may not make a pod of volsched on a node in namespace "team-a"'):
         make(guarded, placed, *BOB)
     make(guarded, found | {"spec": {**found["spec"], **spec}}, *BOB)
-    make(guarded, found | {"metadata": {"name": "p"}, "spec": {**found["spec"], "nodeName": "n1"}}, *BOB)
     make(guarded, placed, "--as=root", "--as-group=system:masters")
+
+
+def test_a_pod_of_another_scheduler_is_made_on_a_node_by_anybody(guarded: ControlPlane) -> None:
+    found = a_pod("p", scheduler="default-scheduler")
+
+    make(guarded, found | {"spec": {**found["spec"], "nodeName": "n1"}}, *BOB)
+
+
+def test_a_node_makes_mirror_pods_of_its_own_alone(guarded: ControlPlane) -> None:
+    found = a_pod("p", scheduler="volsched", annotations={"kubernetes.io/config.mirror": "x"})
+    names = ("clusterrolebinding", "mirrors", "--clusterrole=edit", "--user=system:node:n1", "--user=system:node:n2")
+    guarded.kubectl("create", *names)
+    try:
+        placed = found | {"spec": {**found["spec"], "nodeName": "n1"}}
+        make(guarded, placed, "--as=system:node:n1")
+        with pytest.raises(KubectlError, match="may not make a pod of volsched on a node"):
+            make(guarded, placed, "--as=system:node:n2")
+        plain = placed | {"metadata": {"name": "p"}}
+        with pytest.raises(KubectlError, match="may not make a pod of volsched on a node"):
+            make(guarded, plain, "--as=system:node:n1")
+    finally:
+        guarded.kubectl("delete", "clusterrolebinding", "mirrors")
 
 
 def test_a_namespace_that_names_a_queue_is_asked_about(guarded: ControlPlane) -> None:

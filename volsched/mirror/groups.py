@@ -8,6 +8,7 @@ from volsched.mirror import reading
 from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.groups import NativeGroups
+from volsched.mirror.passers_by import PassersBy
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import NO_EFFECT, ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
@@ -17,8 +18,10 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
 from volsched.model.job import GroupStatus, JobInfo
+from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.kept_queue import queue_in
+from volsched.model.values.bounded import Bounded
 
 
 class Groups:
@@ -32,6 +35,7 @@ class Groups:
         priorities: Priorities,
         arrival: Arrival,
         annotations: AnnotationReader,
+        told: Bounded[RecordEvent, None],
     ) -> None:
         self._cluster = cluster
         self._settings = settings
@@ -40,6 +44,7 @@ class Groups:
         self._arrival = arrival
         self._annotations = annotations
         self._left_overs = LeftOvers(cluster)
+        self.passers_by = PassersBy(cluster, settings.default_queue, told)
         self.native = NativeGroups(cluster, settings, arrival, self._left_overs, annotations)
 
     # -- jobs of pods -------------------------------------------------------------------------------------------------
@@ -82,6 +87,7 @@ class Groups:
         """Forget a job that has neither pods nor a PodGroup."""
         if job is None or job.tasks:
             return
+        self.passers_by.leave(job)
         if job.is_native:
             self.native.drop_if_empty(job)
         elif job.has_group:
@@ -100,6 +106,7 @@ class Groups:
             job.created = reading.seconds(meta.creation_timestamp) or job.created
             job.reported, job.confirmed, job.told = None, True, None
         job.has_group = True
+        self.passers_by.leave(job)
         job.group_uid = meta.uid
         job.labels, job.annotations = meta.labels, self._annotations.of("PodGroup", meta.annotations)
         job.min_available = spec.min_member
@@ -116,6 +123,8 @@ class Groups:
             job.refusal = None
             self._warn(group)
             self._cluster.queue_ledger.put_job(job)
+        if before is None:
+            self.passers_by.pod_placed(job, held=False)
         self._left_overs.judge(job)
 
     def _warn(self, group: api.PodGroup) -> None:

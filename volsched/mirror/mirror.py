@@ -38,6 +38,7 @@ from volsched.model.changes import Change, DroppedFields, Gone, KindServed, Put,
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.native import api as native
+from volsched.model.native.group import QUEUE_NAME
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import Bounded, Size
@@ -72,7 +73,7 @@ class Mirror:
         annotations = self._annotations
         unknown_nodes = UnknownNodes(cluster)
         priorities = Priorities(cluster)
-        groups = Groups(cluster, settings, problems, priorities, arrival, annotations)
+        groups = Groups(cluster, settings, problems, priorities, arrival, annotations, self.rejections)
         pods = Pods(
             cluster,
             settings,
@@ -91,6 +92,7 @@ class Mirror:
         self._nodes = Nodes(cluster, problems, self._closed_nodes, unknown_nodes, annotations)
         self._results = Results(cluster, groups, unknown_nodes, self.retries)
         self._native = groups.native
+        self.passers_by = groups.passers_by
         self._put: dict[type, Callable[[Any], None]] = {
             api.Pod: pods.put,
             api.PodGroup: groups.put,
@@ -130,6 +132,7 @@ class Mirror:
             "mirror.namespaces": lambda: len(cluster.queue_ledger.namespaces),
             "mirror.native_groups": lambda: len(self._native),
             "mirror.permissions": lambda: cluster.queue_ledger.permissions.watched,
+            "mirror.passers_by": lambda: len(self.passers_by),
             "mirror.columns": lambda: len(cluster.columns),
             "mirror.templates": lambda: len(self.templates),
             "mirror.remembered": lambda: self.templates.remembered,
@@ -215,10 +218,12 @@ class Mirror:
     def _put_namespace(self, found: api.ApiObject) -> None:
         self.cluster.queue_ledger.put_namespace(found.metadata.name, found.metadata.labels)
         self._native.put_namespace(found)
+        self.passers_by.put_namespace(found.metadata.name, found.metadata.annotations.get(QUEUE_NAME, ""))
 
     def _drop_namespace(self, gone: Gone) -> None:
         self.cluster.queue_ledger.remove_namespace(gone.name)
         self._native.drop_namespace(gone)
+        self.passers_by.put_namespace(gone.name, "")
 
     def _put_other(self, found: api.ApiObject) -> None:
         """Take in what volumes and devices are read from."""

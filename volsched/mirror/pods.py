@@ -94,7 +94,10 @@ class Pods:
         task.ungated = reading.was_ungated(pod)
         task.job = self._groups.job_of(task, self._drop_task)
         status, node = self._standing(task, pod)
+        held = task.job is not None and task.job.placed_count > 0
         self._cluster.add_task(task, status, node)
+        if task.job is not None:
+            self._groups.passers_by.pod_placed(task.job, held=held)
         if task.scheduling_group:
             self._groups.native.joined(task)
         if task.gated and node is None:
@@ -109,7 +112,7 @@ class Pods:
         labels_before, role_before = task.labels, task.role
         annotations_before = task.annotations
         gates_before = _gates_of(task)
-        stated_before = (*gates_before, task.role)
+        stated_before = (*gates_before, task.role, task.terminating)
         assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
         self._note_rejection(task, pod)
         if template is not task.template or _kept_for_life(pod) != (task.resource_claims, task.workload):
@@ -121,7 +124,7 @@ class Pods:
         if pod.spec.node_name and (task.annotations != annotations_before or task.bind_annotations):
             self._hear_annotations(task)
         self._hear_group(task, pod, reading.as_name(annotations_before.get(reading.GROUP_NAME, "")))
-        if (*_gates_of(task), task.role) != stated_before:
+        if (*_gates_of(task), task.role, task.terminating) != stated_before:
             self._tell_members_changed(task, claims_changed=task.claim_names != gates_before[2])
         if task.labels != labels_before and task.node is not None:
             self._cluster.relabel(task, labels_before)
@@ -130,8 +133,11 @@ class Pods:
         if assumed:
             return
         status, node = self._standing(task, pod)
+        held = task.job is not None and task.job.placed_count > 0
         if (status, node) != (task.status, task.node):
             self._move(task, status, node)
+        if task.job is not None and not (held and task.job.has_group):
+            self._groups.passers_by.pod_placed(task.job, held=held)
         self._retries.pod_changed(task)
         if gates_before != _gates_of(task) and task.job is not None:
             task.job.requeue()

@@ -83,9 +83,13 @@ class JobInfo:
     ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members whose Events tell
     why the job waits, by what they tell. ``highest``: the highest priority among its pods, None when it has to be
     looked for.
+    ``min_resources`` is what the PodGroup states as its minimum, ``counted_minimum`` what counts of that. ``released``
+    states why no room is kept for the admitted job, empty when it is kept. ``hopeless`` are the uids of waiting
+    members that no node could take if all other pods left.
     """
 
     __slots__ = (
+        "_counted",
         "allocated",
         "annotations",
         "barred",
@@ -99,6 +103,7 @@ class JobInfo:
         "has_group",
         "highest",
         "hollow",
+        "hopeless",
         "implicit",
         "key",
         "labels",
@@ -116,6 +121,7 @@ class JobInfo:
         "queue",
         "ready_count",
         "refusal",
+        "released",
         "reported",
         "resource_version",
         "searched_at",
@@ -147,6 +153,9 @@ class JobInfo:
         self.min_available = 1
         self.min_roles: Mapping[str, int] = {}
         self.min_resources: Resources | None = None
+        self._counted: tuple[int, int, Resources, Resources] | None = None
+        self.released = ""
+        self.hopeless: frozenset[str] = frozenset()
         self.priority_class = ""
         self.priority = 0
         self.created = 0.0
@@ -188,6 +197,52 @@ class JobInfo:
     def label(self) -> str:
         """Its PodGroup as people name it: ``namespace/name``."""
         return f"{self.namespace}/{self.group_name}"
+
+    # -- what is kept for it ------------------------------------------------------------------------------------------
+
+    @property
+    def keeps_room(self) -> bool:
+        """Whether what an admitted job still lacks of its minimum counts in its queue."""
+        if self.barred or self.released:
+            return False
+        return self.phase == INQUEUE or (self.phase == RUNNING and self.placed_count >= self.min_available)
+
+    @property
+    def counted_minimum(self) -> Resources | None:
+        """What counts of the minimum that the PodGroup states; None when it states none.
+
+        Before there are pods all of it counts. Then at most what the pods request, and the largest request once more
+        for each pod that is missing of ``min_available`` (*ours*; Volcano believes the PodGroup). Gated pods, pods
+        that are being deleted or belong to another scheduler, and ``hopeless`` ones count nothing.
+        """
+        stated = self.min_resources
+        if stated is None or not self.tasks:
+            return stated
+        known = self._counted
+        if known is None or known[:2] != (self.version, self.min_available) or known[2] is not stated:
+            known = self._counted = self.version, self.min_available, stated, self._count_minimum(stated)
+        return known[3]
+
+    def _count_minimum(self, stated: Resources) -> Resources:
+        missing = max(0, self.min_available - len(self.tasks))
+        total, largest = dict(self.allocated), dict[str, int]()
+        if all(total.get(name, 0) >= amount for name, amount in stated.items()):
+            return stated
+        for task in self.waiting.values() if not (missing or self.pipelined_count) else self.tasks.values():
+            if not self.counts_in_minimum(task):
+                continue
+            is_counted = IS_ALLOCATED[task.status]
+            for name, amount in task.template.request.items():
+                total[name] = total.get(name, 0) + (0 if is_counted else amount)
+                largest[name] = max(largest.get(name, 0), amount)
+        return stated.minimum({name: amount + missing * largest.get(name, 0) for name, amount in total.items()})
+
+    def counts_in_minimum(self, task: TaskInfo) -> bool:
+        """Whether what a member requests counts in the job's minimum: see ``counted_minimum``."""
+        if IS_ALLOCATED[task.status] or task.status is TaskStatus.PIPELINED:
+            return True
+        is_waiting = task.status is TaskStatus.PENDING and task.ours and not task.gated and not task.terminating
+        return is_waiting and task.uid not in self.hopeless
 
     # -- trying again -----------------------------------------------------------------------------------------------
 

@@ -21,7 +21,9 @@ DEFAULT_DURATION: Final = "volsched.io/default-duration"
 """Annotation of a Queue: how long those of its pods are thought to run that declare nothing."""
 
 RESERVE_AFTER: Final = "volsched.io/reserve-after"
-"""Annotation of a PodGroup: how long it waits before nodes are held for it."""
+"""Annotation of a Queue: how long its jobs wait before nodes are held for them, at most as long as is configured.
+
+On a PodGroup: how long that waits, at least as long as its queue says."""
 
 RESERVED: Final = "Reserved"
 """The type of the condition, its reason, and the reason of Events about it."""
@@ -31,6 +33,8 @@ _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
 _MESSAGE: Final = re.compile(
     rf"promised at ({_TIME}): starts (?:by ({_TIME})|when they are free) on nodes ([a-z0-9.-]+(?:, [a-z0-9.-]+)*)"
 )
+
+_PAUSED: Final = re.compile(rf"no nodes are held for its namespace before ({_TIME}), for (\d{{1,9}}) seconds")
 
 
 class Promise(NamedTuple):
@@ -66,6 +70,19 @@ def promise_of(job: JobInfo) -> Promise | None:
     """Return what a job's PodGroup states that it was promised."""
     conditions = (c for c in job.conditions if c.type == RESERVED and c.status == "True")
     return next((promise for c in conditions if (promise := promise_in(c.message)) is not None), None)
+
+
+def paused(job: JobInfo, until: float, seconds: float) -> tuple[PodGroupCondition, ...]:
+    """Return a job's conditions once nodes were held for it in vain: none are for so many seconds."""
+    message = f"no nodes are held for its namespace before {stamp(until)}, for {math.ceil(seconds)} seconds"
+    return with_condition(job.conditions, PodGroupCondition(RESERVED, "False", "DrainPaused", message))
+
+
+def pause_of(job: JobInfo) -> tuple[float, float] | None:
+    """Return until when no nodes are held for a job's namespace as its PodGroup states, and the pause in seconds."""
+    condition = next((c for c in job.conditions if c.type == RESERVED and c.status == "False"), None)
+    found = _PAUSED.fullmatch(condition.message) if condition is not None else None
+    return (_seconds(found[1]), float(found[2])) if found is not None else None
 
 
 def without_promise(job: JobInfo) -> tuple[PodGroupCondition, ...]:

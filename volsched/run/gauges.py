@@ -60,6 +60,12 @@ def add_gauges(
     _add_binding(metrics, executor, cluster)
     _add_preemption(metrics, cluster)
     _add_cluster(metrics, cluster)
+    metrics.add(
+        "volsched_uncharged_pods",
+        "Pods that came with a node and count in no queue",
+        (),
+        lambda: {(): float(len(mirror.passers_by.uncharged))},
+    )
     _add_queues(metrics, cluster, lambda: metrics.last.waiting.requests)
     _add_volcano_queues(metrics, cluster, lambda: metrics.last.waiting.requests)
     _add_workloads(metrics, mirror)

@@ -221,8 +221,8 @@ def _reserved(simulation: Simulation) -> dict[str, Resources]:
     """What admitted jobs of each queue may still take of their minResources."""
     reserved: dict[str, Resources] = {}
     for job in simulation.mirror.cluster.jobs.values():
-        if job.phase == INQUEUE and job.min_resources is not None:
-            left = job.min_resources.minus(_held(job))
+        if job.phase == INQUEUE and job.keeps_room and job.counted_minimum is not None:
+            left = job.counted_minimum.minus(_held(job))
             reserved[job.queue] = reserved.get(job.queue, Resources.EMPTY).plus(left)
     return reserved
 

@@ -188,9 +188,7 @@ def test_the_smallest_configuration_of_the_design_runs(simulated: Any) -> None:
 
 
 def test_queues_are_shown_in_cards(simulated: Any) -> None:
-    result = simulated(
-        QUEUE_A, node("a1", A, f"{GPU}: 8"), job("waits", A, total=3, replicas=3, minimum=3, products="none")
-    )
+    result = simulated(QUEUE_A, node("a1", A, f"{GPU}: 8"), job("waits", A, total=3, replicas=2, minimum=3))
 
     queue = result["queues"]["queue-a"]
     assert queue["inqueue"] == {A: "3"}

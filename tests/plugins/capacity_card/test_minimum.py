@@ -323,3 +323,11 @@ def test_no_gang_is_kept_out_that_could_start(need: Need, found: list[RolePods],
 
     if any(first_unmet(room, (), sorted(wanted.items())) is None for wanted in choices):
         assert first_unmet(room, (), sorted(cheapest(need, found).cards.items())) is None
+
+
+@pytest.mark.parametrize(("each", "room"), [(1, True), (3, False)])
+def test_no_more_is_kept_for_a_gang_that_lacks_pods_than_those_there_ask_for(each: int, room: bool) -> None:
+    """Two of four, of a quota of eight: one each keeps four, three each keep all eight that are declared."""
+    world = farm({A: 8}).gang("j", 2, card=A, each=each, request={A: 8}, minimum=4, phase="Inqueue")
+
+    assert (decided(world.probe("p", {A: 4})).cluster.jobs["default/p"].phase == "Inqueue") is room

@@ -638,7 +638,7 @@ def test_queues_take_turns_by_priority_and_share() -> None:
 
 def test_series() -> None:
     cluster = farm().quota("q", {A: 6, H: 20}).gang("r", 2, card=A, on="a1").gang("o", on="h1", **some({GPU: 3}))
-    cluster.gang("j", 1, card=f"{A}|{H}", each=9, minimum=1).probe("w", {T: 1})
+    cluster.gang("j", 1, card=f"{A}|{H}", each=8, minimum=1).probe("w", {T: 1})
 
     report = decided(cluster).report
 
@@ -650,8 +650,8 @@ def test_series() -> None:
         "volsched_queue_card_guarantee": {},
         "volsched_queue_card_reclaimable": {},
         "volcano_queue_card_allocated": {("q", A): 2, ("q", H): 0},
-        "volcano_queue_card_request": {("q", A): 2, ("q", H): 0, ("q", f"{A}|{H}"): 9},
-        "volcano_queue_card_inqueue": {("q", f"{A}|{H}"): 9},
+        "volcano_queue_card_request": {("q", A): 2, ("q", H): 0, ("q", f"{A}|{H}"): 8},
+        "volcano_queue_card_inqueue": {("q", f"{A}|{H}"): 8},
         "volsched_cluster_cards": {(A,): 8, (H,): 8},
         "volsched_cluster_cards_idle": {(A,): 6, (H,): 5},
         "volsched_queue_card_refusals": {("q", "InsufficientScalarQuota"): 1},

@@ -137,6 +137,23 @@ def test_what_was_promised_to_one_group_is_not_promised_to_another_and_pods_take
     assert phases(rig)["b"] == INQUEUE
 
 
+@pytest.mark.parametrize(("limit", "fits"), [(4, True), (3, False)])
+def test_missing_pods_count_as_the_largest_that_is_there_whatever_is_announced(limit: int, fits: bool) -> None:
+    cluster = a_world().queue("q", **quota(gpu=limit)).add(template("one", exactly(count=8))).add(claim("c", exactly()))
+    telling(cluster, "g", {"w": [GPU]}, 4, {"w": 4})
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}]}
+    cluster.pod("g-0", "g", labels={"volcano.sh/task-spec": "w"}, cpu="1", spec=spec)
+
+    assert is_admitted(cluster) is fits
+
+
+def test_gated_pods_count_nothing() -> None:
+    cluster = a_world().queue("q", **quota(gpu=1)).add(claim("c", exactly(count=8))).group("g", "q", 1, "Pending")
+    spec = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "c"}], "schedulingGates": [{"name": "e.com/n"}]}
+
+    assert is_admitted(cluster.pod("g-0", "g", cpu="1", spec=spec))
+
+
 def test_a_template_that_asks_for_less_lets_the_group_in() -> None:
     cluster = a_world().queue("q", **quota(gpu=2)).add(template("one", exactly(count=2)))
     rig = a_rig(telling(cluster, "g", {"w": [GPU]}, 2, {"w": 2}), configuration())

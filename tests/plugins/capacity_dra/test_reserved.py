@@ -37,7 +37,7 @@ def counted_anew(cluster: Cluster, queue: str) -> tuple[Amounts, Amounts, Amount
     ledger = ClaimLedger(cluster, with_admin=False)
     demands = DeviceDemands(cluster, ledger, with_admin=False)
     users = set(ledger.account(queue).users)
-    admitted = [job for job in cluster.jobs.values() if job.phase == INQUEUE]
+    admitted = [job for job in cluster.jobs.values() if job.phase == INQUEUE and job.keeps_room]
     own = [job for job in admitted if job.queue == queue]
     below = [job for job in admitted if job in own or queue in levels(cluster.queues, job.queue)]
     return (
@@ -255,9 +255,10 @@ def figures(rig: Rig) -> list[Any]:
 
 
 def with_admitted(count: int) -> Rig:
-    """So many jobs that are admitted, and cannot be placed, and a queue each of them beside."""
+    """So many jobs that are admitted, and wait for room, and a queue each of them beside."""
     cluster = a_world().queue("dept", **quota(gpu=2 * count + 5))
-    cluster.objects[0]["spec"] = {"unschedulable": True}
+    cluster.objects[0]["status"]["allocatable"]["pods"] = "1"
+    cluster.pod("there", on=cluster.objects[0]["metadata"]["name"])
     for number in range(count):
         cluster.queue(f"q{number}", parent="dept")
         wanting(cluster, f"j{number}", exactly(), queue=f"q{number}")

@@ -17,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from volsched.model.cluster import Cluster
-from volsched.model.job import INQUEUE, RUNNING, JobInfo
+from volsched.model.job import RUNNING, JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import levels
-from volsched.model.status import IS_ALLOCATED, TaskStatus
+from volsched.model.status import TaskStatus
 from volsched.model.values.resources import Resources, accumulate
 
 ACCOUNT = "framework.demand"
@@ -152,21 +152,15 @@ def _pending(job: JobInfo) -> dict[str, int]:
 
 def reserved_by(job: JobInfo) -> Resources:
     """What an admitted job may still take of its minimum, its gated pods left out."""
-    least = job.min_resources
-    if least is None or job.barred:
+    stated = job.min_resources
+    if stated is None or not job.keeps_room:
         return Resources.EMPTY
-    if job.phase == RUNNING and _allocated_count(job) >= job.min_available:
-        least = least.minus(job.allocated)
-    elif job.phase != INQUEUE:
-        return Resources.EMPTY
+    least = job.counted_minimum or Resources.EMPTY
     for task in job.waiting.values():
         if task.gated:
-            least = least.minus(task.template.request)
-    return least
-
-
-def _allocated_count(job: JobInfo) -> int:
-    return sum(count for count, allocated in zip(job.counts, IS_ALLOCATED, strict=True) if allocated)
+            stated = stated.minus(task.template.request)
+    least = least.minimum(stated)
+    return least.minus(job.allocated) if job.phase == RUNNING else least
 
 
 def _elastic(job: JobInfo) -> Mapping[str, int]:

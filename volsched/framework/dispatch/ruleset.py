@@ -107,6 +107,14 @@ class Ruleset:
         finally:
             self.quotas, self.headrooms = before
 
+    def limit_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        """Why the queue may not take the task on, by what people set and not by shares; who refuses is told nothing."""
+        for headroom, refusal, _ in self._limits:
+            verdict = headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)
+            if verdict is not None:
+                return verdict
+        return None
+
     # -- orders -------------------------------------------------------------------------------------------------------
 
     def queues_of(

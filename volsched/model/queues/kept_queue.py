@@ -27,18 +27,21 @@ class QueueMoves:
     """Jobs that named another queue than before, by key.
 
     ``kept`` are those that count in their old queue all the same, and the queue that they name. ``moved`` are those
-    that had been admitted to their old queue, and not yet to the one in which they are. ``in_force``: a session has
+    that had been admitted to their old queue, and not yet to the one in which they are. ``nowhere`` are those that
+    count in no queue, as none lets their namespace in. ``in_force``: a session has
     been held, so that where jobs count was decided by.
     """
 
     kept: dict[str, str] = field(default_factory=dict)
     moved: dict[str, None] = field(default_factory=dict)
+    nowhere: dict[str, None] = field(default_factory=dict)
     in_force: bool = False
 
     def forget(self, key: str) -> None:
         """Forget a job."""
         self.kept.pop(key, None)
         self.moved.pop(key, None)
+        self.nowhere.pop(key, None)
 
 
 def condition_of(queue: str, named: str) -> PodGroupCondition:

@@ -173,7 +173,8 @@ class QueueLedger:
             self._observers.tell_of_job(job)
 
     def members_changed(self, job: JobInfo) -> None:
-        """Note that a member came, went, or changed: its gates, role, or names of its claims."""
+        """Note that a member came, went, or changed: its gates, role, names of its claims, or that it is deleted."""
+        job.version += 1
         self.note(job)
         self._observers.tell_of_job(job)
 
@@ -193,6 +194,7 @@ class QueueLedger:
     def requests_changed(self, job: JobInfo) -> None:
         """Try a job again whose members may ask for something else, or for nothing, as templates are made otherwise."""
         job.requeue()
+        job.version += 1
         job.count_best_effort()
         self.best_effort.pop(job.key, None)
         if job.pending_best_effort:
@@ -205,6 +207,10 @@ class QueueLedger:
         (``keep_job_queue``).
         """
         moves, is_known = self.moves, job.queue in self.queues
+        if job.key in moves.nowhere:
+            if job.placed_count and not self.permissions.lets(job.namespace, queue):
+                return
+            del moves.nowhere[job.key]
         is_held = is_known and job.placed_count > 0 if moves.in_force else job.key in moves.kept
         if is_held and job.queue != queue:
             if moves.kept.get(job.key) != queue:
@@ -232,6 +238,23 @@ class QueueLedger:
         self._move_job(job, queue)
         self.moves.kept[job.key] = queue
 
+    def count_in(self, job: JobInfo, queue: str) -> None:
+        """Let a job that no PodGroup speaks for count in a queue with all that it holds; empty: in none."""
+        self._move_job(job, queue)
+
+    def count_elsewhere(self, job: JobInfo, queue: str) -> None:
+        """Let a job count in another queue than the one that it names and may not use, while any of its pods runs.
+
+        Empty: in none.
+        """
+        named = job.queue
+        if queue:
+            self.moves.kept[job.key] = named
+        else:
+            self.moves.nowhere[job.key] = None
+        self._move_job(job, queue)
+        self.dirty_jobs[job.key] = job
+
     def settle_queues(self) -> None:
         """Begin a session: jobs that are kept in a queue and hold nothing there any more count in the one they name."""
         self.moves.in_force = True
@@ -253,6 +276,16 @@ class QueueLedger:
         for task in ungated:
             self.count_ungated(task, 1)
         self._judge(job)
+
+    def set_released(self, job: JobInfo, why: str, hopeless: frozenset[str]) -> None:
+        """Keep no room for an admitted job as it could not be placed (empty: keep it); some members could not be."""
+        if (job.released, job.hopeless) == (why, hopeless):
+            return
+        job.released, job.hopeless = why, hopeless
+        job.version += 1
+        self.dirty_jobs[job.key] = job
+        self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
+        self._observers.tell_of_job(job)
 
     def set_hollow(self, job: JobInfo, *, hollow: bool) -> None:
         """Let a job count for nothing as its pods are all in native groups, or no longer."""

@@ -103,6 +103,11 @@ class Permissions:
             self.watched += 1
         return refusal_of(job.namespace, self._namespaces.get(job.namespace), job.queue, rules)
 
+    def lets(self, namespace: str, queue: str) -> bool:
+        """Return whether a namespace may use a queue."""
+        rules = dict(self._rules_for(queue)) if self._rules else {}
+        return not refusal_of(namespace, self._namespaces.get(namespace), queue, rules)
+
     def forget(self, job: JobInfo) -> None:
         """Forget a job."""
         watched = self._watched.get(job.namespace, {})

@@ -1,0 +1,282 @@
+"""Room is kept for an admitted job only while the job could be placed if all other pods left.
+
+What an admitted job lacks of its minimum counts in its queue, so that others are not admitted in its place. A job that
+no nodes could take, however empty, would keep others out for ever: one pod with a misspelt selector, a gang whose nodes
+are gone. So its amount does not count (*ours*; Volcano counts it). It counts again once the job could be placed, even
+beyond the limit: nothing is revoked. The PodGroup stays Inqueue and its pods stay Unschedulable, so that autoscalers
+act.
+
+Judged are jobs that were tried and wait: when they changed, and all of them when nodes or the capability of a queue
+did. The question is a relaxation: static filters, the sizes of nodes, host ports, topology domains, roles, sums of
+amounts, limits of queues. A job that it lets pass may be impossible nevertheless.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from volsched.framework.engine.plain import ranked_of
+from volsched.framework.reporter import about_group
+from volsched.framework.rules import Allocatable, JobEnqueueable, NodeCallbacks
+from volsched.framework.session import Session
+from volsched.model.clocks import ClusterEvent
+from volsched.model.cluster import Cluster
+from volsched.model.job import INQUEUE, RUNNING, JobInfo, PodGroupCondition, with_condition
+from volsched.model.nodes.node import NodeInfo
+from volsched.model.observers import Observer
+from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.status import IS_VALID, TaskStatus
+from volsched.model.values.quantity import format_amount
+from volsched.model.values.resources import PODS, Resources
+from volsched.model.verdict import BINDER, Scope, Step
+
+ACCOUNT: Final = "framework.released"
+
+RESERVATION_RELEASED: Final = "ReservationReleased"
+"""The type of the condition, and the reason of the Event, of an admitted job for which no room is kept."""
+
+_REASON: Final = "NotPlaceable"
+
+
+class Releases(Observer):
+    """What counted for admitted jobs, and for which nodes and capabilities of queues those that wait were judged."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._counted: dict[str, Resources] = {}
+        self._capabilities: dict[str, Mapping[str, int]] = {}
+        self._facts: tuple[int, int] | None = None
+
+    def follows(self, template: PodTemplate) -> bool:
+        """Return False: what moves is looked at when the session is over."""
+        return False
+
+    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
+        """Have all that wait judged again where a queue may hold more or less."""
+        if self._capabilities.get(queue.name) != queue.capability:
+            self._facts = None
+        if gone:
+            self._capabilities.pop(queue.name, None)
+        else:
+            self._capabilities[queue.name] = queue.capability
+
+    def begin(self) -> None:
+        """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came."""
+        for key in self._cluster.queue_ledger.dirty_jobs.keys() & self._counted.keys():
+            job = self._cluster.jobs.get(key)
+            least = (job.counted_minimum if job is not None else None) or Resources.EMPTY
+            if any(amount > least.get(name, 0) for name, amount in self._counted[key].items()):
+                self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
+                return
+
+    def end(self, session: Session) -> None:
+        """Judge admitted jobs that wait, where plugins vote on admission."""
+        if not session.rules.of[JobEnqueueable]:
+            return
+        ledger = self._cluster.queue_ledger
+        facts = self._cluster.node_ledger.facts_version
+        changed = dict(ledger.dirty_jobs) if facts == self._facts else {**ledger.waiting, **ledger.dirty_jobs}
+        self._facts = facts
+        judge = _Judge(session)
+        if len(self._counted) > len(self._cluster.jobs):
+            self._counted = {key: least for key, least in self._counted.items() if key in self._cluster.jobs}
+        for job in changed.values():
+            self._note(job)
+            if (
+                job.released
+                or job.hopeless
+                or _states_release(job)
+                or (_may_keep_room(session, job) and _was_tried(job))
+            ):
+                with session.about(job):
+                    self._settle(session, judge, job)
+
+    def _note(self, job: JobInfo) -> None:
+        """Remember what counts for an admitted job."""
+        least = job.counted_minimum if job.phase == INQUEUE else None
+        if least:
+            self._counted[job.key] = least
+        else:
+            self._counted.pop(job.key, None)
+
+    def _settle(self, session: Session, judge: _Judge, job: JobInfo) -> None:
+        why, hopeless = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
+        is_news = bool(why) and not job.released
+        self._cluster.queue_ledger.set_released(job, why, hopeless)
+        condition = PodGroupCondition(RESERVATION_RELEASED, "True", _REASON, f"no room is kept for it: {why}")
+        if is_news and condition not in job.conditions and job.has_group:
+            session.tell(about_group(job, "Warning", RESERVATION_RELEASED, condition.message))
+        if job.is_native:  # its status states what Kubernetes' own scheduler states, and what it has to remember
+            return
+        others = tuple(c for c in job.conditions if c.type != RESERVATION_RELEASED)
+        session.refusals.set_conditions(job, with_condition(job.conditions, condition) if why else others)
+
+
+def _may_keep_room(session: Session, job: JobInfo) -> bool:
+    """Whether an admitted job waits for which room may be kept."""
+    if not job.waiting or job.barred or job.phase not in (INQUEUE, RUNNING):
+        return False
+    return job.min_resources is not None or bool(session.rules.of[Allocatable])
+
+
+def _states_release(job: JobInfo) -> bool:
+    return any(condition.type == RESERVATION_RELEASED for condition in job.conditions)
+
+
+def _was_tried(job: JobInfo) -> bool:
+    """Whether any member was refused: who was not tried yet may find a place."""
+    return any(task.refusal is not None for task in job.waiting.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Room:
+    """How many pods of a kind fit on empty nodes, by node; ``domain`` is the most of any topology domain."""
+
+    total: int
+    domain: int
+
+
+_NOWHERE: Final = _Room(0, 0)
+
+
+class _Judge:
+    """Answers for one session; what was found for a kind of pods holds for its equals."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._cluster = session.cluster
+        self._rooms: dict[object, _Room] = {}
+
+    def of(self, job: JobInfo) -> tuple[str, frozenset[str]]:
+        """Return why a job could not be placed if all others left (empty: it could), and which of its members."""
+        waiting = [task for task in job.schedulable() if not task.best_effort]
+        rooms = {task.uid: self._room(job, task) for task in waiting}
+        hopeless = frozenset(uid for uid, room in rooms.items() if not room.total)
+        hopeful = [task for task in waiting if task.uid not in hopeless]
+        needed = job.min_available - (_members(job) - len(waiting))
+        least = _least(hopeful, needed)
+        found = _lacking(job, hopeless) or self._crowded(job, hopeful, rooms, needed)
+        return found or self._beyond_queue(job, hopeful, least) or self._beyond_nodes(least), hopeless
+
+    def _room(self, job: JobInfo, task: TaskInfo) -> _Room:
+        if _is_refused_as_such(task):
+            return _NOWHERE
+        key = (task.template.id, task.queue, self._session.engine.kind(task), _topology_key(job))
+        if key not in self._rooms:
+            self._rooms[key] = self._look(job, task)
+        return self._rooms[key]
+
+    def _look(self, job: JobInfo, task: TaskInfo) -> _Room:
+        request, key, total = self._cluster.columns.request(task.template), _topology_key(job), 0
+        domains: Counter[str] = Counter()
+        for node in self._nodes(task):
+            fits = _fits(node, request, alone=bool(task.template.host_ports))
+            total += fits
+            domains[node.spec.labels.get(key, "") if key else ""] += fits
+        return _Room(total, max(domains.values(), default=0))
+
+    def _nodes(self, task: TaskInfo) -> Sequence[NodeInfo]:
+        """Return the nodes that would take a task if others left, those among them that are held for a while."""
+        predicates = self._session.rules.nodes.predicates
+        lasting = [predicate for predicate in predicates if predicate.plugin != "reserve"]
+        held = [p for p in predicates if p.plugin == "reserve" and p.applies(task)]
+        if not any(p.ask(task, node) is not None for p in held for node in self._cluster.rows):
+            found = self._session.engine.ranked(task)
+        else:
+            callbacks = NodeCallbacks(predicates=lasting)
+            found = ranked_of(self._cluster, callbacks, task, lambda _, nodes: [0.0] * len(nodes))
+        return [node for node, _ in found]
+
+    # -- the gang as a whole ------------------------------------------------------------------------------------------
+
+    def _crowded(
+        self, job: JobInfo, hopeful: Sequence[TaskInfo], rooms: Mapping[str, _Room], needed_in_all: int
+    ) -> str:
+        """Say so if fewer pods of a kind fit on all nodes than the gang needs of them at least."""
+        alike: dict[int, list[TaskInfo]] = {}
+        for task in hopeful:
+            alike.setdefault(task.template.id, []).append(task)
+        for tasks in alike.values():
+            needed = needed_in_all - (len(hopeful) - len(tasks))
+            room = rooms[tasks[0].uid]
+            fit = room.domain if _topology_key(job) else room.total
+            if needed > fit:
+                where = "any topology domain" if _topology_key(job) else "all nodes"
+                return f"{needed} of its pods would have to run at once, and {fit} fit on {where} without others"
+        return ""
+
+    def _beyond_nodes(self, least: Mapping[str, int]) -> str:
+        """Say so if the nodes have less in all than the gang asks for at least."""
+        columns, totals = self._cluster.columns, self._cluster.node_ledger.totals
+        for name, amount in least.items():
+            column = columns.find(name)
+            total = totals[column] if column is not None and column < len(totals) else 0
+            if amount > total and not self._cluster.is_left_to_devices(name):
+                return f"it needs {format_amount(name, amount)} {name}, and all nodes have {format_amount(name, total)}"
+        return ""
+
+    def _beyond_queue(self, job: JobInfo, hopeful: Sequence[TaskInfo], least: Mapping[str, int]) -> str:
+        """Say so if its queue, or one above it, may hold less than the gang asks for at least, or than one pod does."""
+        queue = self._cluster.queues.get(job.queue)
+        examples = {task.template.id: task for task in hopeful}
+        refusals = [self._session.rules.limit_refusal(queue, task) for task in examples.values()] if queue else []
+        for refusal in refusals:
+            for short in refusal.shortfalls if refusal is not None and refusal.scope is Scope.QUEUE else ():
+                asked = max(short.requested, least.get(short.resource, 0))
+                if refusal is not None and asked > short.limit:
+                    name, above = short.resource, refusal.queue or job.queue
+                    limit = format_amount(name, short.limit)
+                    return f'it needs {format_amount(name, asked)} {name}, and queue "{above}" may hold {limit}'
+        return ""
+
+
+def _is_refused_as_such(task: TaskInfo) -> bool:
+    """Whether a pod was refused before nodes were asked, for a claim that is not there or a field that is wrong."""
+    refusal = task.refusal
+    if refusal is None or refusal.scope is not Scope.POD or refusal.resolvable:
+        return False
+    return refusal.step in (Step.PREDICATE, Step.INVALID) and refusal.plugin != BINDER
+
+
+def _members(job: JobInfo) -> int:
+    """How many members work or could: with those that have a gate, and those that do not exist yet."""
+    missing = max(0, job.min_available - len(job.tasks))
+    return missing + sum(1 for task in job.tasks.values() if IS_VALID[task.status] and not _is_lost(task))
+
+
+def _is_lost(task: TaskInfo) -> bool:
+    """Whether a pod without a node never gets one from us: it is being deleted, or another scheduler's."""
+    return task.status is TaskStatus.PENDING and (task.terminating or not task.ours)
+
+
+def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:
+    """Say so if too few members could be placed, in all or of a role."""
+    if hopeless and _members(job) - len(hopeless) < job.min_available:
+        return f"no node could take {len(hopeless)} of its pods if all others left"
+    missing = max(0, job.min_available - len(job.tasks))
+    if hopeless and not missing and not job.roles_valid(hopeless):
+        return f"no node could take {len(hopeless)} of its pods if all others left, of roles that it needs"
+    return ""
+
+
+def _least(hopeful: Sequence[TaskInfo], needed: int) -> dict[str, int]:
+    """Return what so many of the members that wait ask for at least, by resource."""
+    names: Iterable[str] = sorted({name for task in hopeful for name in task.template.request}) if needed > 0 else ()
+    asked = {name: sorted(task.template.request.get(name, 0) for task in hopeful) for name in names}
+    return {name: sum(amounts[:needed]) for name, amounts in asked.items()}
+
+
+def _fits(node: NodeInfo, request: Sequence[tuple[int, int]], *, alone: bool) -> int:
+    """How many pods of a kind an empty node takes."""
+    counts = [node.allocatable[c] // amount for c, amount in request if amount and not node.leaves_to_devices(c)]
+    most = min([*counts, node.allocatable_of(PODS)])
+    return min(most, 1) if alone else most
+
+
+def _topology_key(job: JobInfo) -> str:
+    return job.native.topology_key if job.native is not None else ""
