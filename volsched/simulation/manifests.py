@@ -34,9 +34,6 @@ from volsched.validation.unserved import ignored_faults
 MOST_PODS: Final = 1_000_000
 """Pods of one workload that a simulation makes."""
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
-"""Whose pods are that name no scheduler: the API server writes it into them."""
-
 CLUSTER_SCOPED: Final = frozenset(
     {
         "CSIDriver",
@@ -223,7 +220,7 @@ def completed(found: Object) -> Object:
         status = msgspec.structs.replace(found.status, allocatable=found.status.capacity)
         found = msgspec.structs.replace(found, status=status)
     if isinstance(found, api.Pod) and not found.spec.scheduler_name:
-        spec = msgspec.structs.replace(found.spec, scheduler_name=DEFAULT_SCHEDULER)
+        spec = msgspec.structs.replace(found.spec, scheduler_name=api.DEFAULT_SCHEDULER)
         found = msgspec.structs.replace(found, spec=spec)
     if (namespace, uid) == (meta.namespace, meta.uid):
         return found

@@ -1,5 +1,7 @@
 """Pods."""
 
+from typing import Final
+
 import msgspec
 
 from volsched.model.api.shared import (
@@ -13,6 +15,9 @@ from volsched.model.api.shared import (
     ResourceList,
     ResourceRequirements,
 )
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""Whose pods are that name no scheduler: the API server writes it into them."""
 
 
 class ContainerPort(Record, frozen=True):
