@@ -6,6 +6,7 @@ A time stays a text. Of a key that is given twice the last value counts, and whe
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,6 +17,9 @@ from volsched.model.errors import shortened
 
 Step: TypeAlias = str | int
 """The key of a mapping, or the place in a list, from 0."""
+
+_BETWEEN: Final = re.compile(r"\s*(?P<apart>(^---\s+)+)?", re.MULTILINE)
+"""What may stand before a document of JSON, and between two: nothing, or lines by which those of YAML are apart."""
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
@@ -45,14 +49,29 @@ class Parsed(NamedTuple):
     twice: tuple[Twice, ...] = ()
 
 
-def parsed(text: str) -> Iterable[Parsed]:
-    """Return what each document of a text holds; raises many an error for what is neither YAML nor JSON."""
-    if text.lstrip()[:1] in ("{", "["):
+def parsed(text: str) -> Iterator[Parsed]:
+    """Yield what each document of a text holds; raises many an error for what is neither YAML nor JSON.
+
+    Documents of JSON may follow each other with nothing between them, as outputs of kubectl do in one file. What is not
+    JSON, or what comes behind it and is none, is YAML.
+    """
+    at, is_apart = _after(text, 0)[0], True
+    while text.startswith(("{", "["), at):
         try:
-            return [_of_json(text)]
+            document, end = _of_json(text, at)
         except json.JSONDecodeError:
-            pass  # several documents, or YAML in its flow style
-    return _of_yaml(text)
+            if is_apart:
+                break  # YAML in its flow style
+            raise
+        yield document
+        at, is_apart = _after(text, end)
+    yield from _of_yaml("\n" * text.count("\n", 0, at) + text[at:] if at else text)
+
+
+def _after(text: str, end: int) -> tuple[int, bool]:
+    """Return where the next document may begin, and whether it stands apart as one of YAML does."""
+    found = _BETWEEN.match(text, end)
+    return (found.end(), found["apart"] is not None) if found else (end, False)
 
 
 def _written(step: Step) -> str:
@@ -71,7 +90,8 @@ class _Doubled(NamedTuple):
     keys: list[tuple[str, int]]
 
 
-def _of_json(text: str) -> Parsed:
+def _of_json(text: str, at: int) -> tuple[Parsed, int]:
+    """Return the document that begins at a place of a text, and where it ends."""
     doubled: dict[int, _Doubled] = {}
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -81,8 +101,8 @@ def _of_json(text: str) -> Parsed:
             doubled[id(made)] = _Doubled(made, [(key, 0) for key in again])
         return made
 
-    value = json.loads(text, object_pairs_hook=mapping)
-    return Parsed(value, tuple(_located(value, _parts_of_value, doubled)))
+    value, end = json.JSONDecoder(object_pairs_hook=mapping).raw_decode(text, at)
+    return Parsed(value, tuple(_located(value, _parts_of_value, doubled))), end
 
 
 def _parts_of_value(value: Any) -> Iterable[tuple[Step, Any]]:
