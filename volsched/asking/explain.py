@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,7 +70,7 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
     """
     if subject.kind == "queue":
         return _queue(simulation, subject)
-    refused = not_run(simulation, subject)
+    refused = not_run(simulation, subject) or _without_pods(simulation, subject)
     if refused is not None:
         return refused
     found = find(simulation, subject)
@@ -120,7 +120,7 @@ def find(simulation: Simulation, subject: Subject) -> AskedAbout:
         raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
     job = _group_of(simulation, subject) if subject.kind == "podgroup" else _job_of(simulation, subject)
     if job is None:
-        raise NotFoundError(_absent(subject, cluster.jobs))
+        raise NotFoundError(_absent(subject, _names_of_jobs(simulation) if subject.kind == "job" else cluster.jobs))
     return AskedAbout(job)
 
 
@@ -160,6 +160,35 @@ def not_run(simulation: Simulation, subject: Subject) -> Explanation | None:
         message=refusal.message,
         queue=job.spec.queue or simulation.settings.default_queue,
     )
+
+
+def _without_pods(simulation: Simulation, subject: Subject) -> Explanation | None:
+    """Explain a Job that is there and has neither pods nor a PodGroup; None for any other. Raises NotFoundError."""
+    job = _jobs(simulation).get(f"{subject.namespace}/{subject.name}") if subject.kind == "job" else None
+    if job is None or _job_of(simulation, subject) is not None:
+        return None
+    scheduler = job.spec.scheduler_name if isinstance(job, api.Job) else job.spec.template.spec.scheduler_name
+    of_none = "" if isinstance(job, api.Job) else api.DEFAULT_SCHEDULER
+    if (scheduler or of_none) not in ("", *simulation.settings.scheduler_names):
+        raise NotFoundError(_of_another(subject, scheduler or of_none))
+    return Explanation(subject, "idle", f"{_called(subject)} does not wait: it has no pods to place.")
+
+
+def _jobs(simulation: Simulation) -> Mapping[str, api.Job | api.BatchJob]:
+    """Return the Jobs of the input, Volcano's before those of Kubernetes, by namespace and name."""
+    inventory = simulation.world.inventory
+    jobs: dict[str, api.Job | api.BatchJob] = {job.key: job for job in inventory.of(api.BatchJob)}
+    return jobs | {job.key: job for job in inventory.of(api.Job)}
+
+
+def _names_of_jobs(simulation: Simulation) -> Iterator[str]:
+    """Yield the namespaces and names of all Jobs that are known: those of the input, and owners of what there is."""
+    yield from _jobs(simulation)
+    world = simulation.world
+    for found in (*world.groups.values(), *world.pods.values()):
+        owner = controller_of(found.metadata)
+        if owner is not None and owner.kind == "Job":
+            yield f"{owner.namespace}/{owner.name}"
 
 
 def _belongs(found: api.ApiObject, subject: Subject) -> bool:
