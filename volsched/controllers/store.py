@@ -402,7 +402,8 @@ class Store:
                 if not pod.group:
                     self.dirty(Key(POD.name, pod.uid))
         if _is_of_job(group) and group.status.phase == UNKNOWN:
-            self._unknown_since.setdefault(meta.uid, self.clock())
+            since = _condition_since(group) if known is None else None
+            self._unknown_since.setdefault(meta.uid, min(self.clock(), since or self.clock()))
         else:
             self._unknown_since.pop(meta.uid, None)
         self._dirty_job_with(group)
@@ -554,6 +555,11 @@ def _plain_meta(meta: api.ObjectMeta) -> api.ObjectMeta:
     if not isinstance(meta, ManagedMeta):
         return meta
     return api.ObjectMeta(**{name: getattr(meta, name) for name in api.ObjectMeta.__struct_fields__})
+
+
+def _condition_since(group: api.PodGroup) -> float | None:
+    """Return since when a PodGroup states that it cannot start; it becomes Unknown one session later."""
+    return next((seconds(found.last_transition_time) for found in unschedulable(group)), None)
 
 
 def _is_of_job(group: api.PodGroup) -> bool:
