@@ -143,3 +143,11 @@ def test_what_is_given_twice_behind_json_has_its_line_in_the_whole_text() -> Non
 def test_broken_json_is_told_with_its_line(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         documents_in("test", text)
+
+
+@pytest.mark.parametrize("number", ["3.0", "-3.0", "0.0", "3.25", "1.0e+20"])
+def test_a_number_without_a_fraction_is_a_whole_one(number: str) -> None:
+    for text in (f"a: {number}", f'{{"a": {number}}}'):
+        [found] = parsed(text)
+        assert found.value["a"] == float(number)
+        assert isinstance(found.value["a"], int) is (number.endswith(".0"))

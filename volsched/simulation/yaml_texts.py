@@ -1,6 +1,7 @@
 """From a text to the values of its documents, as kubectl reads YAML and JSON.
 
-A time stays a text. Of a key that is given twice the last value counts, and where that was is told.
+A time stays a text, and a number without a fraction is a whole one, as 3.0. Of a key that is given twice the last value
+counts, and where that was is told.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ Step: TypeAlias = str | int
 
 _BETWEEN: Final = re.compile(r"\s*(?P<apart>(^---\s+)+)?", re.MULTILINE)
 """What may stand before a document of JSON, and between two: nothing, or lines by which those of YAML are apart."""
+
+_LARGEST: Final = 1e15
+"""Below this every integer is a number of its own."""
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
@@ -101,7 +105,8 @@ def _of_json(text: str, at: int) -> tuple[Parsed, int]:
             doubled[id(made)] = _Doubled(made, [(key, 0) for key in again])
         return made
 
-    value, end = json.JSONDecoder(object_pairs_hook=mapping).raw_decode(text, at)
+    reader = json.JSONDecoder(object_pairs_hook=mapping, parse_float=lambda number: _whole(float(number)))
+    value, end = reader.raw_decode(text, at)
     return Parsed(value, tuple(_located(value, _parts_of_value, doubled))), end
 
 
@@ -152,6 +157,13 @@ class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
             self.doubled[id(node)] = _Doubled(node, again)
 
 
+def _float(loader: _DocumentLoader, node: yaml.ScalarNode) -> float:
+    return _whole(loader.construct_yaml_float(node))
+
+
+_DocumentLoader.add_constructor("tag:yaml.org,2002:float", _float)
+
+
 def _of_yaml(text: str) -> Iterator[Parsed]:
     loader = _DocumentLoader(text)
     try:
@@ -168,6 +180,11 @@ def _parts_of_node(node: yaml.Node) -> Iterable[tuple[Step, yaml.Node]]:
     if isinstance(node, yaml.MappingNode):
         return [(str(key.value), value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
     return enumerate(node.value) if isinstance(node, yaml.SequenceNode) else ()
+
+
+def _whole(number: float) -> float:
+    """Return a number without a fraction as an integer, which is how it goes from kubectl to the API server."""
+    return int(number) if abs(number) < _LARGEST and number.is_integer() else number
 
 
 # --- both -----------------------------------------------------------------------------------------------------------
