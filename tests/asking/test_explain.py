@@ -173,6 +173,15 @@ def test_of_a_gated_pod_nobody_holds_anything_and_lifting_its_gates_helps() -> N
     assert helps["gate"].command == f"kubectl patch pod held -n default --type json -p '{patch}'"
 
 
+def test_a_pod_that_is_being_deleted_is_said_to_be() -> None:
+    going = pod("runs", 0, "n1").replace("{name: runs-0,", "{name: runs-0, deletionTimestamp: '2026-01-01T00:00:00Z',")
+    text = cluster().replace(pod("runs", 0, "n1"), going)
+
+    answer = explain(known(text).stage().run(), Subject("pod", "runs-0", "default"))
+
+    assert (answer.state, answer.sentence) == ("finished", "pod default/runs-0 is being deleted.")
+
+
 # --- Jobs without pods ------------------------------------------------------------------------------------------------
 
 JOBS = """

@@ -70,9 +70,9 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
     """
     if subject.kind == "queue":
         return _queue(simulation, subject)
-    refused = not_run(simulation, subject) or _without_pods(simulation, subject)
-    if refused is not None:
-        return refused
+    answer = not_run(simulation, subject) or _without_pods(simulation, subject) or _gone(simulation, subject)
+    if answer is not None:
+        return answer
     found = find(simulation, subject)
     answer = _told(simulation, subject, found, nodes=nodes)
     warnings = tuple(_deadlocks(simulation, found.job, waits=answer.state == "waits"))
@@ -172,6 +172,15 @@ def _without_pods(simulation: Simulation, subject: Subject) -> Explanation | Non
     if (scheduler or of_none) not in ("", *simulation.settings.scheduler_names):
         raise NotFoundError(_of_another(subject, scheduler or of_none))
     return Explanation(subject, "idle", f"{_called(subject)} does not wait: it has no pods to place.")
+
+
+def _gone(simulation: Simulation, subject: Subject) -> Explanation | None:
+    """Explain a pod that was being deleted when the run began, and is gone by now; None for any other."""
+    key = f"{subject.namespace}/{subject.name}"
+    if subject.kind != "pod" or key in simulation.world.pods:
+        return None
+    leaving = any(pod.key == key and pod.metadata.deletion_timestamp for pod in simulation.world.inventory.of(api.Pod))
+    return Explanation(subject, "finished", f"{_called(subject)} is being deleted.") if leaving else None
 
 
 def _jobs(simulation: Simulation) -> Mapping[str, api.Job | api.BatchJob]:
