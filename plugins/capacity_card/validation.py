@@ -82,7 +82,8 @@ def _placed_wrong(annotations: Mapping[str, str], read_here: tuple[str, ...]) ->
             if key in _READ:
                 yield warning(path, FORBIDDEN, f"has no effect here; {_BELONGS[key]}")
             else:
-                yield warning(path, NOT_SUPPORTED, f"is not read by capacity-card{hint(key, _READ)}")
+                meant = hint(key, (known for known in read_here if known not in annotations))
+                yield warning(path, NOT_SUPPORTED, f"is not read by capacity-card{meant}")
 
 
 def _errors(errors: Iterable[FieldError]) -> Faults:

@@ -171,3 +171,64 @@ def test_of_a_gated_pod_nobody_holds_anything_and_lifting_its_gates_helps() -> N
     assert "a.example/one, a.example/two" in helps["gate"].sentence
     patch = '[{"op": "remove", "path": "/spec/schedulingGates/1"}, {"op": "remove", "path": "/spec/schedulingGates/0"}]'
     assert helps["gate"].command == f"kubectl patch pod held -n default --type json -p '{patch}'"
+
+
+def test_a_pod_that_is_being_deleted_is_said_to_be() -> None:
+    going = pod("runs", 0, "n1").replace("{name: runs-0,", "{name: runs-0, deletionTimestamp: '2026-01-01T00:00:00Z',")
+    text = cluster().replace(pod("runs", 0, "n1"), going)
+
+    answer = explain(known(text).stage().run(), Subject("pod", "runs-0", "default"))
+
+    assert (answer.state, answer.sentence) == ("finished", "pod default/runs-0 is being deleted.")
+
+
+# --- Jobs without pods ------------------------------------------------------------------------------------------------
+
+JOBS = """
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: done}
+spec: {schedulerName: volcano, tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]}
+status: {state: {phase: Completed}}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: theirs}
+spec: {schedulerName: stork, tasks: [{name: a, replicas: 1, template: {spec: {containers: [{name: c}]}}}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: paused}
+spec: {suspend: true, template: {spec: {schedulerName: volsched, containers: [{name: c}]}}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: plain}
+spec: {suspend: true, template: {spec: {containers: [{name: c}]}}}
+"""
+
+
+@pytest.mark.parametrize("name", ["done", "paused"])
+def test_a_job_that_has_no_pods_to_place_does_not_wait(name: str) -> None:
+    answer = explain(known(JOBS).stage().run(), Subject("job", name, "default"))
+
+    assert (answer.state, answer.sentence) == (
+        "idle",
+        f"job default/{name} does not wait: it has no pods to place.",
+    )
+
+
+@pytest.mark.parametrize(("name", "scheduler"), [("theirs", "stork"), ("plain", "default-scheduler")])
+def test_of_a_job_of_another_scheduler_it_is_said_whose_it_is(name: str, scheduler: str) -> None:
+    with pytest.raises(NotFoundError, match=f"job default/{name} is placed by the scheduler '{scheduler}'"):
+        explain(known(JOBS).stage().run(), Subject("job", name, "default"))
+
+
+def test_what_is_suggested_for_a_job_is_a_job() -> None:
+    owned = group("g").replace("{name: g}", f"{{name: train-uid, ownerReferences: [{OWNER}]}}")
+    for text, name, meant in ((JOBS, "dnoe", "done"), (owned, "trian", "train")):
+        with pytest.raises(NotFoundError, match=f"there is no job default/{name}; did you mean default/{meant}[?]"):
+            explain(known(text).stage().run(), Subject("job", name, "default"))
+
+
+OWNER = "{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: train, uid: uid, controller: true}"

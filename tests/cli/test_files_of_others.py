@@ -204,7 +204,8 @@ def test_a_job_with_a_plugin_that_is_not_played_is_reported_and_waits() -> None:
     assert page.exit_code == 1
     assert page.stdout.startswith("0 pods placed, 1 Job not run after 1 cycle.")
     explained = call("explain", "job", "ray", "-f", file("job-plugin-ray"))
-    assert "job default/ray is not run" in explained.stderr
+    assert explained.exit_code == 3
+    assert explained.stdout.startswith("job default/ray is not run, and has no PodGroup.\n\nUnsupportedPlugin: ")
 
 
 @pytest.mark.parametrize("verb", ["simulate", "validate"])

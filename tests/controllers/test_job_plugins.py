@@ -73,7 +73,7 @@ def test_arguments_are_read_as_go_reads_flags(arguments: list[str], changed: dic
 @pytest.mark.parametrize(
     ("argument", "said"),
     [
-        ("--nmae=a", "there is no argument --nmae; did you mean name?"),
+        ("--nmae=a", "there is no argument --nmae; did you mean --name?"),
         ("--xyzzy", "there is no argument --xyzzy; there are --name, --port, --wait, --share"),
         ("--port=ssh", "--port must be a whole number from 1 to 65535, not 'ssh'"),
         ("--port=0", "--port must be a whole number from 1 to 65535, not '0'"),
@@ -99,7 +99,7 @@ def test_what_cannot_be_read_is_said_and_counts_as_not_given(argument: str, said
     ("plugins", "said"),
     [
         ({"env": ["--x"]}, "spec.plugins[env]: there is no argument --x; it takes none"),
-        ({"svc": ["--disable-networkpolicy"]}, "did you mean disable-network-policy?"),
+        ({"svc": ["--disable-networkpolicy"]}, "did you mean --disable-network-policy?"),
         ({"pytorch": ["--master=boss"]}, "there is no task 'boss'; name one of master, worker with --master"),
         ({"pytorch": ["--worker=minion"]}, "there is no task 'minion'"),
         ({"pytorch": ["--wait-master-timeout=0"]}, "--wait-master-timeout must be a whole number from 1 to 604800"),

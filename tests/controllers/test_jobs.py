@@ -781,6 +781,18 @@ def test_a_job_that_makes_no_sense_is_not_run_and_says_why() -> None:
     assert "spec.minAvailable" in tell.message
 
 
+@pytest.mark.parametrize("on", ["a", "b", "gone"])
+def test_a_job_whose_tasks_can_never_start_is_not_run_and_says_why(on: str) -> None:
+    view = a_job(a_task("a", 1, dependsOn={"name": [on]}), a_task("b", 1, dependsOn={"name": ["a"]}))
+
+    outcome = look(view)
+
+    assert outcome.writes == []
+    [tell] = outcome.events
+    assert (tell.kind, tell.name, tell.type, tell.reason) == ("Job", "train", "Warning", "InvalidJob")
+    assert tell.message.startswith("spec.tasks[0].dependsOn")
+
+
 def test_a_job_of_a_scheduler_that_is_not_ours_is_left_alone_and_says_so() -> None:
     outcome = look(a_job(a_task("worker", 1), schedulerName="volcano"))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from tests.controllers.cases import Cluster, Json, a_member, a_task, metadata
+from tests.controllers.cases import NOW, Cluster, Json, a_member, a_task, metadata
 from volsched.controllers.counted import (
     KEY,
     MOST_RESTARTS,
@@ -59,9 +60,10 @@ class World:
         self.leader = self.replica()
         self.settle()
 
-    def replica(self) -> Cluster:
+    def replica(self, now: float = NOW) -> Cluster:
         """Controllers that have just started, or that follow from now on."""
         made = Cluster()
+        made.now = now
         self._show_job(made)
         self._show_group(made)
         for pod in self.pods.values():
@@ -138,11 +140,11 @@ class World:
         pod["metadata"]["resourceVersion"] = self.version()
         self._show(lambda replica: replica.put(api.decode_as(api.Pod, pod)))
 
-    def delete(self, name: str, session: str = "") -> None:
+    def delete(self, name: str, session: str = "", at: str = "2026-01-01T00:00:00Z") -> None:
         """Begin to delete a pod, as volsched evicts it where it names a session."""
         if session:
             self.change(name, conditions=[{"type": EVICTED, "status": "True", "message": session}])
-        self.pods[name]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        self.pods[name]["metadata"]["deletionTimestamp"] = at
         self.change(name)
 
     def gone(self, name: str) -> None:
@@ -478,6 +480,93 @@ def test_the_timeout_of_an_eviction_begins_with_it_and_not_with_the_pod() -> Non
     world.leader.now += 300
     world.settle()
     assert world.told == ["AbortJob because of PodEvicted of pod train-w-0"]
+
+
+def stamp(after: float) -> str:
+    """Return the time so many seconds after `NOW`, as objects have it."""
+    return datetime.fromtimestamp(NOW + after, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def ended(*after: float, code: int = 0) -> Json:
+    states = [{"terminated": {"exitCode": code, "startedAt": stamp(-900), "finishedAt": stamp(a)}} for a in after]
+    return {"containerStatuses": [{"name": f"c{number}", "state": state} for number, state in enumerate(states)]}
+
+
+RAN = {"terminated": {"exitCode": 1, "startedAt": stamp(0), "finishedAt": stamp(200)}}
+AGAIN = {"name": "main", "restartCount": 1, "state": {"running": {"startedAt": stamp(205)}}, "lastState": RAN}
+STARTED = {"name": "main", "state": {"running": {"startedAt": stamp(0)}}}
+DISRUPTED = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": stamp(0)}
+STATED: list[tuple[Json, Json]] = [
+    ({"event": "PodFailed"}, {"phase": "Failed", **ended(-200, 0, code=1)}),
+    ({"exitCode": 3}, {"phase": "Failed", **ended(0, code=3)}),
+    ({"event": "PodFailed"}, {"phase": "Failed", "reason": "OutOfcpu", "startTime": stamp(0)}),
+    ({"event": "PodFailed"}, {"phase": "Failed", "containerStatuses": [STARTED, AGAIN], "conditions": [DISRUPTED]}),
+    ({"event": "TaskCompleted"}, {"phase": "Succeeded", **ended(-200, 0)}),
+    ({"event": "PodRunning"}, {"phase": "Running", "containerStatuses": [STARTED]}),
+    ({"event": "PodRunning"}, {"phase": "Running", "containerStatuses": [AGAIN]}),
+]
+
+
+@pytest.mark.parametrize(("about", "status"), STATED)
+def test_a_timeout_goes_on_when_the_controllers_start_anew(about: Json, status: Json) -> None:
+    policy = {**about, "action": "AbortJob", "timeout": "10m"}
+    world = World(a_task("w", 1), a_task("goes-on"), policies=[policy], pod_phase="Pending")
+    world.change("train-w-0", **status)
+
+    assert told_at(world, 300) == []
+    assert told_at(world, 599) == []
+    [told] = told_at(world, 600)
+    assert told.startswith("AbortJob because of ")
+
+
+def told_at(world: World, after: float) -> list[str]:
+    """Return what controllers have done that start so many seconds later."""
+    world.settle(world.replica(NOW + after))
+    return world.told
+
+
+@pytest.mark.parametrize("grace", [0, 30])
+def test_the_timeout_of_an_eviction_goes_on_from_its_deletion(grace: int) -> None:
+    world = World(a_task("w", 1), policies=[{"event": "PodEvicted", "action": "AbortJob", "timeout": "10m"}])
+    world.pods["train-w-0"]["metadata"]["deletionGracePeriodSeconds"] = grace
+    world.delete("train-w-0", at=stamp(grace))
+
+    assert told_at(world, 599) == []
+    assert told_at(world, 600) == ["AbortJob because of PodEvicted of pod train-w-0"]
+
+
+def test_the_timeout_of_an_unknown_podgroup_goes_on_from_its_condition() -> None:
+    world = World(a_task("w", 1), policies=[{"event": "Unknown", "action": "AbortJob", "timeout": "10m"}])
+    condition = {"type": "Unschedulable", "status": "True", "reason": "x", "lastTransitionTime": stamp(0)}
+    world.group = merged(world.group, {"status": {"phase": "Unknown", "conditions": [condition]}})
+
+    assert told_at(world, 599) == []
+    assert told_at(world, 600) == ["AbortJob because of Unknown"]
+
+
+@pytest.mark.parametrize("off", [-500.0, 500.0])
+def test_what_controllers_have_seen_goes_before_clocks_of_nodes(off: float) -> None:
+    policy = {"event": "PodFailed", "action": "AbortJob", "timeout": "10m"}
+    world = World(a_task("w", 1), a_task("goes-on"), policies=[policy], pod_phase="Pending")
+    world.change("train-w-0", phase="Failed", **ended(off))
+    world.leader.now += 599
+    world.settle()
+    assert world.told == []
+
+    world.leader.now += 1
+    world.settle()
+    assert world.told == ["AbortJob because of PodFailed of pod train-w-0"]
+
+
+def test_a_time_that_is_yet_to_come_is_now() -> None:
+    policy = {"event": "PodFailed", "action": "AbortJob", "timeout": "10m"}
+    world = World(a_task("w", 1), a_task("goes-on"), policies=[policy], pod_phase="Pending")
+    world.change("train-w-0", phase="Failed", **ended(3600))
+    world.settle(world.replica())
+    world.leader.now += 600
+    world.settle()
+
+    assert world.told == ["AbortJob because of PodFailed of pod train-w-0"]
 
 
 def test_a_pod_that_was_made_again_before_its_policy_is_due_is_not_restarted_for_the_one_before() -> None:

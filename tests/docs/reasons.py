@@ -17,7 +17,7 @@ from tests.docs.pages import ROOT
 from volsched.model.verdict import ConditionReason
 
 MAKERS = {
-    "UnservedRule": 1,
+    "UnservedRule": 1, "Wait": 0,
     "Verdict": 3, "RecordEvent": 6, "PodGroupCondition": 2, "WritePodCondition": 3, "about_queue": 2, "about_node": 2,
     "about_group": 2, "about_pod": 2,
 }  # fmt: skip

@@ -85,7 +85,11 @@ def test_what_was_checked_once_passes_again_unchanged() -> None:
         ("resources.a", "x", 'resources.a of plugin x must be a whole number, not the text "x"'),
         ("cuont", 1, "plugin x has no argument cuont; did you mean count?"),
         ("zzz", 1, "plugin x has no argument zzz; it has on, count, share, mode, resources, resources.*"),
-        ("resources.", 1, "plugin x has no argument resources.; did you mean resources.*?"),
+        ("resources.", 1, "plugin x has no argument resources.; put a name behind it"),
+        ("resourecs.nvidia.com/gpu", 1, "no argument resourecs.nvidia.com/gpu; did you mean resources.nvidia.com/gpu?"),
+        ("Resources.a", 1, "plugin x has no argument Resources.a; did you mean resources.a?"),
+        ("resourcs", "a", "plugin x has no argument resourcs; did you mean resources?"),
+        ("zzz.a", 1, "plugin x has no argument zzz.a; it has on, count, share, mode, resources, resources.*"),
     ],
 )
 def test_anything_else_is_a_problem_that_names_the_key(key: str, given: Any, said: str) -> None:

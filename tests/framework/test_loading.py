@@ -413,11 +413,37 @@ def test_a_merge_key_is_no_key() -> None:
     assert found[0][:2] == (4, "tiers[0].plugins[0].<<")
 
 
+CURATOR = "actions:\n  1:\n    action: delete_indices\n    options: {ignore_empty_list: true}\n"
+"""The actions of another program, as ConfigMaps hold them."""
+
+
+@pytest.mark.parametrize(
+    ("text", "looks"),
+    [
+        ("actions: allocate\ntiers: []\nother: 1", True),
+        ("actions: {1: allocate}\ntiers: []", True),
+        ("actions: allocate", True),
+        ("actions: [allocate]\nconfigurations: []", True),
+        ("tiers: 1", True),
+        ("action: allocate\ntiers: [{plugins: [{name: gang}]}]", True),
+        (CURATOR, False),
+        ("actions: save\nport: 80", False),
+        ("tiers: [gold, silver]\nprices: {gold: 1}", False),
+        ("tierz: []", False),
+        ("- actions", False),
+    ],
+)
+def test_keys_of_other_programs_make_no_configuration(text: str, looks: bool) -> None:
+    assert (find_in_data({"some.yaml": text}) is not None) is looks
+    assert is_bare_configuration(text, among_others=True) is looks
+
+
 def test_data_of_a_config_map_has_one_configuration_or_says_which_are_meant() -> None:
     assert find_in_data({"volcano-scheduler.conf": "?", "x.conf": GOOD}) == "volcano-scheduler.conf"
     assert find_in_data({"nginx.conf": "server {}", "b": GOOD}) == "b"
     assert find_in_data({"a": GOOD, "b.conf": GOOD}) == "b.conf"
     assert find_in_data({"a": "hello"}) is None
+    assert find_in_data({"action_file.yml": CURATOR, "b": GOOD}) == "b"
     with pytest.raises(ConfigError, match=r"a.conf, b.conf all hold"):
         find_in_data({"a.conf": GOOD, "b.conf": GOOD})
 

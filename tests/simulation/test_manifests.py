@@ -26,6 +26,23 @@ def names(*paths: str | Path) -> list[str]:
     return [found.metadata.name for found in take_stock(read_documents([str(path) for path in paths])).objects]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_byte_order_mark_and_the_ends_of_lines_of_another_system_change_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, end: str
+) -> None:
+    mark = "\ufeff" if encoding == "utf-16-le" else ""
+    data = (mark + (POD % "p").replace("\n", end)).encode(encoding)
+    file = tmp_path / "p.yaml"
+    file.write_bytes(data)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+    plain = tmp_path / "plain.yaml"
+    plain.write_text(POD % "p")
+
+    [wanted] = read_documents([str(plain)])
+    assert [found.raw for found in read_documents([str(file), "-"])] == [wanted.raw, wanted.raw]
+
+
 def test_a_folder_is_read_in_the_order_of_its_names_and_only_what_has_the_right_ending(tmp_path: Path) -> None:
     for file, name in (("b.yaml", "two"), ("a.yml", "one"), ("c.json", "three"), ("d.txt", "no")):
         (tmp_path / file).write_text(POD % name)
@@ -37,7 +54,7 @@ def test_a_folder_without_manifests_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_standard_input_is_read_for_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.StringIO(POD % "p"))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO((POD % "p").encode())))
     assert names("-") == ["p"]
 
 

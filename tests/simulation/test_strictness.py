@@ -400,9 +400,12 @@ def test_what_is_not_played_is_said() -> None:
 def test_a_gang_of_a_stateful_set_is_said_to_come_at_once() -> None:
     least = {"annotations": {"scheduling.volcano.sh/group-min-member": "2"}}
 
-    found = result(node("n1"), workload("StatefulSet", "db", 2, metadata=least), workload("StatefulSet", "kv", 2))
+    theirs = workload("StatefulSet", "theirs", 2, metadata=least, scheduler="default-scheduler")
+    found = result(
+        node("n1"), workload("StatefulSet", "db", 2, metadata=least), workload("StatefulSet", "kv", 2), theirs
+    )
 
-    assert found["notes"] == [
+    assert found["notes"][1:] == [
         "pods of StatefulSets come at once here; a cluster would make the gang of StatefulSet/default/db one by one"
     ]
 

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.simulation.documents import documents_in
+from volsched.simulation.documents import InputError, documents_in
 from volsched.simulation.manifests import take_stock
 from volsched.simulation.yaml_texts import parsed
 
@@ -103,3 +103,51 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except (yaml.YAMLError, ValueError, TypeError, RecursionError):
         return
     assert all(found.line >= 0 and found.field for document in documents for found in document.twice)
+
+
+# --- documents of JSON, one after the other ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('{"a": 1}{"a": 2}', [{"a": 1}, {"a": 2}]),
+        ('{\n\t"a": 1\n}\n{\n\t"a": 2\n}\n', [{"a": 1}, {"a": 2}]),
+        ('{"a": 1}\n{"a": 2}\n{"a": 3}', [{"a": 1}, {"a": 2}, {"a": 3}]),
+        ('---\n{"a": 1}\n{"a": 2}\n', [{"a": 1}, {"a": 2}]),
+        ('{"a": 1}\n---\n{"a": 2}{"a": 3}\n---\na: 4\n---\na: 5\n', [{"a": n} for n in range(1, 6)]),
+        ('{"a": 1}\n---\n{a: 2}\n', [{"a": 1}, {"a": 2}]),
+        ('{"a": "---"} # JSON in YAML\n', [{"a": "---"}]),
+        ('[{"a": 1}][]', [[{"a": 1}], []]),
+        ('{a: 1}\n---\n{"a": 2}\n', [{"a": 1}, {"a": 2}]),
+    ],
+)
+def test_documents_of_json_need_nothing_between_them(text: str, values: list[Any]) -> None:
+    assert [found.value for found in parsed(text)] == values
+
+
+def test_what_is_given_twice_behind_json_has_its_line_in_the_whole_text() -> None:
+    *_, last = parsed('{"a": 1}\n{"a": 2}\n---\nb: 1\nb: 2\n')
+
+    assert [(found.field, found.line) for found in last.twice] == [("b", 5)]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"a": 1}\n{"a": ', "cannot be read: Expecting value: line 2"),
+        ('{"a": 1}\n{"a": 2}\n}', "line 3: is not YAML"),
+        ('{"a": 1, ]}', "line 1: is not YAML"),
+    ],
+)
+def test_broken_json_is_told_with_its_line(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        documents_in("test", text)
+
+
+@pytest.mark.parametrize("number", ["3.0", "-3.0", "0.0", "3.25", "1.0e+20"])
+def test_a_number_without_a_fraction_is_a_whole_one(number: str) -> None:
+    for text in (f"a: {number}", f'{{"a": {number}}}'):
+        [found] = parsed(text)
+        assert found.value["a"] == float(number)
+        assert isinstance(found.value["a"], int) is (number.endswith(".0"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from pathlib import Path
 
 import pytest
@@ -62,11 +63,22 @@ def test_flags_that_cannot_be_are_refused(flags: list[str | Path], said: str) ->
     assert said in re.sub(r"\s+", " ", answer.stderr)
 
 
+def test_of_an_address_that_is_taken_it_is_not_said_that_it_is_served() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        flags = ["-f", str(EXAMPLES / "10-nodes.yaml"), "--listen-address", address]
+        answer = CliRunner().invoke(volsched, ["ui", *flags], prog_name="volsched")
+
+    assert answer.exit_code == 1
+    assert f"error: cannot listen on {address}: Address already in use" in answer.stderr
+    assert "serving" not in answer.stderr
+
+
 def test_every_flag_that_manifests_may_have_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The configuration, the names of the scheduler and the default queue are those that flags name."""
     shown: list[tuple[StillCluster, str]] = []
 
-    async def serve_still(cluster: StillCluster, address: str) -> None:
+    async def serve_still(cluster: StillCluster, address: str, _: object) -> None:
         shown.append((cluster, address))
 
     monkeypatch.setattr("volsched.ui.program.serve_still", serve_still)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cli.calls import call, written
-from tests.simulation.clusters import Manifest, node, pending, placed, pod, result, volcano_job, workload
+from tests.simulation.clusters import Manifest, group, node, pending, placed, pod, result, volcano_job, workload
 from tests.validation.test_objects import problems
 
 ROLLING = Path(__file__).with_name("inputs") / "rolling-gang.yaml"
@@ -77,6 +77,38 @@ def test_a_workload_whose_pods_wait_for_each_other_is_warned_of(manifest: Manife
 )
 def test_a_workload_whose_pods_come_together_is_not(manifest: Manifest) -> None:
     assert problems(manifest) == []
+
+
+@pytest.mark.parametrize("scheduler", ["", "default-scheduler", "stork"])
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
+def test_a_workload_of_another_scheduler_is_no_gang(tmp_path: Path, kind: str, scheduler: str) -> None:
+    spec = {"parallelism": 4} if kind == "Job" else {}
+    stuck = workload(
+        kind,
+        "w",
+        None if kind == "Job" else 4,
+        scheduler=scheduler,
+        spec=spec,
+        metadata={"annotations": {LEAST: "5"}},
+        template_annotations={"volcano.sh/network-topology-mode": "hard"},
+    )
+    file = written(tmp_path, stuck)
+
+    def warned(*flags: str) -> list[str]:
+        found = call("validate", "-f", file, "-o", "json", *flags).stdout
+        return [problem["field"] for problem in json.loads(found)["problems"]]
+
+    topology = "spec.template.metadata.annotations[volcano.sh/network-topology-mode]"
+    assert warned() == []
+    assert warned("--scheduler-name", scheduler or "default-scheduler") == [topology, FIELD]
+
+
+def test_a_volcano_job_of_another_scheduler_is_left_to_it(tmp_path: Path) -> None:
+    job = depending(5)
+    job["spec"]["schedulerName"] = "stork"
+
+    assert "spec.minAvailable" not in call("validate", "-f", written(tmp_path, job)).stdout
+    assert "spec.minAvailable" in call("validate", "-f", written(tmp_path, job), "--scheduler-name", "stork").stdout
 
 
 def test_a_roll_out_that_cannot_go_on_is_told_on_both_objects_and_the_old_one_is_left_alone() -> None:
@@ -155,3 +187,86 @@ def test_explain_says_that_a_job_waits_for_pods_that_wait_for_it(tmp_path: Path)
 
     [stuck] = json.loads(answer.stdout)["warnings"]
     assert stuck.startswith("Job/default/train: spec.minAvailable: 5 counts pods of 'b', ")
+
+
+# --- Volcano Jobs that are not run ------------------------------------------------------------------------------------
+
+
+def chained(**depends: list[str]) -> Manifest:
+    """Return a Job with a task for each name, which depends on these."""
+    job = volcano_job("train", dict.fromkeys(depends, 1))
+    for task in job["spec"]["tasks"]:
+        task["dependsOn"] = {"name": depends[task["name"]]}
+    return job
+
+
+NOT_RUN: list[tuple[Manifest, str, str]] = [
+    (chained(a=["b"], b=["a"]), "spec.tasks[0].dependsOn", "task 'a' waits for itself, over 'b': its pods are never"),
+    (chained(free=[], a=["a"]), "spec.tasks[1].dependsOn", "task 'a' waits for itself: its pods are never made"),
+    (chained(a=["b"], b=["c"], c=["d"], d=["a"]), "spec.tasks[0].dependsOn", "waits for itself, over 'b', 'c', 'd':"),
+    (
+        chained(a=["b"], b=["c"], c=["d"], d=["e"], e=["a"]),
+        "spec.tasks[0].dependsOn",
+        "waits for itself, over 'b', 'c', 'd' and 1 more: its",
+    ),
+    (chained(a=[], b=["gone"]), "spec.tasks[1].dependsOn.name[0]", "there is no task 'gone'"),
+    (volcano_job("train", {"a": 2}, minAvailable=3), "spec.minAvailable", "3 is more than the 2 replicas"),
+    (volcano_job("train", {"a": 1}, plugins={"svc": ["--x"]}), "spec.plugins[svc]", "there is no argument --x"),
+    (volcano_job("train", {"a": 1}, policies=[{"action": "X", "event": "*"}]), "spec.policies[0].action", "'X'"),
+]
+
+
+@pytest.mark.parametrize(("job", "field", "said"), NOT_RUN)
+def test_a_job_that_its_controller_refuses_waits_and_every_verb_says_why(
+    tmp_path: Path, job: Manifest, field: str, said: str
+) -> None:
+    file = written(tmp_path, node("n1"), job)
+
+    validated = call("validate", "-f", file)
+    simulated = result(node("n1"), job)
+    explained = call("explain", "job", "train", "-f", file, "-o", "json")
+
+    assert validated.exit_code == 1
+    assert f"error: Job/default/train: {field}: " in validated.stdout
+    assert said in validated.stdout
+    assert (simulated["podGroups"], simulated["pods"]) == ({}, {})
+    [waiting] = simulated["pending"]
+    [told] = simulated["events"]
+    answer = json.loads(explained.stdout)
+    assert (waiting["job"], told["object"]) == ("default/train", "Job/default/train")
+    assert (explained.exit_code, answer["state"], answer["queue"]) == (3, "waits", "default")
+    assert answer["sentence"] == "job default/train is not run, and has no PodGroup."
+    assert (waiting["step"], answer["step"]) == ("invalid", "invalid")
+    assert {waiting["reason"], told["reason"], answer["reason"]} == {"InvalidJob"}
+    assert {waiting["message"], told["message"], answer["message"]} == {waiting["message"]}
+    assert waiting["message"].startswith(f"{field}: ")
+    assert said in waiting["message"]
+
+
+def test_a_circle_over_a_task_without_a_name_is_found_before_admission_gives_it_one() -> None:
+    job = chained(a=["default1"], b=["a"])
+    del job["spec"]["tasks"][1]["name"]
+
+    [found] = problems(job)
+
+    assert "task 'a' waits for itself, over 'default1'" in found.message
+
+
+def test_of_a_circle_that_others_controllers_run_explain_says_that_it_never_ends(tmp_path: Path) -> None:
+    job = chained(a=["b"], b=["a"])
+    job["metadata"]["uid"] = "u"
+    owner = [{"apiVersion": job["apiVersion"], "kind": "Job", "name": "train", "controller": True, "uid": "u"}]
+    theirs = group("train-u", 2, phase="Inqueue")
+    theirs["metadata"]["ownerReferences"] = owner
+
+    answer = call("explain", "job", "train", "-f", written(tmp_path, theirs, job), "--help-seconds", "0", "-o", "json")
+
+    [stuck] = json.loads(answer.stdout)["warnings"]
+    assert stuck.startswith("Job/default/train: spec.tasks[0].dependsOn: task 'a' waits for itself, over 'b'")
+
+
+def test_what_is_wrong_with_its_pods_alone_is_said_of_each_of_them() -> None:
+    job = volcano_job("train", {"a": 2})
+    job["spec"]["tasks"][0]["template"]["spec"]["nodeSelector"] = {"a b": "c"}
+
+    assert sorted(pending(result(node("n1"), job))) == ["train-a-0", "train-a-1"]

@@ -61,6 +61,14 @@ def said(raw: dict[str, Any]) -> list[tuple[str, str]]:
     return [(fault.field, fault.message) for fault in field_faults(raw)]
 
 
+def test_a_field_that_is_there_already_is_not_what_was_meant() -> None:
+    assert said({**POD, "spec": {"nodeSelectr": {}}}) == [
+        ("spec.nodeSelectr", "unknown field; did you mean nodeSelector?")
+    ]
+    [(field, words)] = said({**POD, "spec": {"nodeSelectr": {}, "nodeSelector": {}}})
+    assert (field, "nodeSelector?" in words) == ("spec.nodeSelectr", False)
+
+
 def test_the_affinity_of_the_seed_is_noticed_with_what_was_meant() -> None:
     required = "spec.tasks[0].template.spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoreDuringExecution"
     assert said(yaml.safe_load(SEED)) == [

@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from tests.simulation.clusters import Manifest, group, namespace, node, pod, queue, stock, volcano_job, workload
+from tests.simulation.clusters import (
+    Manifest,
+    group,
+    namespace,
+    node,
+    pod,
+    queue,
+    simulation,
+    stock,
+    volcano_job,
+    workload,
+)
 from volsched.model.errors import ObjectError
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.model.queues.allowed_namespaces import FIELD as ALLOWED_FIELD
@@ -536,3 +547,37 @@ def test_a_waiting_time_that_is_none_is_warned_about(key: str) -> None:
     (found,) = problems(changed(group("g"), "metadata", "annotations", to={key: "soon"}))
     assert (found.field, found.severity) == (f"metadata.annotations[{key}]", "warning")
     assert problems(changed(group("g"), "metadata", "annotations", to={key: "1h"})) == []
+
+
+WAITING = "volcano.sh/sla-waiting-time"
+
+
+@pytest.mark.parametrize(
+    ("on", "key", "read"),
+    [
+        (("metadata",), WAITING, True),
+        (("metadata",), "sla-waiting-time", False),
+        (("spec", "template", "metadata"), WAITING, False),
+        (("spec", "template", "metadata"), "sla-waiting-time", False),
+    ],
+)
+def test_a_waiting_time_is_warned_about_where_it_reaches_no_group(on: tuple[str, ...], key: str, read: bool) -> None:
+    deployment = changed(workload("Deployment", "w", 1), *on, "annotations", to={key: "1h"})
+
+    [made] = simulation(deployment).world.groups.values()
+
+    assert (key in made.metadata.annotations) is read
+    assert [p.field for p in problems(deployment)] == ([] if read else [f"{'.'.join(on)}.annotations[{key}]"])
+
+
+def test_a_waiting_time_of_a_bare_pod_is_warned_about() -> None:
+    lone = changed(pod("p"), "metadata", "annotations", to={WAITING: "1h"})
+
+    [made] = simulation(lone).world.groups.values()
+
+    assert made.metadata.annotations == {}
+    [found] = problems(lone)
+    assert (found.severity, found.message) == (
+        "warning",
+        "is not read of pods, as in Volcano; write it on their PodGroup, Job or workload",
+    )

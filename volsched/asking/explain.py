@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,11 +20,12 @@ from volsched.asking.lists import (
     waiting_jobs,
 )
 from volsched.asking.records import Explanation, Gang, Holder, NodeLine, QueuePosition, Short, Subject, WaitingPod
-from volsched.controllers import job_plugins
+from volsched.controllers.waiting import NO_WAIT
 from volsched.framework.accounts.holdings import Holding, asked_of, held_of_queue, held_of_quota
 from volsched.framework.config.arguments import nearest
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.rules import Holders
+from volsched.framework.validation import Fault
 from volsched.model import api
 from volsched.model.job import NATIVE, JobInfo
 from volsched.model.pods.owners import controller_of
@@ -36,6 +37,7 @@ from volsched.simulation.manifests import subject_of
 from volsched.simulation.result import waiting_verdict
 from volsched.simulation.runner import Simulation
 from volsched.validation.deadlocks import deadlock_faults
+from volsched.validation.jobs import dependency_faults
 
 MOST_HOLDERS: Final = 10
 MOST_NAMES: Final = 3
@@ -68,6 +70,9 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
     """
     if subject.kind == "queue":
         return _queue(simulation, subject)
+    answer = not_run(simulation, subject) or _without_pods(simulation, subject) or _gone(simulation, subject)
+    if answer is not None:
+        return answer
     found = find(simulation, subject)
     answer = _told(simulation, subject, found, nodes=nodes)
     warnings = tuple(_deadlocks(simulation, found.job, waits=answer.state == "waits"))
@@ -89,10 +94,17 @@ def _deadlocks(simulation: Simulation, job: JobInfo, *, waits: bool) -> Iterator
     first = world.groups.get(job.key) or next(pods, None)
     owners = world.owners_of(first) if first is not None else ()
     for owner in owners:
-        faults = list(deadlock_faults(owner)) if waits or isinstance(owner, api.Deployment) else []
-        if faults:
-            yield f"{subject_of(owner)}: {faults[0].field}: {faults[0].message}"
+        fault = next(_blocking(owner), None) if waits or isinstance(owner, api.Deployment) else None
+        if fault is not None:
+            yield f"{subject_of(owner)}: {fault.field}: {fault.message}"
             return
+
+
+def _blocking(owner: api.ApiObject) -> Iterator[Fault]:
+    """Yield why pods of a workload are never made, or never start."""
+    yield from deadlock_faults(owner)
+    if isinstance(owner, api.Job):
+        yield from dependency_faults(owner)
 
 
 def find(simulation: Simulation, subject: Subject) -> AskedAbout:
@@ -108,7 +120,7 @@ def find(simulation: Simulation, subject: Subject) -> AskedAbout:
         raise NotFoundError(_absent(subject, (task.key for task in cluster.tasks.values())))
     job = _group_of(simulation, subject) if subject.kind == "podgroup" else _job_of(simulation, subject)
     if job is None:
-        raise NotFoundError(_not_run(simulation, subject) or _absent(subject, cluster.jobs))
+        raise NotFoundError(_absent(subject, _names_of_jobs(simulation) if subject.kind == "job" else cluster.jobs))
     return AskedAbout(job)
 
 
@@ -132,11 +144,60 @@ def _job_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
     return None
 
 
-def _not_run(simulation: Simulation, subject: Subject) -> str:
-    """Return why nobody makes pods for a Volcano Job, empty when that is not so."""
-    found = (job for job in simulation.world.jobs_not_run() if job.key == f"{subject.namespace}/{subject.name}")
-    job = next(found, None) if subject.kind == "job" else None
-    return f"{_called(subject)} is not run, and has no PodGroup: {job_plugins.refusal(job)}" if job is not None else ""
+def not_run(simulation: Simulation, subject: Subject) -> Explanation | None:
+    """Explain a Volcano Job for which nobody makes pods; None where that is not so."""
+    key = f"{subject.namespace}/{subject.name}"
+    found = (known for known in simulation.world.jobs_not_run() if known[0].key == key)
+    job, refusal = next(found, (None, NO_WAIT)) if subject.kind == "job" else (None, NO_WAIT)
+    if job is None:
+        return None
+    return Explanation(
+        subject,
+        "waits",
+        f"{_called(subject)} is not run, and has no PodGroup.",
+        Step.INVALID.value,
+        reason=refusal.reason,
+        message=refusal.message,
+        queue=job.spec.queue or simulation.settings.default_queue,
+    )
+
+
+def _without_pods(simulation: Simulation, subject: Subject) -> Explanation | None:
+    """Explain a Job that is there and has neither pods nor a PodGroup; None for any other. Raises NotFoundError."""
+    job = _jobs(simulation).get(f"{subject.namespace}/{subject.name}") if subject.kind == "job" else None
+    if job is None or _job_of(simulation, subject) is not None:
+        return None
+    scheduler = job.spec.scheduler_name if isinstance(job, api.Job) else job.spec.template.spec.scheduler_name
+    of_none = "" if isinstance(job, api.Job) else api.DEFAULT_SCHEDULER
+    if (scheduler or of_none) not in ("", *simulation.settings.scheduler_names):
+        raise NotFoundError(_of_another(subject, scheduler or of_none))
+    return Explanation(subject, "idle", f"{_called(subject)} does not wait: it has no pods to place.")
+
+
+def _gone(simulation: Simulation, subject: Subject) -> Explanation | None:
+    """Explain a pod that was being deleted when the run began, and is gone by now; None for any other."""
+    key = f"{subject.namespace}/{subject.name}"
+    if subject.kind != "pod" or key in simulation.world.pods:
+        return None
+    leaving = any(pod.key == key and pod.metadata.deletion_timestamp for pod in simulation.world.inventory.of(api.Pod))
+    return Explanation(subject, "finished", f"{_called(subject)} is being deleted.") if leaving else None
+
+
+def _jobs(simulation: Simulation) -> Mapping[str, api.Job | api.BatchJob]:
+    """Return the Jobs of the input, Volcano's before those of Kubernetes, by namespace and name."""
+    inventory = simulation.world.inventory
+    jobs: dict[str, api.Job | api.BatchJob] = {job.key: job for job in inventory.of(api.BatchJob)}
+    return jobs | {job.key: job for job in inventory.of(api.Job)}
+
+
+def _names_of_jobs(simulation: Simulation) -> Iterator[str]:
+    """Yield the namespaces and names of all Jobs that are known: those of the input, and owners of what there is."""
+    yield from _jobs(simulation)
+    world = simulation.world
+    for found in (*world.groups.values(), *world.pods.values()):
+        owner = controller_of(found.metadata)
+        if owner is not None and owner.kind == "Job":
+            yield f"{owner.namespace}/{owner.name}"
 
 
 def _belongs(found: api.ApiObject, subject: Subject) -> bool:

@@ -98,7 +98,7 @@ def _worked_out(
 ) -> Explanation:
     """Explain by sessions that are run here; ends when there is no such object."""
     from volsched.asking.advice import advise  # noqa: PLC0415 - completion of names, which has to be quick, needs none
-    from volsched.asking.explain import NotFoundError, find  # noqa: PLC0415
+    from volsched.asking.explain import NotFoundError, find, not_run  # noqa: PLC0415
     from volsched.asking.explain import explain as explained  # noqa: PLC0415 - as above
 
     stage = of.stage()
@@ -108,7 +108,8 @@ def _worked_out(
     except NotFoundError as error:
         report(str(error))
         sys.exit(EXIT_NOT_FOUND)
-    if answer.state == "waits" and subject.kind != "queue" and help_seconds:
+    can_be_helped = subject.kind != "queue" and not_run(simulation, subject) is None
+    if answer.state == "waits" and can_be_helped and help_seconds:
         progress.show("searching for what would help")
         until = time.monotonic() + help_seconds
         advice = advise(stage, find(simulation, subject), lambda: until - time.monotonic())

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import click
@@ -62,11 +63,11 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     """  # noqa: D301 - laid out for click, which reads the backspace as "do not wrap"
     paths = flags.pop("paths")
     _check(paths, listen_address, auth=auth)
-    where = f"http{'s' if auth else ''}://{listen_address}"
+    serving = partial(report, f"serving http{'s' if auth else ''}://{listen_address}", "note")
     if paths:
-        _serve_still(paths, flags, listen_address, where)
+        _serve_still(paths, flags, listen_address, serving)
     else:
-        _serve_cluster(flags, listen_address, where, auth=auth)
+        _serve_cluster(flags, listen_address, serving, auth=auth)
 
 
 def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
@@ -83,7 +84,7 @@ def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
         )
 
 
-def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, where: str) -> None:
+def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, on_serving: Callable[[], None]) -> None:
     from volsched.ui.program import serve_still  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.still import StillCluster  # noqa: PLC0415
 
@@ -93,19 +94,17 @@ def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, w
         cluster = StillCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle)
     except ConfigError as error:
         refuse(error, found.origin)
-    report(f"serving {where}", "note")
-    _run(serve_still(cluster, address))
+    _run(serve_still(cluster, address, on_serving))
 
 
-def _serve_cluster(flags: Mapping[str, Any], address: str, where: str, *, auth: bool) -> None:
+def _serve_cluster(flags: Mapping[str, Any], address: str, on_serving: Callable[[], None], *, auth: bool) -> None:
     from volsched.kube.client.credentials import Source  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.program import serve  # noqa: PLC0415
 
     in_force.check_flags((), flags)
     configured = _configured(flags)
-    report(f"serving {where}", "note")
     source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
-    _run(serve(source, configured, address, with_access=auth))
+    _run(serve(source, configured, address, on_serving, with_access=auth))
 
 
 def _run(serving: Coroutine[Any, Any, None]) -> None:

@@ -20,6 +20,7 @@ from volsched.simulation.documents import Document, InputError, documents_in, re
 from volsched.simulation.generated_names import named
 from volsched.simulation.kinds import LeftOut, Why, judged
 from volsched.simulation.manifests import completed, decode, field_of, identity_faults, subject_of, subject_of_raw
+from volsched.simulation.runner import SCHEDULER_NAMES
 from volsched.validation.configuration import arguments_in, configuration_faults, configurations_in
 from volsched.validation.fields import field_faults
 from volsched.validation.objects import problems_of
@@ -31,8 +32,15 @@ EXIT_PROBLEMS: Final = 1
 @click.command()
 @files_flag()
 @output_flag("text", "A line for each problem, or all of them for programs.")
+@click.option(
+    "--scheduler-name",
+    "scheduler_names",
+    multiple=True,
+    show_default="volsched, volcano",
+    help="The schedulerName of the pods that volsched places. May be repeated.",
+)
 @strict_flag
-def validate(paths: tuple[str, ...], output: str, strict: bool) -> None:
+def validate(paths: tuple[str, ...], output: str, scheduler_names: tuple[str, ...], strict: bool) -> None:
     """Say everything that is wrong with a scheduler configuration, or with Queues, PodGroups, Jobs, pods and the pods
     inside workloads. Nothing outside is touched.
 
@@ -52,7 +60,9 @@ def validate(paths: tuple[str, ...], output: str, strict: bool) -> None:
     """  # noqa: D205, D301 - laid out for click, which reads the backspace as "do not wrap"
     left_out = LeftOut()
     try:
-        problems = list(_problems(paths, left_out, "error" if strict else "warning"))
+        problems = list(
+            _problems(paths, left_out, scheduler_names or SCHEDULER_NAMES, "error" if strict else "warning")
+        )
     except (InputError, ConfigError) as error:
         refuse(error)
     report_left_out(left_out)
@@ -64,7 +74,9 @@ def validate(paths: tuple[str, ...], output: str, strict: bool) -> None:
     sys.exit(EXIT_PROBLEMS if any(problem.severity == "error" for problem in problems) else 0)
 
 
-def _problems(paths: tuple[str, ...], left_out: LeftOut, unknown_field: Severity) -> Iterator[Problem]:
+def _problems(
+    paths: tuple[str, ...], left_out: LeftOut, scheduler_names: tuple[str, ...], unknown_field: Severity
+) -> Iterator[Problem]:
     documents: list[Document] = []
     configurations: list[str] = []
     for text in read_texts(paths):
@@ -89,7 +101,7 @@ def _problems(paths: tuple[str, ...], left_out: LeftOut, unknown_field: Severity
         else:
             yield from _of_document(document, objects)
     arguments_of = arguments_in([*configurations, *configurations_in(objects)])
-    yield from problems_of(objects, subject_of, arguments_of)
+    yield from problems_of(objects, subject_of, arguments_of, scheduler_names)
 
 
 def _given_twice(document: Document) -> Iterator[Problem]:

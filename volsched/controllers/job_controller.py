@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from volsched.controllers import counted, job_plugins, jobs, lifecycle, policies
+from volsched.controllers import counted, jobs, lifecycle, policies
 from volsched.controllers.authors import OURS, Authorship
 from volsched.controllers.counted import NOTHING, Counted
 from volsched.controllers.job_parts import NO_PARTS, JobParts
@@ -23,7 +23,7 @@ from volsched.controllers.job_pods import PodMaker
 from volsched.controllers.lifecycle import FINISHED, WORKING, JobPod, Loss, Phase, Tally
 from volsched.controllers.policies import STARTED, TARGETED, JobAction
 from volsched.controllers.roster import Roster
-from volsched.controllers.waiting import NO_WAIT, Wait, about_plugins, about_wait, wait_of, with_wait
+from volsched.controllers.waiting import NO_WAIT, Wait, about_refusal, about_wait, refused, wait_of, with_wait
 from volsched.controllers.writes import GROUP, JOB, POD, Create, Delete, Patch, Write, merge_patch
 from volsched.mirror.reading import seconds
 from volsched.model import api, unserved
@@ -163,16 +163,15 @@ def failed_create(job: api.Job, why: str) -> RecordEvent:
 
 def _refusal(view: JobView) -> RecordEvent | None:
     """Return the Event that states why a Job is not run, if it is not."""
-    if view.problem:
-        return _event(view.job, "Warning", "InvalidJob", f"{view.problem}; correct the Job, it is not run as it is")
+    refusal = refused(view.job, view.problem)
+    if refusal != NO_WAIT:
+        return about_refusal(view.job, refusal)
     if view.foreign:
         message = (
             f"spec.schedulerName {view.foreign!r} is not one of those that these controllers look after; name one of "
             f"them, or start volsched with --scheduler-name={view.foreign} as well"
         )
         return _event(view.job, "Warning", "ForeignScheduler", message)
-    if job_plugins.unsupported(view.job):
-        return about_plugins(view.job)
     if view.too_large:
         return _event(view.job, "Warning", "JobTooLarge", f"{view.too_large}; it is not run as it is")
     return None

@@ -68,7 +68,7 @@ class JobPod(NamedTuple):
     restarts: int
     created: float
     since: float
-    """When it was first seen in its phase, or being deleted."""
+    """When it was first seen in its phase, or being deleted; if it was so before that, since when by what it states."""
     reason: str = ""
     """Why it failed, when not by its containers: it was evicted, or its node refused it."""
     retry: int = 0

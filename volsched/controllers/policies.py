@@ -4,7 +4,8 @@ A Job is judged by how things stand, not by what was heard on the way, so that a
 nothing: a failed pod of the Job's current version has a policy that applies to it, or has none. How things stand is no
 event, though: a pod is evicted once and terminates for minutes. So none applies twice: whatever a policy starts begins
 a new version of the Job, whose pods alone count, or states in the Job which pods it was about (`Counted`). Only a pod
-that vanished at once leaves no trace; that comes as a `Loss`.
+that vanished at once leaves no trace; that comes as a `Loss`. Timeouts count from when it was seen, and, by controllers
+that have just started, from when the objects state that it was (`roster.member_of`).
 
 Policies are asked about pods that stand alike, not about each pod.
 """

@@ -20,6 +20,8 @@ from volsched.model.plan import EVICTED as EVICTED_IN_SESSION
 Key = TypeVar("Key")
 Inner = TypeVar("Inner")
 
+_DISRUPTED: Final = "DisruptionTarget"
+
 PENDING: Final = "PodPending"
 RUNNING: Final = "PodRunning"
 FAILED: Final = "PodFailed"
@@ -75,12 +77,50 @@ def member_of(pod: api.Pod, before: JobPod | None, now: float) -> JobPod:
         exit_code=next((state.exit_code for state in ended if state is not None and state.exit_code), 0),
         restarts=sum(status.restart_count for status in pod.status.container_statuses),
         created=seconds(meta.creation_timestamp) or now,
-        since=before.since if before is not None and _stood_so(before, pod.status.phase, terminating) else now,
+        since=_since(pod, before, now),
         reason=pod.status.reason if pod.status.phase == "Failed" else "",
         retry=before.retry if before is not None else _number(meta.annotations.get(jobs.RETRY_COUNT, "")),
         session=session,
         evicted=terminating and _began_alive(pod, before, session),
     )
+
+
+def _since(pod: api.Pod, before: JobPod | None, now: float) -> float:
+    """Return since when a pod has been in its phase, or is being deleted: what was seen goes before what it states."""
+    if before is None:
+        return min(now, _stated_since(pod) or now)
+    return before.since if _stood_so(before, pod.status.phase, pod.metadata.deletion_timestamp is not None) else now
+
+
+def _stated_since(pod: api.Pod) -> float | None:
+    """Return since when a pod stands as it does by its own record, so that no timeout begins anew; None if unknown.
+
+    No object states when a phase began: that is worked out of what else it states.
+    """
+    meta, status = pod.metadata, pod.status
+    if meta.deletion_timestamp is not None:
+        ends = seconds(meta.deletion_timestamp)
+        return None if ends is None else ends - (meta.deletion_grace_period_seconds or 0)
+    if status.phase == "Running":
+        return _began_to_run(status)
+    return _ended(status) if status.phase in ENDED else None
+
+
+def _began_to_run(status: api.PodStatus) -> float | None:
+    """Return when the first container began of whose start is told; a pod may run for longer, if all began again."""
+    states = [state for found in status.container_statuses for state in (found.state, found.last_state) if state]
+    begun = (part.started_at for state in states for part in (state.running, state.terminated) if part is not None)
+    return min(filter(None, map(seconds, begun)), default=None)
+
+
+def _ended(status: api.PodStatus) -> float | None:
+    """Return when the last container ended, or the pod was taken off its node; when a kubelet refused one without."""
+    states = [found.state.terminated if found.state is not None else None for found in status.container_statuses]
+    ends = [seconds(state.finished_at) if state is not None else None for state in states]
+    if ends and None not in ends:
+        return max(filter(None, ends), default=None)
+    off = (found.last_transition_time for found in status.conditions if found.type == _DISRUPTED)
+    return seconds(next(off, None if ends else status.start_time))
 
 
 def _stood_so(before: JobPod, phase: str, terminating: bool) -> bool:

@@ -407,7 +407,8 @@ class Store:
                 if not pod.group:
                     self.dirty(Key(POD.name, pod.uid))
         if _is_of_job(group) and group.status.phase == UNKNOWN:
-            self._unknown_since.setdefault(meta.uid, self.clock())
+            since = _condition_since(group) if known is None else None
+            self._unknown_since.setdefault(meta.uid, min(self.clock(), since or self.clock()))
         else:
             self._unknown_since.pop(meta.uid, None)
         self._dirty_job_with(group)
@@ -591,6 +592,11 @@ def _plain_meta(meta: api.ObjectMeta) -> api.ObjectMeta:
     notes = grouping.inherited(meta.annotations)
     notes |= {WRITTEN: meta.annotations[WRITTEN]} if len(meta.annotations.get(WRITTEN, "")) in _NOTES else {}
     return api.ObjectMeta(**plain | {"annotations": notes, "labels": grouping.inherited(meta.labels)})
+
+
+def _condition_since(group: api.PodGroup) -> float | None:
+    """Return since when a PodGroup states that it cannot start; it becomes Unknown one session later."""
+    return next((seconds(found.last_transition_time) for found in unschedulable(group)), None)
 
 
 def _is_of_job(group: api.PodGroup) -> bool:

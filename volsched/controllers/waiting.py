@@ -19,6 +19,7 @@ from volsched.model.plan import RecordEvent
 from volsched.model.verdict import truncated
 
 POD_GROUP_PENDING: Final = "PodGroupPending"
+INVALID_JOB: Final = "InvalidJob"
 UNSUPPORTED_PLUGIN: Final = "UnsupportedPlugin"
 
 _UNSCHEDULABLE: Final = "Unschedulable"
@@ -52,9 +53,17 @@ def about_wait(job: api.Job, wait: Wait) -> RecordEvent:
     return _about(job, POD_GROUP_PENDING, wait.message)
 
 
-def about_plugins(job: api.Job) -> RecordEvent:
-    """Return the Event that states on a Job that it is not run for its plugins."""
-    return _about(job, UNSUPPORTED_PLUGIN, job_plugins.refusal(job))
+def refused(job: api.Job, problem: str) -> Wait:
+    """Return why a Job is not run as it is: for what is wrong with it (`problem`), or for its plugins."""
+    if problem:
+        return Wait(INVALID_JOB, f"{problem}; correct the Job, it is not run as it is")
+    plugins = job_plugins.refusal(job)
+    return Wait(UNSUPPORTED_PLUGIN, plugins) if plugins else NO_WAIT
+
+
+def about_refusal(job: api.Job, refusal: Wait) -> RecordEvent:
+    """Return the Event that states on a Job why it is not run."""
+    return _about(job, refusal.reason, refusal.message)
 
 
 def _about(job: api.Job, reason: str, message: str) -> RecordEvent:

@@ -7,7 +7,7 @@ depend on either and reads everything again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar, cast
@@ -75,9 +75,11 @@ class Surroundings:
         self,
         objects: Iterable[api.ApiObject] = (),
         arguments_of: ArgumentsOf | None = None,
+        scheduler_names: Collection[str] | None = None,
     ) -> None:
-        """``arguments_of`` is None where no configuration is known."""
+        """``arguments_of`` is None where no configuration is known, ``scheduler_names`` where nobody stated them."""
         self.arguments_of = arguments_of
+        self.scheduler_names = scheduler_names
         self._by_kind: dict[type[api.ApiObject], list[api.ApiObject]] = {}
         self._derived: dict[Callable[[Surroundings], Any], Any] = {}
         for found in objects:
@@ -96,6 +98,17 @@ class Surroundings:
     def queues(self) -> Mapping[str, api.Queue]:
         """The queues, by name."""
         return {found.metadata.name: found for found in self.of(api.Queue)}
+
+    def places(self, found: api.ApiObject) -> bool:
+        """Whether volsched places the pods that an object is or makes, as far as that is known.
+
+        A Volcano Job that names no scheduler is ours, as admission and controllers have it.
+        """
+        if self.scheduler_names is None:
+            return True
+        if isinstance(found, api.Job):
+            return not found.spec.scheduler_name or found.spec.scheduler_name in self.scheduler_names
+        return all((pod.spec.scheduler_name or api.DEFAULT_SCHEDULER) in self.scheduler_names for pod in pods_in(found))
 
     def derived(self, make: Callable[[Surroundings], T]) -> T:
         """Return a function of these objects, worked out once however many objects are judged."""

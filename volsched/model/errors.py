@@ -4,6 +4,8 @@ A refusal of a pod is a value (`verdict.Verdict`); an exception states that an i
 world did not answer. Whoever catches a foreign error turns it into one of these, with the original as its cause.
 """
 
+from collections.abc import Sequence
+
 
 class VolschedError(Exception):
     """Base of every error that volsched raises on purpose."""
@@ -77,3 +79,9 @@ class QuantityError(VolschedError, ValueError):
 def shortened(text: str, limit: int = 80) -> str:
     """Return the text, its end replaced by an ellipsis when it is longer than the limit."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def quoted(names: Sequence[str], most: int = 3) -> str:
+    """Return the first of some names in quotation marks, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(repr(shortened(name)) for name in names[:most]) + more

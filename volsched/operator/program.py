@@ -133,7 +133,7 @@ class ControllerProgram(Process):
         # numpy and the rules of every plugin: a fifth of the CPU time and of the memory of a start without webhooks
         from volsched.operator.webhooks.admission import Admission, Neighbourhood  # noqa: PLC0415
 
-        self._neighbours = Neighbourhood(self._engine.store.queues)
+        self._neighbours = Neighbourhood(self._engine.store.queues, self._options.scheduler_names)
         self._admission = Admission(
             self._options.source,
             listening,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -16,19 +15,13 @@ from volsched.controllers.job_pods import PodMaker
 from volsched.controllers.objects import GivenJob
 from volsched.model import api
 from volsched.model.errors import FieldError, shortened
-from volsched.validation.jobs import job_faults
+from volsched.validation.jobs import LONGEST_PROBLEM, job_problem
 
 Json = dict[str, Any]
 
 MOST_BYTES: Final = 256 * 1024
 """Of the spec of a Job that is looked at, as JSON: so much is read within a tenth of a second whatever is in it, and a
 hundred tasks of some size fit. The API server takes six times as much."""
-
-_MOST_FAULTS: Final = 5
-"""So many are named, the first ones: an Event has no room for more, and no time is spent to find them."""
-
-_LONGEST_PROBLEM: Final = 800
-"""Characters; an Event takes 1024."""
 
 
 def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, most_bytes: int = MOST_BYTES) -> JobView:
@@ -42,15 +35,14 @@ def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, mo
         read = api.as_json(raw)
         job, given = api.convert(read, api.Job), api.convert(read, GivenJob)
     except FieldError as error:
-        return JobView(nobody, problem=f"{error.path}: {shortened(error.message, _LONGEST_PROBLEM)}")
+        return JobView(nobody, problem=f"{error.path}: {shortened(error.message, LONGEST_PROBLEM)}")
     default = "volcano" if "volcano" in scheduler_names else scheduler_names[0]
     excess = jobs.too_much_handed_on(job.metadata.annotations)
     meta = msgspec.structs.replace(job.metadata, annotations=jobs.handed_on(job.metadata.annotations))
     job = jobs.with_defaults(msgspec.structs.replace(job, metadata=meta), default, default_queue)
-    errors = (fault for fault in job_faults(job, {}) if fault.severity == "error")
-    faults = "; ".join(f"{fault.field}: {fault.message}" for fault in islice(errors, _MOST_FAULTS))
-    if faults:
-        return JobView(jobs.identity_only(job), problem=shortened(faults, _LONGEST_PROBLEM))
+    problem = job_problem(job)
+    if problem:
+        return JobView(jobs.identity_only(job), problem=problem)
     named = (job.spec.scheduler_name, *(task.template.spec.scheduler_name for task in job.spec.tasks))
     foreign = next((name for name in named if name and name not in scheduler_names), "")
     if foreign:

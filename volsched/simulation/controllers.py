@@ -13,9 +13,9 @@ from typing import Final, Protocol, TypeGuard, TypeVar
 
 import msgspec
 
-from volsched.controllers import grouping, job_plugins, jobs, lifecycle
+from volsched.controllers import grouping, jobs, lifecycle
 from volsched.controllers.owners import as_owner, is_owner, owner_reference
-from volsched.controllers.waiting import NO_WAIT, about_plugins, about_wait, wait_of
+from volsched.controllers.waiting import NO_WAIT, Wait, about_refusal, about_wait, refused, wait_of
 from volsched.mirror.reading import GROUP_NAME, role_of, seconds
 from volsched.model import api
 from volsched.model.dra import api as dra
@@ -28,6 +28,7 @@ from volsched.simulation import claims, workloads
 from volsched.simulation.kubelets import Kubelets
 from volsched.simulation.manifests import Inventory, completed, states_uid
 from volsched.simulation.workloads import Birth
+from volsched.validation.jobs import job_problem
 
 T = TypeVar("T", bound=api.ApiObject)
 Workload = api.ReplicaSet | api.StatefulSet | api.DaemonSet | api.BatchJob | api.Job
@@ -102,6 +103,7 @@ class Controllers:
         self._claim_templates = {found.key: found for found in inventory.of(dra.ResourceClaimTemplate)}
         self._owners = {as_owner(found): found for found in inventory.objects if is_owner(found)}
         self._workloads: dict[Owner, Workload] = {}
+        self._refused: dict[Owner, Wait] = {}
         self._pods: dict[Owner, dict[str, api.Pod]] = {}
         self._group_of: dict[Owner, str] = {}
         self._numbers: dict[Owner, int] = {}
@@ -140,8 +142,8 @@ class Controllers:
         for workload in self._workloads.values():
             if isinstance(workload, api.Job):
                 self._tell_wait(workload)
-        for job in self.jobs_not_run():
-            self._objects.tell(about_plugins(job))
+        for job, refusal in self.jobs_not_run():
+            self._objects.tell(about_refusal(job, refusal))
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
 
     def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
@@ -185,16 +187,17 @@ class Controllers:
                 wanted += controller_of(pod.metadata) is not None
         return wanted
 
-    def jobs_not_run(self) -> Iterator[api.Job]:
-        """Yield the Volcano Jobs that wait for good, for plugins that are not played."""
-        for workload in self._workloads.values():
-            if isinstance(workload, api.Job) and self._is_not_run(workload):
-                yield workload
+    def jobs_not_run(self) -> Iterator[tuple[api.Job, Wait]]:
+        """Yield the Volcano Jobs that wait for good, and why the Job controller refuses them."""
+        for owner, refusal in self._refused.items():
+            job = self._workloads[owner]
+            if isinstance(job, api.Job) and self._is_not_run(job):
+                yield job, refusal
 
     def _is_not_run(self, job: api.Job) -> bool:
         """Whether nobody makes the pods that a Job waits for: Volcano's own controllers run one that has a PodGroup."""
         waits = lifecycle.phase_of(job) in _MAKES_PODS and as_owner(job) not in self._group_of
-        return waits and not self._is_left_alone(job) and bool(job_plugins.unsupported(job))
+        return waits and not self._is_left_alone(job) and as_owner(job) in self._refused
 
     def saw(self, pod: api.Pod) -> None:
         """Note a pod as it is now."""
@@ -219,8 +222,15 @@ class Controllers:
             elif isinstance(found, api.ReplicaSet | api.StatefulSet | api.DaemonSet | api.BatchJob):
                 self._workloads[as_owner(found)] = found
             elif isinstance(found, api.Job):
-                self._workloads[as_owner(found)] = jobs.with_defaults(found, self._default_scheduler)
+                self._take_on_job(jobs.with_defaults(found, self._default_scheduler))
         self._fixed_names = {name for workload in self._workloads.values() for name in _fixed_names(workload)}
+
+    def _take_on_job(self, job: api.Job) -> None:
+        """Take on a Volcano Job; what is wrong with its pods alone is left to the scheduler, which says it of each."""
+        refusal = refused(job, job_problem(job, with_templates=False))
+        self._workloads[as_owner(job)] = job
+        if refusal != NO_WAIT:
+            self._refused[as_owner(job)] = refusal
 
     def _first_pods(self, found: api.ApiObject) -> list[api.Pod]:
         if isinstance(found, api.Pod):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import io
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -112,11 +114,14 @@ def documents_in(source: str, text: str, *, in_folder: bool = False) -> list[Doc
 
 
 def read_text(path: str) -> str:
-    """Read one file, or standard input for ``-``; InputError when that fails."""
+    """Read one file, or standard input for ``-``; InputError when that fails.
+
+    A text is UTF-8, or UTF-16 with a byte order mark, as a shell of Windows writes the output of kubectl.
+    """
     try:
-        if path == "-":
-            return sys.stdin.read()
-        return Path(path).read_text(encoding="utf-8")
+        data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+        encoding = "utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig"
+        return io.TextIOWrapper(io.BytesIO(data), encoding).read()
     except (OSError, UnicodeDecodeError) as error:
         raise InputError([InputProblem(_source(path), "", "", "", _message_of(error))]) from error
 

@@ -35,9 +35,6 @@ from volsched.validation.unserved import ignored_faults
 MOST_PODS: Final = 1_000_000
 """Pods of one workload that a simulation makes."""
 
-DEFAULT_SCHEDULER: Final = "default-scheduler"
-"""Whose pods are that name no scheduler: the API server writes it into them."""
-
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The PriorityClasses of Kubernetes itself, with their values."""
 
@@ -230,7 +227,7 @@ def completed(found: Object) -> Object:
         spec = msgspec.structs.replace(found.spec, taints=(*found.spec.taints, *taints))
         found = msgspec.structs.replace(found, spec=spec)
     if isinstance(found, api.Pod) and not found.spec.scheduler_name:
-        named = msgspec.structs.replace(found.spec, scheduler_name=DEFAULT_SCHEDULER)
+        named = msgspec.structs.replace(found.spec, scheduler_name=api.DEFAULT_SCHEDULER)
         found = msgspec.structs.replace(found, spec=named)
     if (namespace, uid) == (meta.namespace, meta.uid):
         return found

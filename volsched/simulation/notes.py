@@ -189,6 +189,7 @@ def _of_order(simulation: Simulation) -> Iterator[str]:
         subject_of(workload)
         for workload in simulation.world.inventory.of(api.StatefulSet)
         if workload.spec.pod_management_policy != "Parallel"
+        and (workload.spec.template.spec.scheduler_name or api.DEFAULT_SCHEDULER) in simulation.settings.scheduler_names
         and replicas_of(workload) > 1 < min_member_of(workload.metadata.annotations)
     ]
     if found:

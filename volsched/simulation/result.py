@@ -6,8 +6,8 @@ from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol, TypeAlias
 
-from volsched.controllers import job_plugins, jobs
-from volsched.controllers.waiting import UNSUPPORTED_PLUGIN
+from volsched.controllers import jobs
+from volsched.controllers.waiting import Wait
 from volsched.framework import reporter
 from volsched.framework.accounts.quota_report import RESERVATIONS, STRANDED_CARDS, QuotaTable
 from volsched.framework.callbacks import QueueAmounts
@@ -263,7 +263,7 @@ def _pending(simulation: Simulation) -> list[Json]:
         for job in cluster.jobs.values()
         if job.has_group and not job.tasks and job.phase not in (RUNNING, COMPLETED)
     ]
-    waiting += [_waiting_job(simulation, job) for job in simulation.world.jobs_not_run()]
+    waiting += [_waiting_job(simulation, job, refusal) for job, refusal in simulation.world.jobs_not_run()]
     return sorted(waiting, key=lambda entry: (entry["pod"] or entry["podGroup"], entry["pod"] is None))
 
 
@@ -289,10 +289,10 @@ def _waiting_group(simulation: Simulation, job: JobInfo) -> Json:
     return {"pod": None, "podGroup": job.key, "queue": job.queue or None, **_why(verdict)}
 
 
-def _waiting_job(simulation: Simulation, job: api.Job) -> Json:
+def _waiting_job(simulation: Simulation, job: api.Job, refusal: Wait) -> Json:
     """Return the entry of a Volcano Job that is not run, by the PodGroup that it would have."""
     queue = job.spec.queue or simulation.settings.default_queue
-    verdict = Verdict(Step.INVALID, "", Scope.JOB, UNSUPPORTED_PLUGIN, job_plugins.refusal(job))
+    verdict = Verdict(Step.INVALID, "", Scope.JOB, refusal.reason, refusal.message)
     group = f"{job.metadata.namespace}/{jobs.group_name(job)}"
     return {"pod": None, "podGroup": group, "job": job.key, "queue": queue, **_why(verdict)}
 

@@ -16,7 +16,7 @@ import msgspec
 from volsched.controllers import grouping, jobs
 from volsched.controllers.owners import owner_reference
 from volsched.model import api
-from volsched.simulation.manifests import DEFAULT_SCHEDULER, completed, derived_uid
+from volsched.simulation.manifests import completed, derived_uid
 
 _BACKOFF_LIMIT: Final = 6
 """How many failed pods a batch Job outlives that does not state it."""
@@ -45,7 +45,7 @@ def pod_of(owner: api.ApiObject, template: api.PodTemplateSpec, birth: Birth, **
         owner_references=(owner_reference(owner),),
     )
     if not template.spec.scheduler_name:
-        changes = {"scheduler_name": DEFAULT_SCHEDULER, **changes}
+        changes = {"scheduler_name": api.DEFAULT_SCHEDULER, **changes}
     spec = msgspec.structs.replace(template.spec, **changes) if changes else template.spec
     return api.Pod(metadata=meta, spec=spec, status=api.PodStatus(phase="Pending"))
 

@@ -17,6 +17,7 @@ import msgspec
 
 from volsched.controllers.owners import as_owner
 from volsched.controllers.queues import wanted_state
+from volsched.controllers.waiting import Wait
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.changes import BindFailed, Change, Gone, KindServed, Put
@@ -292,8 +293,8 @@ class World:
             if left is not claim:
                 self.put_resource_claim(left)
 
-    def jobs_not_run(self) -> Iterator[api.Job]:
-        """Yield the Volcano Jobs for which nobody makes pods, for plugins that are not played."""
+    def jobs_not_run(self) -> Iterator[tuple[api.Job, Wait]]:
+        """Yield the Volcano Jobs for which nobody makes pods, and why."""
         return self._controllers.jobs_not_run()
 
     def tell(self, event: RecordEvent) -> None:

@@ -1,11 +1,13 @@
 """From a text to the values of its documents, as kubectl reads YAML and JSON.
 
-A time stays a text. Of a key that is given twice the last value counts, and where that was is told.
+A time stays a text, and a number without a fraction is a whole one, as 3.0. Of a key that is given twice the last value
+counts, and where that was is told.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -16,6 +18,12 @@ from volsched.model.errors import shortened
 
 Step: TypeAlias = str | int
 """The key of a mapping, or the place in a list, from 0."""
+
+_BETWEEN: Final = re.compile(r"\s*(?P<apart>(^---\s+)+)?", re.MULTILINE)
+"""What may stand before a document of JSON, and between two: nothing, or lines by which those of YAML are apart."""
+
+_LARGEST: Final = 1e15
+"""Below this every integer is a number of its own."""
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
@@ -45,14 +53,29 @@ class Parsed(NamedTuple):
     twice: tuple[Twice, ...] = ()
 
 
-def parsed(text: str) -> Iterable[Parsed]:
-    """Return what each document of a text holds; raises many an error for what is neither YAML nor JSON."""
-    if text.lstrip()[:1] in ("{", "["):
+def parsed(text: str) -> Iterator[Parsed]:
+    """Yield what each document of a text holds; raises many an error for what is neither YAML nor JSON.
+
+    Documents of JSON may follow each other with nothing between them, as outputs of kubectl do in one file. What is not
+    JSON, or what comes behind it and is none, is YAML.
+    """
+    at, is_apart = _after(text, 0)[0], True
+    while text.startswith(("{", "["), at):
         try:
-            return [_of_json(text)]
+            document, end = _of_json(text, at)
         except json.JSONDecodeError:
-            pass  # several documents, or YAML in its flow style
-    return _of_yaml(text)
+            if is_apart:
+                break  # YAML in its flow style
+            raise
+        yield document
+        at, is_apart = _after(text, end)
+    yield from _of_yaml("\n" * text.count("\n", 0, at) + text[at:] if at else text)
+
+
+def _after(text: str, end: int) -> tuple[int, bool]:
+    """Return where the next document may begin, and whether it stands apart as one of YAML does."""
+    found = _BETWEEN.match(text, end)
+    return (found.end(), found["apart"] is not None) if found else (end, False)
 
 
 def _written(step: Step) -> str:
@@ -71,7 +94,8 @@ class _Doubled(NamedTuple):
     keys: list[tuple[str, int]]
 
 
-def _of_json(text: str) -> Parsed:
+def _of_json(text: str, at: int) -> tuple[Parsed, int]:
+    """Return the document that begins at a place of a text, and where it ends."""
     doubled: dict[int, _Doubled] = {}
 
     def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -81,8 +105,9 @@ def _of_json(text: str) -> Parsed:
             doubled[id(made)] = _Doubled(made, [(key, 0) for key in again])
         return made
 
-    value = json.loads(text, object_pairs_hook=mapping)
-    return Parsed(value, tuple(_located(value, _parts_of_value, doubled)))
+    reader = json.JSONDecoder(object_pairs_hook=mapping, parse_float=lambda number: _whole(float(number)))
+    value, end = reader.raw_decode(text, at)
+    return Parsed(value, tuple(_located(value, _parts_of_value, doubled))), end
 
 
 def _parts_of_value(value: Any) -> Iterable[tuple[Step, Any]]:
@@ -132,6 +157,13 @@ class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
             self.doubled[id(node)] = _Doubled(node, again)
 
 
+def _float(loader: _DocumentLoader, node: yaml.ScalarNode) -> float:
+    return _whole(loader.construct_yaml_float(node))
+
+
+_DocumentLoader.add_constructor("tag:yaml.org,2002:float", _float)
+
+
 def _of_yaml(text: str) -> Iterator[Parsed]:
     loader = _DocumentLoader(text)
     try:
@@ -148,6 +180,11 @@ def _parts_of_node(node: yaml.Node) -> Iterable[tuple[Step, yaml.Node]]:
     if isinstance(node, yaml.MappingNode):
         return [(str(key.value), value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
     return enumerate(node.value) if isinstance(node, yaml.SequenceNode) else ()
+
+
+def _whole(number: float) -> float:
+    """Return a number without a fraction as an integer, which is how it goes from kubectl to the API server."""
+    return int(number) if abs(number) < _LARGEST and number.is_integer() else number
 
 
 # --- both -----------------------------------------------------------------------------------------------------------

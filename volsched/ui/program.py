@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from ssl import SSLContext
 from typing import Any, Final, cast
@@ -24,21 +24,29 @@ from volsched.ui.still import StillCluster
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
-async def serve(source: Source, configured: KnownCluster, address: str, *, with_access: bool = False) -> None:
+OnServing = Callable[[], None]
+"""Is called once the page can be asked for."""
+
+
+async def serve(
+    source: Source, configured: KnownCluster, address: str, on_serving: OnServing, *, with_access: bool = False
+) -> None:
     """Serve a cluster until a signal comes; raises CredentialsError, and KubeSetupError when the address is taken."""
     server = await Api.connect(source)
     try:
         follower = Follower(server, configured)
         people = People(server) if with_access else None
         async with _served(Ui(follower, people), address, self_signed_context() if with_access else None):
+            on_serving()
             await _until_stopped(follower.run())
     finally:
         await server.close()
 
 
-async def serve_still(cluster: StillCluster, address: str) -> None:
+async def serve_still(cluster: StillCluster, address: str, on_serving: OnServing) -> None:
     """Serve one that stands still until a signal comes; raises KubeSetupError when the address is taken."""
     async with _served(Ui(cluster), address):
+        on_serving()
         await _until_stopped(asyncio.Event().wait())
 
 

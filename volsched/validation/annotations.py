@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from volsched.controllers.grouping import GROUP_MIN_MEMBER, min_member_in
-from volsched.framework.validation import INVALID, WORKLOADS, Faults, pods_in, warning
+from volsched.framework.validation import INVALID, NOT_SUPPORTED, WORKLOADS, Faults, pods_in, warning
 from volsched.mirror.reading import PREEMPTABLE, TASK_PRIORITY, task_priority_in, truth_in
 from volsched.model import api
 from volsched.model.pods import workload
 from volsched.model.reservation import EXPECTED_DURATION, RESERVE_AFTER
 from volsched.model.values.duration import seconds_of
-from volsched.model.waiting_time import WAITING_TIMES
+from volsched.model.waiting_time import WAITING_TIME, WAITING_TIMES
 from volsched.validation.volcano_keys import unread_keys
 
 _GROUP_MIN_MEMBER: Final = f"metadata.annotations[{GROUP_MIN_MEMBER}]"
@@ -30,6 +30,9 @@ def annotation_faults(found: api.ApiObject) -> Faults:
             yield from pod.under(_of_any(pod.metadata))
     yield from _of_any(found.metadata)
     if isinstance(found, WORKLOADS):
+        if WAITING_TIME in found.metadata.annotations:
+            message = f"is not handed on to the PodGroup of its pods, as in Volcano; write {WAITING_TIMES[0]}"
+            yield warning(f"metadata.annotations[{WAITING_TIME}]", NOT_SUPPORTED, message)
         text = found.metadata.annotations.get(GROUP_MIN_MEMBER)
         if text is not None and min_member_in(text) is None:
             yield warning(_GROUP_MIN_MEMBER, INVALID, f"{text!r} is not a whole number of at least 1; 1 counts")
@@ -43,6 +46,10 @@ def _of_any(metadata: api.ObjectMeta) -> Faults:
 def _of_pod(metadata: api.ObjectMeta) -> Faults:
     yield from _preemptable("metadata.annotations", metadata.annotations)
     yield from _preemptable("metadata.labels", metadata.labels)
+    for key in WAITING_TIMES:
+        if key in metadata.annotations:
+            message = "is not read of pods, as in Volcano; write it on their PodGroup, Job or workload"
+            yield warning(f"metadata.annotations[{key}]", NOT_SUPPORTED, message)
     text = metadata.annotations.get(TASK_PRIORITY)
     if text is not None and task_priority_in(text) is None:
         field = f"metadata.annotations[{TASK_PRIORITY}]"

@@ -10,7 +10,7 @@ from volsched.controllers.lifecycle import depends
 from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
 from volsched.model import api
 from volsched.model.budget import pods_stated
-from volsched.model.errors import shortened
+from volsched.model.errors import quoted, shortened
 
 _FIELD: Final = f"metadata.annotations[{GROUP_MIN_MEMBER}]"
 
@@ -18,10 +18,12 @@ _FIELD: Final = f"metadata.annotations[{GROUP_MIN_MEMBER}]"
 def deadlock_faults(found: api.ApiObject, beside: Surroundings | None = None) -> Faults:
     """Yield a warning for each gang of an object that waits, or will wait, for pods that wait for it.
 
-    One whose pods run beside it has started, however few pods it has by now.
+    Pods of another scheduler are no gang. One whose pods run beside it has started, however few pods it has by now.
     """
     rule = _RULES.get(type(found))
-    if rule is not None and not (isinstance(found, api.ReplicaSet) and beside is not None and _runs(found, beside)):
+    if rule is None or (beside is not None and not beside.places(found)):
+        return
+    if not (isinstance(found, api.ReplicaSet) and beside is not None and _runs(found, beside)):
         yield from rule(found)
 
 
@@ -46,7 +48,7 @@ def _of_volcano_job(job: api.Job) -> Faults:
         return
     most = min(first, sum(_least(task) for task in spec.tasks if not depends(task)))
     message = (
-        f"{spec.min_available} counts pods of {_listed(late)}, which are made only once the tasks run on which they "
+        f"{spec.min_available} counts pods of {quoted(late)}, which are made only once the tasks run on which they "
         f"depend, and those start only with all {spec.min_available}: the Job never starts; leave it out, or make it "
         f"{most} at most"
     )
@@ -123,11 +125,6 @@ def _replicas(stated: int | None) -> int:
 
 def _least(task: api.TaskSpec) -> int:
     return task.replicas if task.min_available is None else task.min_available
-
-
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return ", ".join(repr(shortened(name, 80)) for name in names[:3]) + more
 
 
 _RULES: Final[Mapping[type[api.ApiObject], Callable[[Any], Faults]]] = {

@@ -90,7 +90,9 @@ def _fields(
         name, shape = key, fields.get(key)
         if shape is None:
             name = str(key)
-            meant = (nearest(name, fields) if len(name) <= _LONGEST_NAME else None) or ""
+            meant = (
+                nearest(name, (field for field in fields if field not in value)) if len(name) <= _LONGEST_NAME else None
+            ) or ""
             yield _text_of((path, name)), meant
             shape = fields.get(meant, "")
         if shape:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
+from itertools import islice
 from typing import Final
 
 from volsched.controllers import job_plugins
@@ -22,7 +23,7 @@ from volsched.framework.validation import (
     warning,
 )
 from volsched.model import api
-from volsched.model.errors import shortened
+from volsched.model.errors import quoted, shortened
 from volsched.validation.pods import duplicates, not_below_zero, pod_faults
 from volsched.validation.queues import use_faults
 from volsched.validation.states import one_of
@@ -50,6 +51,7 @@ POLICY_EVENTS: Final = (
     "CommandIssued",
     "JobUpdated",
 )
+_IN_TEMPLATE: Final = re.compile(r"spec\.tasks\[\d+\]\.template\.")
 _DNS_LABEL: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LONGEST_LABEL: Final = 63
 MOST_REPLICAS: Final = 150_000
@@ -63,6 +65,13 @@ MOST_POLICIES: Final = 64
 MOST_VOLUMES: Final = 64
 """Of a Job, of a list, of a Job: as many as the CRD that comes with volsched takes, wherever another one is installed.
 Each look at a Job goes through all of them, and each volume is in every container."""
+
+_MOST_FAULTS: Final = 5
+"""So many are named of a Job that is not run, the first ones: an Event has no room for more, and no time is spent to
+find them."""
+
+LONGEST_PROBLEM: Final = 800
+"""Characters of what is wrong with a Job that is not run; an Event takes 1024."""
 
 
 def group_faults(group: api.PodGroup, queues: Mapping[str, api.Queue]) -> Faults:
@@ -88,21 +97,31 @@ def job_faults(job: api.Job, queues: Mapping[str, api.Queue]) -> Faults:
     if not spec.tasks:
         yield Fault("spec.tasks", REQUIRED, "is missing; a Job has at least one task")
     yield from _name_faults(job)
-    names = [task.name or f"default{number}" for number, task in enumerate(spec.tasks)]
-    known = frozenset(names)
-    yield from duplicates("spec.tasks", names, "task")
+    yield from duplicates("spec.tasks", _task_names(spec), "task")
     for number, task in enumerate(spec.tasks):
         if task.name and (len(task.name) > _LONGEST_LABEL or not _DNS_LABEL.fullmatch(task.name)):
             message = f"{shortened(task.name, 80)!r} must be a name for pods: a-z, 0-9 and dashes inside, 63 at most"
             yield Fault(f"spec.tasks[{number}].name", INVALID, message)
-        yield from under(f"spec.tasks[{number}]", _task_faults(task, known))
+        yield from under(f"spec.tasks[{number}]", _task_faults(task))
     yield from _number_faults(spec)
     yield from _policies_faults("spec.policies", spec.policies)
-    yield from _dependency_cycle(spec.tasks)
+    yield from dependency_faults(job)
     yield from _unsupported_plugins(job)
     for name, message in job_plugins.faults(job):
         yield Fault(f"spec.plugins[{name}]", INVALID, message)
     yield from use_faults("spec.queue", spec.queue or "default", queues)
+
+
+def job_problem(job: api.Job, *, with_templates: bool = True) -> str:
+    """Return what is wrong with a completed Job so that controllers do not run it; empty when they do.
+
+    Without templates what is wrong with its pods alone does not count.
+    """
+    faults = (fault for fault in job_faults(job, {}) if fault.severity == "error")
+    told = (
+        f"{fault.field}: {fault.message}" for fault in faults if with_templates or not _IN_TEMPLATE.match(fault.field)
+    )
+    return shortened("; ".join(islice(told, _MOST_FAULTS)), LONGEST_PROBLEM)
 
 
 def _unsupported_plugins(job: api.Job) -> Faults:
@@ -144,6 +163,11 @@ def _name_faults(job: api.Job) -> Faults:
         yield Fault("metadata.name", INVALID, message)
 
 
+def _task_names(spec: api.JobSpec) -> list[str]:
+    """Return the names of a Job's tasks as admission completes them."""
+    return [task.name or f"default{number}" for number, task in enumerate(spec.tasks)]
+
+
 def _number_faults(spec: api.JobSpec) -> Faults:
     replicas = sum(max(0, task.replicas) for task in spec.tasks)
     yield from not_below_zero("spec.minAvailable", spec.min_available)
@@ -157,15 +181,12 @@ def _number_faults(spec: api.JobSpec) -> Faults:
     yield from not_below_zero("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished)
 
 
-def _task_faults(task: api.TaskSpec, names: Container[str]) -> Faults:
+def _task_faults(task: api.TaskSpec) -> Faults:
     yield from not_below_zero("replicas", task.replicas)
     yield from not_below_zero("minAvailable", task.min_available)
     if task.min_available is not None and task.min_available > task.replicas:
         yield Fault("minAvailable", INVALID, f"{task.min_available} is more than the {task.replicas} replicas")
     yield from _policies_faults("policies", task.policies)
-    for number, name in enumerate(task.depends_on.name if task.depends_on is not None else ()):
-        if name not in names:
-            yield Fault(f"dependsOn.name[{number}]", NOT_FOUND, f"there is no task {shortened(name)!r}")
     if task.template.spec.scheduling_group is not None:
         message = "pods of a Volcano Job are in its own PodGroup; take this out, or make a Job of batch/v1"
         yield Fault("template.spec.schedulingGroup", FORBIDDEN, message)
@@ -202,13 +223,27 @@ def _policies_faults(field: str, policies: tuple[api.LifecyclePolicy, ...]) -> F
         yield Fault(field, FORBIDDEN, "a policy for all events (*) must be the only one")
 
 
-def _dependency_cycle(tasks: tuple[api.TaskSpec, ...]) -> Faults:
-    """Yield a fault when tasks wait for each other in a circle."""
-    waits_for = {task.name: task.depends_on.name for task in tasks if task.depends_on is not None}
+def dependency_faults(job: api.Job) -> Faults:
+    """Yield a fault for each task on which others depend and which there is not, and for tasks that form a circle."""
+    names = _task_names(job.spec)
+    waits_for = {
+        name: task.depends_on.name
+        for name, task in zip(names, job.spec.tasks, strict=True)
+        if task.depends_on is not None
+    }
+    known = frozenset(names)
+    for number, task in enumerate(job.spec.tasks):
+        for place, other in enumerate(task.depends_on.name if task.depends_on is not None else ()):
+            if other not in known:
+                field = f"spec.tasks[{number}].dependsOn.name[{place}]"
+                yield Fault(field, NOT_FOUND, f"there is no task {shortened(other)!r}")
     try:
         TopologicalSorter(waits_for).prepare()
     except CycleError as error:
-        circle = set(error.args[1])
-        number = next(number for number, task in enumerate(tasks) if task.name in circle)
-        message = f"task {shortened(tasks[number].name)!r} waits for itself, over others or at once"
+        circle = error.args[1][:0:-1]
+        number = min(map(names.index, circle))
+        first = circle.index(names[number])
+        others = [*circle[first + 1 :], *circle[:first]]
+        over = f", over {quoted(others)}" if others else ""
+        message = f"task {shortened(names[number])!r} waits for itself{over}: its pods are never made"
         yield Fault(f"spec.tasks[{number}].dependsOn", INVALID, message)

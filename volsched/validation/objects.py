@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from volsched import registry
@@ -46,13 +46,15 @@ def problems_of(
     objects: Sequence[api.ApiObject],
     subject_of: Callable[[api.ApiObject], str],
     arguments_of: ArgumentsOf | None = None,
+    scheduler_names: Collection[str] | None = None,
 ) -> Iterator[Problem]:
     """Yield every problem, in the order of the objects; objects are judged beside each other.
 
-    ``arguments_of``: those of plugins, by the configuration in force, as far as it is known.
+    ``arguments_of``: those of plugins, by the configuration in force, as far as it is known; ``scheduler_names``:
+    whose pods volsched places.
     Raises ConfigError when the validator of an installed distribution cannot be loaded.
     """
-    beside = Surroundings(objects, arguments_of)
+    beside = Surroundings(objects, arguments_of, scheduler_names)
     for found in objects:
         seen: set[tuple[str, str]] = set()
         for fault in faults_of(found, beside):
@@ -70,7 +72,7 @@ def faults_of(found: api.ApiObject, beside: Surroundings) -> Faults:
     yield from state_faults(found)
     yield from quantity_faults(found)
     yield from annotation_faults(found)
-    yield from unserved_faults(found)
+    yield from unserved_faults(found, beside)
     yield from ignored_faults(found)
     yield from deadlock_faults(found, beside)
     yield from permissions.pod_faults(found, beside)

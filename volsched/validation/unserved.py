@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from volsched.controllers.grouping import TOPOLOGY_MODE, TOPOLOGY_TIER, topology_of
-from volsched.framework.validation import NOT_SUPPORTED, Faults, pods_in, warning
+from volsched.framework.validation import NOT_SUPPORTED, Faults, Surroundings, pods_in, warning
 from volsched.model import api
 from volsched.model.unserved import ignored_by, ignored_by_pod, is_hard, rules_of_group, rules_of_job
 
 
-def unserved_faults(found: api.ApiObject) -> Faults:
+def unserved_faults(found: api.ApiObject, beside: Surroundings) -> Faults:
     """Yield a warning for each rule that keeps the pods of an object waiting."""
+    if not beside.places(found):
+        return
     if isinstance(found, api.PodGroup | api.Job):
         rules = rules_of_group(found.spec) if isinstance(found, api.PodGroup) else rules_of_job(found.spec)
         for rule in rules:

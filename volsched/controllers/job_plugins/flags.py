@@ -94,9 +94,9 @@ def _one(argument: str, left: Iterator[str], known: Mapping[str, Flag]) -> tuple
     if not argument.startswith("-") or not name or name.startswith("-"):
         raise ValueError(f"{shortened(argument)!r} is no argument; write it as --name=value")
     if name not in known:
-        has = f"there are {', '.join(f'--{flag}' for flag in known)}" if known else "it takes none"
-        given = shortened(name)
-        raise ValueError(f"there is no argument --{given}{hint(given, known) or f'; {has}'}")
+        given, flags = f"--{shortened(name)}", [f"--{flag}" for flag in known]
+        has = f"there are {', '.join(flags)}" if flags else "it takes none"
+        raise ValueError(f"there is no argument {given}{hint(given, flags) or f'; {has}'}")
     if equals:
         return name, text
     if isinstance(known[name].default, bool):

@@ -117,7 +117,10 @@ class Argument:
         for number, item in enumerate(items):
             for name, text in item.items():
                 if name not in self.fields:
-                    known = hint(name, self.fields) or f"; there are {', '.join(self.fields)}"
+                    known = (
+                        hint(name, (field for field in self.fields if field not in item))
+                        or f"; there are {', '.join(self.fields)}"
+                    )
                     raise PlaceError((number, name), f"is no field of an entry{known}")
                 if not isinstance(text, str):
                     way_out = "; put it into quotes" if isinstance(text, int | float) else ""
@@ -251,10 +254,21 @@ def _unknown(owner: str, schema: Schema, key: str, given: Container[str]) -> str
     keys = [argument.key for argument in schema]
     if not keys:
         return f"{owner} takes no arguments, not even {shortened(key)}"
-    meant = nearest(key, (known for known in keys if known not in given))
+    begun = [argument.key[:-1] for argument in schema if argument.is_family]
+    if key in begun:
+        return f"{owner} has no argument {shortened(key)}; put a name behind it"
+    free = (argument.key for argument in schema if not argument.is_family and argument.key not in given)
+    meant = nearest(key, (*free, *(found for prefix in begun if (found := _of_family(key, prefix)) not in given)))
     return f"{owner} has no argument {shortened(key)}; " + (
         f"did you mean {meant}?" if meant else f"it has {', '.join(keys)}"
     )
+
+
+def _of_family(key: str, prefix: str) -> str:
+    """Return a key whose beginning is misspelt as one of a family: with the family's prefix before the same name."""
+    parts, dots = key.split("."), prefix.count(".")
+    begins, name = ".".join((*parts[:dots], "")), ".".join(parts[dots:])
+    return f"{prefix}{name}" if 0 < len(name) <= _LONGEST_NAME and nearest(begins, (prefix,)) else ""
 
 
 def _bool(value: object) -> bool | None:
@@ -325,7 +339,8 @@ def _selector(value: object) -> LabelSelector | None:
         return None
     for key in value:
         if key not in _SELECTOR_KEYS:
-            raise ValueError(f"has no key {shortened(str(key))}{hint(str(key), _SELECTOR_KEYS)}; {_SELECTOR_HAS}")
+            meant = hint(str(key), (known for known in _SELECTOR_KEYS if known not in value))
+            raise ValueError(f"has no key {shortened(str(key))}{meant}; {_SELECTOR_HAS}")
     try:
         selector = LabelSelector.parse(api.convert(api.as_json(value), api.LabelSelector), "")
     except FieldError as error:
@@ -358,6 +373,7 @@ def _point(value: object) -> tuple[int, int] | None:
 
 _MOST_OF_POINT = (100, 10)
 _LONGEST_NUMBER = 100
+_LONGEST_NAME = 317  # of a resource: a domain of 253 characters, a slash, and 63
 _SELECTOR_KEYS = ("matchLabels", "matchExpressions")
 _SELECTOR_HAS = "a selector has matchLabels and matchExpressions"
 _PARSERS = {

@@ -189,20 +189,35 @@ def find_in_data(data: Mapping[str, str]) -> str | None:
 
 
 def looks_like_configuration(text: str) -> bool:
-    """Return whether a text is a mapping with ``actions`` or ``tiers`` at the top, whatever else may be wrong."""
+    """Return whether a text is a configuration of a scheduler, whatever may be wrong with it.
+
+    It has ``actions`` or ``tiers`` at the top, and is not one of another program that has keys of these names.
+    """
     if len(text) > LONGEST_TEXT or ("actions" not in text and "tiers" not in text):
         return False
     try:
         root = _root(text, _ConfigProblems())
     except _TooMany:
         return False
-    return any(name in ("actions", "tiers") for name, _ in _plain_entries(root))
+    return _is_of_scheduler(root)
+
+
+def _is_of_scheduler(root: yaml.Node) -> bool:
+    """Whether a mapping has actions and tiers, or one of them as only a scheduler has it or beside nothing unknown."""
+    top = dict(_plain_entries(root))
+    if {"actions", "tiers"} <= top.keys():
+        return True
+    if isinstance(top.get("actions"), yaml.MappingNode):
+        return False
+    tiers = _plain_items(top["tiers"]) if "tiers" in top else ()
+    has_plugins = any(key == "plugins" for tier in tiers for key, _ in _plain_entries(tier))
+    return has_plugins or (not top.keys().isdisjoint(("actions", "tiers")) and top.keys() <= set(_TOP_KEYS))
 
 
 def is_bare_configuration(text: str, *, among_others: bool = False) -> bool:
     """Return whether a text is one mapping that is no Kubernetes object, and so can only be a configuration.
 
-    A file that was found ``among_others`` may be anything, so it has to have actions or tiers.
+    A file that was found ``among_others`` may be anything, so it has to look like one.
     """
     if _OF_AN_OBJECT.search(text):
         return False
@@ -213,7 +228,7 @@ def is_bare_configuration(text: str, *, among_others: bool = False) -> bool:
     if not isinstance(root, yaml.MappingNode):
         return False
     names = {name for name, _ in _plain_entries(root)}
-    return not names & {"kind", "apiVersion"} and (not among_others or bool(names & {"actions", "tiers"}))
+    return not names & {"kind", "apiVersion"} and (not among_others or _is_of_scheduler(root))
 
 
 # --- the text -------------------------------------------------------------------------------------------------------

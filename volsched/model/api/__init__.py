@@ -42,6 +42,7 @@ from volsched.model.api.decoding import (
     object_name,
 )
 from volsched.model.api.pods import (
+    DEFAULT_SCHEDULER,
     ISCSI,
     RBD,
     Affinity,
@@ -155,6 +156,7 @@ from volsched.model.api.workloads import (
 )
 
 __all__ = [
+    "DEFAULT_SCHEDULER",
     "ISCSI",
     "KINDS",
     "RBD",

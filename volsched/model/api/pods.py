@@ -1,5 +1,7 @@
 """Pods."""
 
+from typing import Final
+
 import msgspec
 
 from volsched.model.api.shared import (
@@ -13,6 +15,9 @@ from volsched.model.api.shared import (
     ResourceList,
     ResourceRequirements,
 )
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+"""Whose pods are that name no scheduler: the API server writes it into them."""
 
 
 class ContainerPort(Record, frozen=True):
@@ -291,17 +296,25 @@ class PodSpec(Record, frozen=True):
     scheduling_group: SchedulingGroup | None = None
 
 
+class RunningState(Record, frozen=True):
+    """Since when a container runs."""
+
+    started_at: str | None = None
+
+
 class TerminatedState(Record, frozen=True):
     """How a container ended."""
 
     exit_code: int = 0
     reason: str = ""
+    started_at: str | None = None
     finished_at: str | None = None
 
 
 class ContainerState(Record, frozen=True):
     """What a container is doing, as far as it is of interest."""
 
+    running: RunningState | None = None
     terminated: TerminatedState | None = None
 
 
@@ -312,6 +325,7 @@ class ContainerStatus(Record, frozen=True):
     resources: ResourceRequirements | None = None
     allocated_resources: ResourceList | None = None
     state: ContainerState | None = None
+    last_state: ContainerState | None = None
     restart_count: int = 0
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 import kopf
@@ -52,8 +52,9 @@ class Neighbourhood:
     What a kubelet or a controller writes of its own (conditions, numbers of queues) is no such thing.
     """
 
-    def __init__(self, queues: Mapping[str, api.Queue]) -> None:
+    def __init__(self, queues: Mapping[str, api.Queue], scheduler_names: Collection[str] | None = None) -> None:
         self._queues = queues
+        self._scheduler_names = scheduler_names
         self._queues_seen: dict[str, Any] = {}
         self._nodes: dict[str, api.Node] = {}
         self._namespaces: dict[str, api.Namespace] = {}
@@ -99,7 +100,7 @@ class Neighbourhood:
         """Return them as they are now."""
         if self._surroundings is None:
             objects = (*self._queues.values(), *self._namespaces.values(), *self._nodes.values())
-            self._surroundings = Surroundings(objects)
+            self._surroundings = Surroundings(objects, scheduler_names=self._scheduler_names)
         return self._surroundings
 
 
