@@ -9,19 +9,22 @@ from contextlib import asynccontextmanager
 from ssl import SSLContext
 from typing import Any, Final, cast
 
-from aiohttp import web
-
 from volsched.asking.known import KnownCluster
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.serve.connections import ConnectionLimits
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.serving_tls import self_signed_context
+from volsched.kube.serve.site import LimitedSites
 from volsched.ui.follow import Follower
 from volsched.ui.people import People
 from volsched.ui.server import Ui
 from volsched.ui.still import StillCluster
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+CONNECTIONS: Final = ConnectionLimits(total=512, per_peer=256)
+"""A browser holds one for each open view, and all people come from the address of the proxy that logs them in."""
 
 
 async def serve(source: Source, configured: KnownCluster, address: str, *, with_access: bool = False) -> None:
@@ -44,13 +47,12 @@ async def serve_still(cluster: StillCluster, address: str) -> None:
 
 @asynccontextmanager
 async def _served(ui: Ui, address: str, tls: SSLContext | None = None) -> AsyncIterator[None]:
-    runner = web.AppRunner(ui.application(), access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
+    site = LimitedSites(ui.application(), "page", CONNECTIONS)
     try:
-        await web.SockSite(runner, Listeners().take(address), ssl_context=tls).start()
+        await site.start(Listeners().take(address), tls)
         yield
     finally:
-        await runner.cleanup()
+        await site.stop()
 
 
 async def _until_stopped(work: Coroutine[Any, Any, Any]) -> None:
