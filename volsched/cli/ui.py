@@ -42,8 +42,8 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     """Serve a page of the cluster: queues, cards, who waits and why, what would help, and what if. Nothing is written.
 
-    It reads with your own rights, those of the ClusterRole volsched-ui, and follows every change. Open
-    http://localhost:8088 in a browser; Ctrl-C ends it.
+    It reads with your own rights, those of the ClusterRole volsched-ui, and follows every change. Open the link that it
+    prints in a browser: without --auth it has a secret, and nobody else on this machine can look. Ctrl-C ends it.
 
     With -f no cluster is needed: manifests are scheduled in memory, as volsched simulate does it, and the page shows
     how that ended: who is on which card, and why the rest waits. A snapshot is shown as it is. Neither is followed:
@@ -62,11 +62,10 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     """  # noqa: D301 - laid out for click, which reads the backspace as "do not wrap"
     paths = flags.pop("paths")
     _check(paths, listen_address, auth=auth)
-    where = f"http{'s' if auth else ''}://{listen_address}"
     if paths:
-        _serve_still(paths, flags, listen_address, where)
+        _serve_still(paths, flags, listen_address)
     else:
-        _serve_cluster(flags, listen_address, where, auth=auth)
+        _serve_cluster(flags, listen_address, auth=auth)
 
 
 def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
@@ -83,7 +82,7 @@ def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
         )
 
 
-def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, where: str) -> None:
+def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str) -> None:
     from volsched.ui.program import serve_still  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.still import StillCluster  # noqa: PLC0415
 
@@ -93,17 +92,15 @@ def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, w
         cluster = StillCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle)
     except ConfigError as error:
         refuse(error, found.origin)
-    report(f"serving {where}", "note")
     _run(serve_still(cluster, address))
 
 
-def _serve_cluster(flags: Mapping[str, Any], address: str, where: str, *, auth: bool) -> None:
+def _serve_cluster(flags: Mapping[str, Any], address: str, *, auth: bool) -> None:
     from volsched.kube.client.credentials import Source  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.program import serve  # noqa: PLC0415
 
     in_force.check_flags((), flags)
     configured = _configured(flags)
-    report(f"serving {where}", "note")
     source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
     _run(serve(source, configured, address, with_access=auth))
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import signal
+import socket
+import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from ssl import SSLContext
@@ -12,6 +15,7 @@ from typing import Any, Final, cast
 from volsched.asking.known import KnownCluster
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.errors import KubeSetupError
 from volsched.kube.serve.connections import ConnectionLimits
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.serving_tls import self_signed_context
@@ -49,10 +53,30 @@ async def serve_still(cluster: StillCluster, address: str) -> None:
 async def _served(ui: Ui, address: str, tls: SSLContext | None = None) -> AsyncIterator[None]:
     site = LimitedSites(ui.application(), "page", CONNECTIONS)
     try:
-        await site.start(Listeners().take(address), tls)
+        listener = Listeners().take(address)
+        if tls is None:
+            _check_loopback(listener, address)
+        await site.start(listener, tls)
+        sys.stderr.write(f"note: serving {ui.link(_shown(address, site))}\n")
+        sys.stderr.flush()
         yield
     finally:
         await site.stop()
+
+
+def _check_loopback(listener: socket.socket, address: str) -> None:
+    """Raise KubeSetupError where others than this machine reach a socket: a name may stand for any address."""
+    if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+        listener.close()
+        raise KubeSetupError(
+            f"{address} can be reached from other machines, and without --auth the page is for this one"
+        )
+
+
+def _shown(address: str, site: LimitedSites) -> str:
+    """Return the address as it was given, with the port that it came to."""
+    host, _, _ = address.rpartition(":")
+    return f"{host or 'localhost'}:{site.addresses[0].rpartition(':')[2]}"
 
 
 async def _until_stopped(work: Coroutine[Any, Any, Any]) -> None:
