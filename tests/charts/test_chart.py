@@ -25,6 +25,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "queue-permissions": ("queuePermissions.enabled=true",),
     "card-results": ("cardResults.enabled=true",),
     "grace-periods": ("gracePeriods.enabled=true",),
+    "priority-class": ("priorityClass.protected=true",),
     "service-monitor": ("serviceMonitor.enabled=true",),
     "alerts": ("alerts.enabled=true",),
     "dashboards": ("dashboards.enabled=true",),

@@ -29,6 +29,8 @@ pytest_plugins = [
 DESCRIPTORS: Final = 1024
 CONNECTIONS: Final = 3000
 POD, NODE = "127.0.0.2", "127.0.0.1"
+PROBES = "127.0.0.9"
+"""Where probes are served: flags that name the same address have one port."""
 VERBS: Final = {"scheduler": SchedulerProcess, "controllers": ControllersProcess}
 
 LIMITED: Final = """
@@ -70,13 +72,15 @@ def ports_of(process: LoggedProcess) -> list[int]:
 
 
 @contextlib.contextmanager
-def idle(port: int, count: int, peer: str = POD, *, said: bytes = b"", tls: bool = False) -> Iterator[None]:
+def idle(
+    port: int, count: int, peer: str = POD, *, at: str = NODE, said: bytes = b"", tls: bool = False
+) -> Iterator[None]:
     """Many connections of one peer that ask for nothing, or stop within a request."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with contextlib.ExitStack() as stack:
         for _ in range(count):
-            one = stack.enter_context(socket.create_connection(("127.0.0.1", port), PATIENCE, (peer, 0)))
+            one = stack.enter_context(socket.create_connection((at, port), PATIENCE, (peer, 0)))
             with contextlib.suppress(OSError):  # it has given way already
                 if tls:
                     one = stack.enter_context(context.wrap_socket(one))
@@ -84,18 +88,18 @@ def idle(port: int, count: int, peer: str = POD, *, said: bytes = b"", tls: bool
         yield
 
 
-def probe(component: str, port: int, path: str, peer: str = NODE) -> int:
+def probe(component: str, port: int, path: str, peer: str = NODE, at: str = PROBES) -> int:
     """Ask as the kubelet does, and give up when it does."""
     found: Any = yaml.safe_load((MANIFESTS / "base" / component / "deployment.yaml").read_text())
     seconds = found["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["timeoutSeconds"]
-    asking = http.client.HTTPConnection("127.0.0.1", port, timeout=seconds, source_address=(peer, 0))
+    asking = http.client.HTTPConnection(at, port, timeout=seconds, source_address=(peer, 0))
     with contextlib.closing(asking):
         asking.request("GET", path)
         return asking.getresponse().status
 
 
 def started(controlled: Controlled, component: str) -> LoggedProcess:
-    flags = ("--healthz-address", "127.0.0.1:0", "--node-address", NODE)
+    flags = ("--healthz-address", f"{PROBES}:0", "--node-address", NODE)
     if component == "scheduler":
         return controlled.start(*flags).wait_leading()
     process = controlled.control(*flags)
@@ -109,16 +113,16 @@ def test_probes_are_answered_beside_the_idle_connections_of_one_pod(controlled: 
     pages, probes = ports_of(process)
 
     for said in (b"", b"GET /livez HTTP/1.1\r\nHost: a\r\nX-Half: ", b"\x16\x03\x01\x02\x00"):
-        with idle(probes, CONNECTIONS, said=said):
+        with idle(probes, CONNECTIONS, at=PROBES, said=said):
             for path in ("/livez", "/readyz", "/healthz"):
                 assert probe(component, probes, path) == 200
-            assert probe(component, pages, "/livez") == 200
+            assert probe(component, pages, "/livez", at=NODE) == 200
             assert probe(component, probes, "/livez", POD) == 200, "of the flooding pod itself, too"
             with contextlib.ExitStack() as kubelets:
                 for _ in range(40):  # more than a pod may have
-                    kubelets.enter_context(socket.create_connection(("127.0.0.1", probes), PATIENCE, (NODE, 0)))
+                    kubelets.enter_context(socket.create_connection((PROBES, probes), PATIENCE, (NODE, 0)))
                 assert probe(component, probes, "/livez") == 200
-                assert process.metric('volsched_connections{port="probes"}') > 40
+                assert process.metric('volsched_connections{port="probes"}') >= 40
             assert process.metric('volsched_connections{port="probes"}') <= DESCRIPTORS // 2 // PORTS
     assert process.metric('volsched_connections_closed_total{port="probes",reason="displaced"}') > 2 * CONNECTIONS
     assert process.process.poll() is None
@@ -130,7 +134,7 @@ def test_many_pods_together_keep_no_probe_from_its_answer(controlled: Controlled
 
     with contextlib.ExitStack() as pods:
         for number in range(30):
-            pods.enter_context(idle(probes, 30, f"127.0.1.{number + 1}"))
+            pods.enter_context(idle(probes, 30, f"127.0.1.{number + 1}", at=PROBES))
         assert probe("scheduler", probes, "/livez") == 200
         assert probe("scheduler", probes, "/readyz", "127.0.2.1") == 200, "of one that holds less than others"
 
