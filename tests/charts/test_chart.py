@@ -26,6 +26,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
     "card-results": ("cardResults.enabled=true",),
     "grace-periods": ("gracePeriods.enabled=true",),
     "priority-class": ("priorityClass.protected=true",),
+    "own-fields": ("ownFields.enabled=true",),
     "service-monitor": ("serviceMonitor.enabled=true",),
     "alerts": ("alerts.enabled=true",),
     "dashboards": ("dashboards.enabled=true",),

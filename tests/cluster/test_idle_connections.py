@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import http.client
 import socket
-import ssl
 from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
 import yaml
 
+from drills.idle_connections import NODE, POD, idle
 from tests import memory_limit
 from tests.cluster.admitting import NO_QUOTA, Admitting, a_queue
 from tests.cluster.controlling import Controlled, ControllersProcess
@@ -28,7 +28,6 @@ pytest_plugins = [
 
 DESCRIPTORS: Final = 1024
 CONNECTIONS: Final = 3000
-POD, NODE = "127.0.0.2", "127.0.0.1"
 PROBES = "127.0.0.9"
 """Where probes are served: flags that name the same address have one port."""
 VERBS: Final = {"scheduler": SchedulerProcess, "controllers": ControllersProcess}
@@ -69,23 +68,6 @@ def limits(controlled: Controlled, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 def ports_of(process: LoggedProcess) -> list[int]:
     return [int(address.rpartition(":")[2]) for address in process.wait_for("serving")["addresses"]]
-
-
-@contextlib.contextmanager
-def idle(
-    port: int, count: int, peer: str = POD, *, at: str = NODE, said: bytes = b"", tls: bool = False
-) -> Iterator[None]:
-    """Many connections of one peer that ask for nothing, or stop within a request."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with contextlib.ExitStack() as stack:
-        for _ in range(count):
-            one = stack.enter_context(socket.create_connection((at, port), PATIENCE, (peer, 0)))
-            with contextlib.suppress(OSError):  # it has given way already
-                if tls:
-                    one = stack.enter_context(context.wrap_socket(one))
-                one.sendall(said)
-        yield
 
 
 def probe(component: str, port: int, path: str, peer: str = NODE, at: str = PROBES) -> int:
@@ -142,6 +124,7 @@ def test_many_pods_together_keep_no_probe_from_its_answer(controlled: Controlled
 def test_reviews_are_answered_beside_idle_connections_to_the_webhooks(
     admitting: Admitting, limits: dict[type[VolschedProcess], MemoryLimit]
 ) -> None:
+    admitting.make_certificates()
     port, process = admitting.replica("--webhook-client", NODE)
     admitting.ask(port)
 
@@ -155,6 +138,7 @@ def test_reviews_are_answered_beside_idle_connections_to_the_webhooks(
 
 def test_an_api_server_that_is_not_named_is_answered_all_the_same(admitting: Admitting) -> None:
     """Even if who floods has its address, as behind a load balancer: idle connections give way."""
+    admitting.make_certificates()
     port, process = admitting.replica()
     admitting.ask(port)
 

@@ -28,7 +28,10 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
 @pytest.mark.process
 def test_what_one_tenant_writes_harms_nobody_else(report: Report) -> None:
     hostile.run(
-        report, Settings(objects=50, seconds=5, nodes=3, replicas=10, patience=180, idle=3, flags=PATIENT_LEASE)
+        report,
+        Settings(
+            objects=50, seconds=5, nodes=3, replicas=10, patience=180, idle=3, flags=PATIENT_LEASE, connections=200
+        ),
     )
     report.finish()
 

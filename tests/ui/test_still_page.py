@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -175,6 +176,15 @@ def test_who_does_not_have_the_link_sees_nothing(address: str, link: str) -> Non
     assert status(link.replace("/?", "/queues?")) == 403, "the secret is handed over once, and in no other link"
     assert status(f"{address}/queues", **own) == 200
     assert status(f"{address}/healthz") == 200
+
+
+@pytest.mark.process
+def test_what_is_no_text_is_no_secret(address: str) -> None:
+    host, _, port = address.removeprefix("http://").partition(":")
+    for header in (b"Authorization: Bearer \xff\xfe", b"Cookie: volsched-ui-%s=\xff" % port.encode(), b"Origin: \xff"):
+        with socket.create_connection((host, int(port)), 60) as one:
+            one.sendall(b"GET /queues HTTP/1.1\r\nHost: %s:%s\r\n%s\r\n\r\n" % (host.encode(), port.encode(), header))
+            assert one.recv(12) == b"HTTP/1.1 403", header
 
 
 @pytest.mark.process
