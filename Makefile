@@ -59,7 +59,7 @@ $(VENV)/dev.stamp: requirements/dev.lock pyproject.toml
 
 demo: $(VENV)/run.stamp ## schedule the example cluster in memory and show who goes where and why the rest waits
 	$(BIN)/volsched simulate -f manifests/examples --output table
-	@echo; echo "The same as a page, to look around in: $(BIN)/volsched ui -f manifests/examples, then http://localhost:8088"
+	@echo; echo "The same as a page, to look around in: $(BIN)/volsched ui -f manifests/examples, then the link that it prints"
 
 test: compiled ## lint, types, import contracts and all tests, those against a real control plane included
 	$(SUITE) -- $(PYTEST_ARGS)

@@ -21,6 +21,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,15 +39,24 @@ VOLCANO: Final = "/apis/scheduling.volcano.sh/v1beta1"
 PATIENCE_SECONDS: Final = 300.0
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """Where a page is, its process id, and what a program sends that has its link."""
+
+    port: int
+    pid: int
+    headers: dict[str, str]
+
+
 class Stream:
     """Reads the events of a view; ``wait_for`` a text in what comes from now on."""
 
-    def __init__(self, port: int, path: str) -> None:
+    def __init__(self, at: Served, path: str) -> None:
         self._heard = ""
         self._bytes = 0
         self._changed = threading.Condition()
-        connection = http.client.HTTPConnection("localhost", port)
-        connection.request("GET", path)
+        connection = http.client.HTTPConnection("localhost", at.port)
+        connection.request("GET", path, headers=at.headers)
         self._answer = connection.getresponse()
         threading.Thread(target=self._read, daemon=True).start()
 
@@ -84,16 +94,16 @@ def main() -> None:
         config.write_text(CONFIGURATION)
         fill(cluster, given.nodes, given.pods)
         watch = Stopwatch()
-        with page(cluster, config, Path(folder, "ui.log")) as (port, pid):
+        with page(cluster, config, Path(folder, "ui.log")) as served:
             streams = {
-                view: Stream(port, f"/events/{view}?namespace={LATE}") for view in ("cards", "waiting", "queues")
+                view: Stream(served, f"/events/{view}?namespace={LATE}") for view in ("cards", "waiting", "queues")
             }
             streams["queues"].wait_for("default")
             streams["cards"].wait_for("node-00000")
-            report.add(change="first", half_s=watch.wall(), most_s=watch.wall(), bytes=0, cpu_s=cpu_seconds(pid))
+            report.add(change="first", half_s=watch.wall(), most_s=watch.wall(), bytes=0, cpu_s=cpu_seconds(served.pid))
             for name, (view, change) in changes(cluster, given.nodes * GANG // 2).items():
-                report.add(**measured(name, streams[view], change, given.turns, pid))
-            report.note(f"The page has {memory_mib(pid):,.0f} MiB resident.")
+                report.add(**measured(name, streams[view], change, given.turns, served.pid))
+            report.note(f"The page has {memory_mib(served.pid):,.0f} MiB resident.")
     report.finish()
 
 
@@ -125,8 +135,8 @@ def group(name: str, phase: str = "Inqueue") -> dict[str, Any]:
 
 
 @contextmanager
-def page(cluster: ControlPlane, config: Path, log: Path) -> Iterator[tuple[int, int]]:
-    """Run `volsched ui`; its port and process id, once it answers."""
+def page(cluster: ControlPlane, config: Path, log: Path) -> Iterator[Served]:
+    """Run `volsched ui` until it answers."""
     port = free_port()
     flags = ["--kubeconfig", str(cluster.kubeconfig), "--config", str(config), f"--listen-address=127.0.0.1:{port}"]
     with log.open("wb") as output:
@@ -142,7 +152,8 @@ def page(cluster: ControlPlane, config: Path, log: Path) -> Iterator[tuple[int, 
             time.sleep(0.1)
         if process.poll() is not None:
             raise RuntimeError(log.read_text())
-        yield port, process.pid
+        secret = log.read_text().partition("?secret=")[2].split()[0]
+        yield Served(port, process.pid, {"Authorization": f"Bearer {secret}"})
     finally:
         process.terminate()
         process.wait()

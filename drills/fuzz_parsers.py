@@ -13,6 +13,9 @@ from functools import cache, partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from multidict import CIMultiDict
 
 from drills.fuzz_decisions import decide_about
 from drills.fuzz_inputs import Maker, copied
@@ -50,6 +53,8 @@ from volsched.framework.config import arguments, loading
 from volsched.framework.dra import reads, selectors
 from volsched.framework.validation import Surroundings
 from volsched.kube.errors import ApiError
+from volsched.kube.lead import leases
+from volsched.kube.serve.connections import ConnectionLimits, networks, peer_of
 from volsched.kube.watch.decoding import KindReader, Unread
 from volsched.kube.watch.resources import VOLCANO, Resource, watched
 from volsched.mirror import reading
@@ -80,6 +85,7 @@ from volsched.replay import trace
 from volsched.simulation import at_max
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import Inventory, completed, take_stock
+from volsched.ui.secret import LinkSecret
 from volsched.validation.admission import CREATE, DELETE, UPDATE, AdmissionContext, AdmissionRequest, judge
 
 Json = dict[str, Any]
@@ -615,6 +621,58 @@ def _world() -> AdmissionContext:
     return AdmissionContext(beside, lambda _: 1)
 
 
+def _lease(maker: Maker) -> api.Lease:
+    """Return a Lease as somebody may write it who wants to be taken for a scheduler."""
+    names = (leases.NAMES, leases.QUEUE, leases.CONFIGURATION, leases.HASH)
+    sources = (
+        "ConfigMap a/b",
+        "ConfigMap /",
+        "ConfigMap a/b/c",
+        "ConfigMap ",
+        "built-in default",
+        "/etc/volsched.conf",
+    )
+    annotations = {name: maker.changed(maker.one_of((*sources, "a,b,,", ""))) for name in names if maker.chance(0.8)}
+    raw = {"metadata": {"name": "l", "namespace": "n", "annotations": annotations}}
+    return api.decode_as(api.Lease, {**raw, "spec": {"renewTime": maker.text("creationTimestamp")}})
+
+
+def _read_lease(lease: api.Lease) -> None:
+    found = leases.read(lease)
+    if found.config_map is not None and len(found.config_map) != 2:
+        raise AssertionError("a ConfigMap has a namespace and a name")
+
+
+_ADDRESSES: Final = ("10.0.0.0/8", "10.1.2.3", "fd00::/64", "::ffff:10.0.0.1", "fe80::1%eth0", "1.2.3.4/33", "::/", "a")
+
+
+def _addresses(maker: Maker) -> str:
+    return ",".join(maker.changed(maker.one_of(_ADDRESSES)) for _ in range(maker.count(3)))
+
+
+def _read_peer(text: str) -> None:
+    ConnectionLimits(unlimited=networks("10.0.0.0/8,fd00::/64")).has_no_limit(peer_of((text, 80)))
+
+
+def _visit(maker: Maker) -> dict[str, str]:
+    """Return headers of a request to the page."""
+    hosts = ("localhost:8088", "127.0.0.1", "[::1]:80", "[::1", "evil.example", ":", "localhost:8088:1", "")
+    origins = ("http://localhost:8088", "http://[::1", "null", "http://", "\u202e")
+    found = {
+        "Host": maker.changed(maker.one_of(hosts)),
+        "Origin": maker.changed(maker.one_of(origins)),
+        "Sec-Fetch-Site": maker.one_of(("cross-site", "same-origin", "", "x")),
+        "Authorization": maker.changed(maker.one_of(("Bearer x", "Bearer \u202e", "Basic", ""))),
+        "Cookie": maker.changed(maker.one_of(("volsched-ui-8088=x", "a=b", "=;;", ""))),
+    }
+    return {name: text.encode(errors="ignore").decode() for name, text in found.items()}
+
+
+def _read_visit(headers: dict[str, str]) -> None:
+    LinkSecret().check(make_mocked_request("GET", "/queues", CIMultiDict(headers)))
+    raise AssertionError("a visitor without the secret is let in")
+
+
 def _request(maker: Maker) -> AdmissionRequest:
     operation = maker.one_of((CREATE, CREATE, UPDATE, DELETE))
     new, old = _named(maker), _named(maker) if operation != CREATE else None
@@ -799,6 +857,10 @@ PARSERS: Final = (
     Parser("announced claims", 4, _text(CLAIMS), _read_annotation_texts),
     Parser("allowed namespaces", 5, _text(NAMESPACES), allowed_namespaces.parse, (FieldError,)),
     Parser("JSON", 4, _json_text, json_text.decode, (msgspec.DecodeError, UnicodeError)),
+    Parser("Leases of schedulers", 3, _lease, _read_lease),
+    Parser("networks", 2, _addresses, networks, (ValueError,)),
+    Parser("addresses of peers", 2, _addresses, _read_peer),
+    Parser("visits of the page", 3, _visit, _read_visit, (web.HTTPForbidden,)),
     Parser("lines of a watch", 5, _line, _read_lines, (ApiError,)),
     Parser("pages of a list", 3, _page, _read_page, (ApiError,)),
     Parser("texts of objects", 4, _object_text, _decode_text, (ObjectError,)),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import math
 import os
 import re
@@ -31,10 +32,12 @@ import yaml
 
 from bench.common import memory_mib
 from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, NATIVE, Attacker, Fate, Hostile, Target
+from drills.idle_connections import PROBE_SECONDS, Flood
 from drills.report import Report
 from drills.tables import keeps_what_is_gone
 from drills.world import CONFIGURATION, World, wait_until, world
 from tests.cluster.controlling import JOBS, VOLCANO
+from tests.cluster.forks import run_volsched
 from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.cluster.scheduling import GROUPS, LEASE, Json
 from volsched.kube.write.views import GONE_LATELY_SECONDS
@@ -71,9 +74,11 @@ _SLACK: Final = 50
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How much is tried: `rate` is honest pods a second, `replicas` those of the largest hostile Job.
+    """How much is tried.
 
-    `kept_mib` is the bound on what is kept of objects (`--kept-bytes`), far below the default, so that it is reached.
+    `rate` is honest pods a second, `replicas` those of the largest hostile Job, `connections` those that one pod holds
+    to each process. `kept_mib` is the bound on what is kept of objects (`--kept-bytes`), far below the default, so that
+    it is reached.
     """
 
     objects: int = 1_000
@@ -85,6 +90,7 @@ class Settings:
     idle: float = IDLE_SECONDS
     seed: int = 17
     kept_mib: int = 64
+    connections: int = 3_000
     flags: tuple[str, ...] = ()
 
     @property
@@ -284,6 +290,7 @@ class Attack:
     refused: Counter[str] = field(default_factory=Counter)
     is_over: bool = False
     unnamed: list[Hostile] = field(default_factory=list)
+    floods: list[Flood] = field(default_factory=list)
 
 
 def send(there: World, attack: Attack, objects: Iterable[Hostile]) -> None:
@@ -593,11 +600,13 @@ def run(report: Report, settings: Settings) -> None:
         target = Target(there.name, "honest", "steady", _steady_job(there, honest), "hostile", tuple(nodes))
         steady = set(there.pods(honest))
         team = HonestTeam(there, honest, "honest", settings.rate)
+        forge_lease(there)
         with contextlib.closing(Keeper(there)) as keeper, contextlib.closing(team):
             _drill(report, settings, there, team, target)
         for kind, limit in memory_limits().items():
             report.figure(f"most memory of {kind}, MiB", keeper.peaks[kind])
             report.figure(f"limit of {kind} in the manifests, MiB", limit)
+        _judge_lease(report, there)
         report.must("processes that ended", len(keeper.ended), "==", 0, tuple(keeper.ended))
         report.must("honest Jobs that were restarted", len(steady - set(there.pods(honest))), "==", 0)
 
@@ -648,15 +657,43 @@ def _memory_at_rest(settings: Settings, there: World, team: HonestTeam) -> Memor
     return memory_of(there)
 
 
+def forge_lease(there: World) -> None:
+    """Have a tenant say on a Lease of its own that another configuration is in force, and that it is the newest."""
+    namespace = there.control_plane.create_namespace("forger")
+    told = {
+        "volsched.io/scheduler-names": there.name,
+        "volsched.io/configuration": f"ConfigMap {namespace}/volsched-config",
+        "volsched.io/configuration-hash": "0",
+    }
+    metadata = {"name": "forged", "labels": {"volsched.io/lease": "scheduler"}, "annotations": told}
+    spec = {"holderIdentity": "forger", "renewTime": "2099-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15}
+    leases = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+    there.api.create(leases, {"metadata": metadata, "spec": spec})
+    text = {"volsched.conf": "tiers: [] # forged"}
+    data = {"metadata": {"name": "volsched-config"}, "data": text}
+    there.api.create(f"/api/v1/namespaces/{namespace}/configmaps", data)
+
+
+def _judge_lease(report: Report, there: World) -> None:
+    """Judge which configuration the tools believe, beside that Lease."""
+    done = run_volsched("queue", "list", "--kubeconfig", str(there.control_plane.kubeconfig), "-o", "json")
+    believed = json.loads(done.stdout or "{}").get("configuration", "")
+    report.must("configurations of a tenant that were believed", int("forger" in believed), "==", 0, (believed,))
+    report.must("forged Leases that were named", int("forger/forged" in done.stderr), "==", 1, (done.stderr,))
+
+
 def _attack(
     report: Report, settings: Settings, there: World, team: HonestTeam, attacker: Attacker, attack: Attack
 ) -> list[float]:
     """Send everything while the honest team works; return what its pods waited."""
     objects = _objects(attacker, settings)
     sending = threading.Thread(target=send, args=(there, attack, objects))
+    flood = Flood([replica.port for replica in (*there.schedulers, *there.managers)], settings.connections).start()
     sending.start()
     waited = team.work(settings.seconds, lambda: attack.is_over)
     sending.join()
+    flood.close()
+    attack.floods.append(flood)
     report.progress(f"{len(attack.taken)} hostile objects taken, {attack.refused.total()} refused by the API server")
     spoil_results(there, attack)
     waited += team.work(settings.seconds / 2)
@@ -719,9 +756,18 @@ def _judge_objects(report: Report, waves: Sequence[Attack]) -> None:
     report.figure("hostile objects that the API server refused", sum(attack.refused.total() for attack in waves))
     for kind, count in Counter(found.kind for found in taken).most_common():
         report.figure(f"taken: {kind}", count)
+    _judge_floods(report, [flood for attack in waves for flood in attack.floods])
     unnamed = [found for attack in waves for found in attack.unnamed]
     told = tuple(f"{found.kind} {found.name}: {found.what}; must: {found.fate.value}" for found in unnamed)
     report.must("objects that must be named in an Event and are not", len(unnamed), "==", 0, told)
+
+
+def _judge_floods(report: Report, floods: Sequence[Flood]) -> None:
+    told = tuple(each for flood in floods for each in flood.unanswered)
+    report.figure("probes beside idle connections", sum(flood.probes for flood in floods))
+    report.must("probes beside idle connections without an answer", len(told), "==", 0, told[:_SLOWEST])
+    slowest = max((flood.slowest for flood in floods), default=0.0)
+    report.must("slowest probe beside idle connections, seconds", slowest, "<", PROBE_SECONDS, is_time=True)
 
 
 def _judge_memory(report: Report, before: Memory, peak: Memory, after: Memory, second: Memory, again: Memory) -> None:

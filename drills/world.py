@@ -78,6 +78,12 @@ class Replica:
             return False
 
     @property
+    def port(self) -> int:
+        """Where it serves its pages and probes."""
+        self.process.wait_for("serving")
+        return int(self.process.said("serving")[-1]["addresses"][0].rpartition(":")[2])
+
+    @property
     def pid(self) -> int:
         """Its process id."""
         return self.process.process.pid

@@ -16,9 +16,13 @@ from volsched.testing.controlplane import ApiServerError, ControlPlane
 
 
 def apply_manifests(control_plane: ControlPlane) -> ControlPlane:
-    """Apply our kinds and rights, and return the control plane once it has the kinds."""
+    """Apply our kinds and rights, and return the control plane once it has the kinds.
+
+    The component `own-fields` is there, too: what a process writes is all that it may write.
+    """
     control_plane.kubectl("apply", "-k", str(MANIFESTS / "crds"))
     control_plane.kubectl("apply", "-k", str(MANIFESTS / "rbac"))
+    control_plane.kubectl("apply", "-f", str(MANIFESTS / "components/own-fields/policy.yaml"))
     for path in (f"{GROUPS}/podgroups", f"{GROUPS}/queues", f"{JOBS}/jobs"):
         eventually(partial(_is_served, control_plane, path), what=path)
     return control_plane

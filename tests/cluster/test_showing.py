@@ -9,13 +9,13 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.forks import run_volsched
-from tests.cluster.scheduling import CONFIGMAP, GROUPS, Installed, Json, eventually, wait_allowed
+from tests.cluster.scheduling import CONFIGMAP, GROUPS, SYSTEM, Installed, Json, eventually, wait_allowed
 from tests.cluster.scheduling_fixtures import forget_configuration
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
 from tests.cluster.test_shared_cards import CORE, MEMORY
@@ -58,9 +58,39 @@ def reader(manifests_applied: ControlPlane, namespace: str) -> Iterator[Path]:
     subject = {"kind": "ServiceAccount", "name": "reader", "namespace": namespace}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": READER}
     server.create(f"{RBAC}/clusterrolebindings", {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]})
+    own = f"{RBAC}/namespaces/{SYSTEM}/rolebindings"
+    server.create(own, {"metadata": {"name": name}, "roleRef": {**role, "kind": "Role"}, "subjects": [subject]})
+    leases = {"verb": "list", "resource": "leases", "group": "coordination.k8s.io", "namespace": SYSTEM}
     wait_allowed(manifests_applied, f"system:serviceaccount:{namespace}:reader", verb="list", resource="nodes")
+    wait_allowed(manifests_applied, f"system:serviceaccount:{namespace}:reader", **leases)
     yield manifests_applied.kubeconfig_for("reader", namespace)
     server.delete(f"{RBAC}/clusterrolebindings/{name}")
+    server.delete(f"{own}/{name}")
+
+
+FORGED: Final = {
+    "metadata": {
+        "name": "forged",
+        "labels": {"volsched.io/lease": "scheduler"},
+        "annotations": {
+            "volsched.io/scheduler-names": "volsched",
+            "volsched.io/default-queue": "stolen",
+            "volsched.io/configuration": "built-in default",
+            "volsched.io/configuration-hash": "0",
+        },
+    },
+    "spec": {"holderIdentity": "me", "renewTime": "2099-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15},
+}
+"""A Lease by which a tenant says what is in force."""
+
+
+def forge(server: Any, namespace: str) -> None:
+    """Make that Lease in a namespace of the tenant, and a ConfigMap that it could mean."""
+    lease = json.loads(json.dumps(FORGED))
+    lease["metadata"]["annotations"]["volsched.io/configuration"] = f"ConfigMap {namespace}/volsched-config"
+    server.create(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases", lease)
+    data = {"metadata": {"name": "volsched-config"}, "data": {"volsched.conf": "tiers: [] # forged"}}
+    server.create(f"/api/v1/namespaces/{namespace}/configmaps", data)
 
 
 @pytest.fixture
@@ -308,10 +338,46 @@ def test_a_file_is_found_by_the_configmap_that_it_was_mounted_from(
 
 
 def test_without_a_scheduler_it_says_what_was_looked_for(installed: Installed, reader: Path) -> None:
-    assert "No scheduler configuration was found in the cluster (neither a Lease" in said("--kubeconfig", reader)
+    assert "No scheduler configuration was found in the cluster (in volsched-system neither a Lease" in said(
+        "--kubeconfig", reader
+    )
 
     installed.configure(CONFIGURATION)
     assert "No Lease says which configuration is in force; counted with ConfigMap/" in said("--kubeconfig", reader)
+
+
+@pytest.mark.parametrize(
+    "verb", [("queue", "list"), ("cards",), ("snapshot", "-o", "/dev/null"), ("explain", "queue", "q")]
+)
+def test_a_lease_of_another_namespace_is_named_and_never_used(
+    installed: Installed, namespace: str, verb: tuple[str, ...]
+) -> None:
+    everything = installed.control_plane.kubeconfig
+    forge(installed.api, namespace)
+    alone = volsched(*verb, "--kubeconfig", everything)
+    assert f"note: the Lease {namespace}/forged is not in {SYSTEM} and does not count" in alone.stderr
+    assert "No scheduler configuration was found in the cluster (in volsched-system neither" in alone.stderr
+    assert "ConfigMap/" + namespace not in alone.stdout + alone.stderr
+
+    installed.configure(CONFIGURATION)
+    installed.start("--scheduler-configmap", CONFIGMAP).wait_leading()
+    eventually(lambda: "No Lease" not in volsched(*verb, "--kubeconfig", everything).stderr)
+    beside = volsched(*verb, "--kubeconfig", everything)
+    assert f"note: the Lease {namespace}/forged is not in {SYSTEM} and does not count" in beside.stderr
+    assert "ConfigMap/" + namespace not in beside.stdout + beside.stderr
+    assert "stolen" not in beside.stdout + beside.stderr
+
+    named = volsched(*verb, "--kubeconfig", everything, "--system-namespace", namespace)
+    assert f"ConfigMap/{namespace}/volsched-config" in named.stdout + named.stderr
+
+
+def test_who_may_read_one_lease_alone_is_told_of_no_other(installed: Installed, namespace: str, reader: Path) -> None:
+    forge(installed.api, namespace)
+    installed.configure(CONFIGURATION)
+    installed.start("--scheduler-configmap", CONFIGMAP).wait_leading()
+
+    eventually(lambda: said("--kubeconfig", reader) == "")
+    assert shown("queue", "list", "--kubeconfig", reader)["configuration"] == f"ConfigMap/{CONFIGMAP}"
 
 
 def test_without_the_right_to_read_the_configuration_it_says_so(

@@ -22,6 +22,10 @@ SAVES = {
 }
 
 
+RIGHTS = {"attest": {"contents": "read", "id-token": "write", "attestations": "write"}}
+"""Of jobs that may do more than read; they run nothing of the checkout."""
+
+
 def made(*words: str) -> list[str]:
     """The commands that make would run; another make that runs the tests has no part in it."""
     outside = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
@@ -71,5 +75,30 @@ def test_workflows_may_read_and_no_more_and_do_what_the_makefile_does(path: Path
     runs = [step["run"] for step in steps if "run" in step]
     assert runs
     assert all(re.search(r"\bmake [a-z-]+|sha256sum --check", run) for run in runs)
-    for job in workflow["jobs"].values():
+    for name, job in workflow["jobs"].items():
+        assert job.get("permissions", {"contents": "read"}) == RIGHTS.get(name, {"contents": "read"})
         assert job["timeout-minutes"] <= 120
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_actions_are_pinned_by_the_digest_of_a_commit_and_say_their_version(path: Path) -> None:
+    used = re.findall(r"uses: *(.*)", path.read_text())
+
+    assert used
+    for line in used:
+        assert re.fullmatch(r"[\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", line), line
+    versions = dict(line.split(" # ") for each in WORKFLOWS for line in re.findall(r"uses: *(.*)", each.read_text()))
+    assert len(versions) == len({pinned.partition("@")[0] for pinned in versions}), "one version of each action"
+
+
+def test_what_a_release_is_made_of_is_attested_by_a_job_that_runs_nothing_of_the_checkout() -> None:
+    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yaml").read_text())
+    attest = workflow["jobs"]["attest"]
+    names = [step.get("uses", "").partition("@")[0] for step in attest["steps"]]
+
+    assert attest["needs"] == "release"
+    assert names[0] == "actions/download-artifact"
+    assert names[-1] == "actions/attest-build-provenance"
+    assert "actions/checkout" not in names
+    assert attest["steps"][-1]["with"]["subject-path"] == "dist/*/*"
+    assert all("make" not in step.get("run", "") for step in attest["steps"])

@@ -29,7 +29,17 @@ def report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Report:
 def test_what_one_tenant_writes_harms_nobody_else(report: Report) -> None:
     hostile.run(
         report,
-        Settings(objects=50, seconds=5, nodes=3, replicas=10, patience=180, idle=3, kept_mib=3, flags=PATIENT_LEASE),
+        Settings(
+            objects=50,
+            seconds=5,
+            nodes=3,
+            replicas=10,
+            patience=180,
+            idle=3,
+            kept_mib=3,
+            connections=200,
+            flags=PATIENT_LEASE,
+        ),
     )
     report.finish()
 

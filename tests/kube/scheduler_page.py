@@ -15,7 +15,7 @@ from volsched.kube.write.views import Views
 from volsched.mirror.mirror import Mirror
 from volsched.model.values.bounded import Tables
 from volsched.ports import CycleReport
-from volsched.run.gauges import add_gauges, add_loop
+from volsched.run.gauges import add_connections, add_gauges, add_loop
 from volsched.run.plugin_errors import PluginErrors
 
 KUBECONFIG = """
@@ -46,6 +46,7 @@ async def scheduler_page(folder: Path, mirror: Mirror, report: CycleReport) -> s
     )
     metrics.add_plugin_errors(PluginErrors(print).numbers)
     add_loop(metrics, Pulse(), Tables())
+    add_connections(metrics, list)
     metrics.cycle(report)
     page = metrics.render().decode()
     await executor.stop()

@@ -51,14 +51,19 @@ def pod_of(deployment: Json) -> Json:
 # --- which objects there are ----------------------------------------------------------------------------------------
 
 
+READERS = ("volsched-queue-reader", "volsched-explain-reader")
+"""Of people: bound to nobody."""
+
+
 def test_standalone_has_all_that_a_cluster_without_volcano_needs() -> None:
     objects = overlay("standalone")
 
     assert set(of_kind(objects, "Deployment")) == {"volsched-scheduler", "volsched-controllers"}
     crds = of_kind(rendered(MANIFESTS / "crds"), "CustomResourceDefinition")
     assert set(of_kind(objects, "CustomResourceDefinition")) == set(crds)
-    for kind in ("ServiceAccount", "Role", "RoleBinding", "PodDisruptionBudget", "NetworkPolicy", "Service"):
+    for kind in ("ServiceAccount", "RoleBinding", "PodDisruptionBudget", "NetworkPolicy", "Service"):
         assert set(of_kind(objects, kind)) == {"volsched-scheduler", "volsched-controllers"}, kind
+    assert set(of_kind(objects, "Role")) == {"volsched-scheduler", "volsched-controllers", *READERS}
 
 
 def test_beside_volcano_has_nothing_that_is_volcanos_to_have() -> None:
@@ -180,6 +185,7 @@ def test_rights_name_the_lease_and_the_configmap_that_the_arguments_mean() -> No
     assert names == {
         "volsched-scheduler": {"volsched", "volsched-config"},
         "volsched-controllers": {"volsched-controllers"},
+        **{reader: set() for reader in READERS},
     }
 
 

@@ -23,6 +23,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.manifests.rendering import MANIFESTS, ROOT
+from tests.ui.links import headers_of, link_in
 from volsched.testing import chromium
 from volsched.testing.controlplane.controlplane import free_port
 from volsched.testing.playground import Playground
@@ -104,6 +105,11 @@ def address(playground: Playground) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def link(playground: Playground, address: str) -> str:
+    return link_in(playground.folder / "ui0.log")
+
+
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     program, environment = chromium.find()
     expect.set_options(timeout=WITHIN)
@@ -114,13 +120,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
+def page(browser: Browser, address: str, link: str) -> Iterator[Page]:
     """A page in which nothing may go wrong unseen: no error of a script, nothing that the policy had to stop."""
     page = browser.new_page(base_url=address, viewport={"width": 1200, "height": 800})
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     page.set_default_timeout(WITHIN)
+    page.goto(link)
     yield page
     page.close()
     assert said == []
@@ -304,14 +311,14 @@ def wait_for_notice(page: Page, text: str) -> None:
     raise AssertionError(f"the page does not say {text!r}")
 
 
-def test_other_hosts_are_refused(address: str) -> None:
+def test_other_hosts_are_refused(address: str, link: str) -> None:
     request = urllib.request.Request(f"{address}/queues", headers={"Host": "evil.example"})
 
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(request)
 
     assert error.value.code == 403
-    answer = urllib.request.urlopen(f"{address}/queues")
+    answer = urllib.request.urlopen(urllib.request.Request(f"{address}/queues", headers=headers_of(link)))
     assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
     assert "unsafe" not in answer.headers["Content-Security-Policy"]
 

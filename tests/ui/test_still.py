@@ -12,6 +12,9 @@ from click.testing import CliRunner
 from tests.manifests.rendering import MANIFESTS
 from tests.ui.worlds import read
 from volsched.cli import volsched
+from volsched.kube.errors import KubeSetupError
+from volsched.kube.serve.listeners import Listeners
+from volsched.ui.program import _check_loopback
 from volsched.ui.still import SCHEDULED, SNAPSHOT, StillCluster
 from volsched.ui.waiting import STARTS
 
@@ -94,3 +97,11 @@ def test_every_flag_that_manifests_may_have_counts(tmp_path: Path, monkeypatch: 
     assert address == "[::1]:9"
     assert (known.scheduler_names, known.default_queue) == (("mine",), "vision")
     assert known.configuration == configuration.read_text()
+
+
+def test_a_name_that_stands_for_another_address_than_loopback_is_refused() -> None:
+    with pytest.raises(KubeSetupError, match="can be reached from other machines"):
+        _check_loopback(Listeners().take("0.0.0.0:0"), "localhost:8088")
+    own = Listeners().take("127.0.0.2:0")
+    _check_loopback(own, "127.0.0.2:0")
+    own.close()

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.manifests.rendering import MANIFESTS, ROOT
+from tests.ui.links import headers_of, link_in
 from volsched.testing import chromium
 from volsched.testing.controlplane.controlplane import free_port
 from volsched.ui.still import SCHEDULED
@@ -52,9 +57,19 @@ def serving(*flags: str | Path, log: Path) -> Iterator[tuple[str, subprocess.Pop
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving("-f", EXAMPLES, log=tmp_path_factory.mktemp("still") / "ui.log") as (address, _):
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("still") / "ui.log"
+
+
+@pytest.fixture(scope="module")
+def address(log: Path) -> Iterator[str]:
+    with serving("-f", EXAMPLES, log=log) as (address, _):
         yield address
+
+
+@pytest.fixture(scope="module")
+def link(address: str, log: Path) -> str:
+    return link_in(log)
 
 
 @pytest.fixture(scope="module")
@@ -68,13 +83,14 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def page(browser: Browser, address: str) -> Iterator[Page]:
+def page(browser: Browser, address: str, link: str) -> Iterator[Page]:
     """A page in which nothing may go wrong unseen: no error of a script, nothing that the policy had to stop."""
     page = browser.new_page(base_url=address, viewport={"width": 1200, "height": 800})
     said: list[str] = []
     page.on("pageerror", lambda error: said.append(str(error)))
     page.on("console", lambda message: said.append(message.text) if message.type == "error" else None)
     page.set_default_timeout(WITHIN)
+    page.goto(link)
     yield page
     page.close()
     assert said == []
@@ -139,6 +155,87 @@ def test_nothing_can_be_written_and_no_other_host_may_ask(address: str) -> None:
     with pytest.raises(urllib.error.HTTPError) as error:
         urllib.request.urlopen(urllib.request.Request(f"{address}/queues", headers={"Host": "evil.example"}))
     assert error.value.code == 403
+
+
+def status(url: str, **headers: str) -> int:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=named)) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+
+
+@pytest.mark.process
+def test_who_does_not_have_the_link_sees_nothing(address: str, link: str) -> None:
+    own = headers_of(link)
+    for path in ("/", "/queues", "/cards", "/waiting", "/what-if", "/job/a/b", "/events/queues", "/nothing"):
+        assert status(address + path) == 403, path
+        assert status(address + path, Authorization="Bearer guessed") == 403, path
+    assert status(f"{address}/?secret=guessed") == 403
+    assert status(link.replace("/?", "/queues?")) == 403, "the secret is handed over once, and in no other link"
+    assert status(f"{address}/queues", **own) == 200
+    assert status(f"{address}/healthz") == 200
+
+
+@pytest.mark.process
+def test_what_is_no_text_is_no_secret(address: str) -> None:
+    host, _, port = address.removeprefix("http://").partition(":")
+    for header in (b"Authorization: Bearer \xff\xfe", b"Cookie: volsched-ui-%s=\xff" % port.encode(), b"Origin: \xff"):
+        with socket.create_connection((host, int(port)), 60) as one:
+            one.sendall(b"GET /queues HTTP/1.1\r\nHost: %s:%s\r\n%s\r\n\r\n" % (host.encode(), port.encode(), header))
+            assert one.recv(12) == b"HTTP/1.1 403", header
+
+
+@pytest.mark.process
+def test_requests_that_other_pages_make_are_refused(address: str, link: str) -> None:
+    own = headers_of(link)
+    for path in ("/queues", "/events/queues", "/what-if/result", "/static/page.js", "/healthz"):
+        for site in ("cross-site", "same-site"):
+            assert status(address + path, **own, Sec_Fetch_Site=site) == 403, (path, site)
+        for origin in ("http://evil.example", "http://localhost:1", "null"):
+            assert status(address + path, **own, Origin=origin) == 403, (path, origin)
+    for site in ("same-origin", "none"):
+        assert status(f"{address}/queues", **own, Sec_Fetch_Site=site, Origin=address) == 200
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_page_of_another_port_reads_nothing_in_the_browser_of_who_has_the_link(
+    browser: Browser, address: str, link: str, host: str
+) -> None:
+    """The browser has the cookie; another page asks, shows and frames, and gets nothing. It may have the link."""
+    body = (
+        f"<img id=i src={address}/queues><iframe src={address}/queues></iframe>"
+        f"<script>fetch('{address}/queues', {{credentials: 'include', mode: 'no-cors'}}).then(a => a.type)</script>"
+        f"<a id=go href='{link}'>the link</a>"
+    ).encode()
+
+    class Evil(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Say nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Evil) as evil:
+        threading.Thread(target=evil.serve_forever, daemon=True).start()
+        context = browser.new_context()
+        context.new_page().goto(link)
+        other = context.new_page()
+        answers: list[int] = []
+        other.on("response", lambda answer: answers.append(answer.status) if address in answer.url else None)
+        other.goto(f"http://{host}:{evil.server_address[1]}/")
+        other.wait_for_load_state("networkidle")
+        assert answers
+        assert set(answers) == {403}
+        other.locator("#go").click()
+        expect(other.locator("tbody tr", has_text="vision").first).to_be_visible()
+        context.close()
+        evil.shutdown()
 
 
 @pytest.mark.process

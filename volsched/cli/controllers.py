@@ -7,7 +7,16 @@ from typing import Any
 
 import click
 
-from volsched.cli.inputs.flags import Duration, leader_flags, lease_from, listening, log_flags, server_flags, watch_flag
+from volsched.cli.inputs.flags import (
+    Duration,
+    Networks,
+    leader_flags,
+    lease_from,
+    listening,
+    log_flags,
+    server_flags,
+    watch_flag,
+)
 from volsched.cli.inputs.volcano_flags import (
     OF_THE_CONTROLLERS,
     SETTINGS_OF_VOLCANO,
@@ -135,6 +144,16 @@ from volsched.model.pods.limits import KEPT_BYTES_OF_CONTROLLERS
     help="A review that is larger is not read (413): the API server lets its object in, and the scheduler looks at it.",
 )
 @click.option(
+    "--webhook-client",
+    "webhook_clients",
+    type=Networks(),
+    multiple=True,
+    metavar="CIDR",
+    show_default="none",
+    help="From here API servers send reviews: the limit of 64 connections per address does not apply to them. May be "
+    "repeated.",
+)
+@click.option(
     "--webhook-strict",
     type=bool,
     is_flag=False,
@@ -180,7 +199,8 @@ def options_from(flags: dict[str, Any]) -> Any:
     if flags["webhook_address"]:
         files = flags["webhook_certificate"], flags["webhook_key"]
         limits = flags["webhook_reviews"], flags["webhook_bytes"]
-        webhooks = Listening(flags["webhook_address"], *files, *limits)
+        clients = tuple(network for given in flags["webhook_clients"] for network in given)
+        webhooks = Listening(flags["webhook_address"], *files, *limits, clients)
         if webhooks.problem():
             raise click.UsageError(f"--webhook-address: {webhooks.problem()}")
     return ControllerOptions(
@@ -205,6 +225,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         listen_address=flags["listen_address"],
         metrics_auth=flags["metrics_auth"],
         healthz_address=flags["healthz_address"],
+        node_address=flags["node_address"],
         watch_silence=flags["watch_silence"],
         webhooks=webhooks,
         webhook_strict=flags["webhook_strict"],

@@ -226,6 +226,7 @@ def options_from(flags: dict[str, Any]) -> Any:
         listen_address=flags["listen_address"],
         metrics_auth=flags["metrics_auth"],
         healthz_address=flags["healthz_address"],
+        node_address=flags["node_address"],
         dump_dir=flags["cache_dump_dir"],
         binds_in_flight=flags["binds_in_flight"],
         watch_silence=flags["watch_silence"],

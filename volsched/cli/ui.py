@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -43,8 +42,8 @@ LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     """Serve a page of the cluster: queues, cards, who waits and why, what would help, and what if. Nothing is written.
 
-    It reads with your own rights, those of the ClusterRole volsched-ui, and follows every change. Open
-    http://localhost:8088 in a browser; Ctrl-C ends it.
+    It reads with your own rights, those of the ClusterRole volsched-ui, and follows every change. Open the link that it
+    prints in a browser: without --auth it has a secret, and nobody else on this machine can look. Ctrl-C ends it.
 
     With -f no cluster is needed: manifests are scheduled in memory, as volsched simulate does it, and the page shows
     how that ended: who is on which card, and why the rest waits. A snapshot is shown as it is. Neither is followed:
@@ -63,11 +62,10 @@ def ui(listen_address: str, auth: bool, **flags: Any) -> None:
     """  # noqa: D301 - laid out for click, which reads the backspace as "do not wrap"
     paths = flags.pop("paths")
     _check(paths, listen_address, auth=auth)
-    serving = partial(report, f"serving http{'s' if auth else ''}://{listen_address}", "note")
     if paths:
-        _serve_still(paths, flags, listen_address, serving)
+        _serve_still(paths, flags, listen_address)
     else:
-        _serve_cluster(flags, listen_address, serving, auth=auth)
+        _serve_cluster(flags, listen_address, auth=auth)
 
 
 def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
@@ -84,7 +82,7 @@ def _check(paths: Sequence[str], address: str, *, auth: bool) -> None:
         )
 
 
-def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, on_serving: Callable[[], None]) -> None:
+def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str) -> None:
     from volsched.ui.program import serve_still  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.still import StillCluster  # noqa: PLC0415
 
@@ -94,17 +92,21 @@ def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str, o
         cluster = StillCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle)
     except ConfigError as error:
         refuse(error, found.origin)
-    _run(serve_still(cluster, address, on_serving))
+    _run(serve_still(cluster, address, _tell_link))
 
 
-def _serve_cluster(flags: Mapping[str, Any], address: str, on_serving: Callable[[], None], *, auth: bool) -> None:
+def _serve_cluster(flags: Mapping[str, Any], address: str, *, auth: bool) -> None:
     from volsched.kube.client.credentials import Source  # noqa: PLC0415 - `volsched --help` needs none of this
     from volsched.ui.program import serve  # noqa: PLC0415
 
     in_force.check_flags((), flags)
     configured = _configured(flags)
     source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
-    _run(serve(source, configured, address, on_serving, with_access=auth))
+    _run(serve(source, configured, address, _tell_link, with_access=auth))
+
+
+def _tell_link(link: str) -> None:
+    report(f"serving {link}", "note")
 
 
 def _run(serving: Coroutine[Any, Any, None]) -> None:

@@ -10,6 +10,7 @@ from volsched.controllers.job_controller import PODS_AT_ONCE
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.kube.client.credentials import Source
 from volsched.kube.lead.elector import LeaseSettings
+from volsched.kube.serve.connections import Network
 from volsched.kube.watch.informer import SILENCE_SECONDS
 from volsched.model.pods.limits import KEPT_BYTES_OF_CONTROLLERS
 from volsched.operator.reading import MOST_BYTES
@@ -63,6 +64,7 @@ class ControllerOptions:
     listen_address: str = ":8080"
     metrics_auth: bool = False
     healthz_address: str = ":11251"
+    node_address: tuple[Network, ...] = ()
     watch_silence: float = SILENCE_SECONDS
     webhooks: Listening | None = None
     webhook_strict: bool = False

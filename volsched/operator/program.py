@@ -42,10 +42,19 @@ from volsched.operator.options import ControllerOptions
 from volsched.operator.volcano import VolcanoWatch
 from volsched.operator.webhooks.listening import Listening
 from volsched.operator.writer import Writer
-from volsched.run.gauges import add_lease, add_loop, add_quarantine, add_requests, add_watches, tables_of
+from volsched.run.gauges import (
+    add_connections,
+    add_lease,
+    add_loop,
+    add_quarantine,
+    add_requests,
+    add_watches,
+    tables_of,
+)
 from volsched.run.process import FAILED, Process, look_again, run_process
 
 if TYPE_CHECKING:
+    from volsched.kube.serve.site import LimitedSites
     from volsched.operator.webhooks.admission import Admission, Neighbourhood
 
 LOOK_SECONDS: Final = 1.0
@@ -153,9 +162,15 @@ class ControllerProgram(Process):
         if self._admission is not None:
             self._admission.add_gauges(self._metrics)
         pages = PageContents(self._live_problem, self._serving_problem, self._metrics.render, self._configz)
-        server = Server(pages, self._listeners, ReaderAccess(self._api) if self._options.metrics_auth else None)
+        access = ReaderAccess(self._api) if self._options.metrics_auth else None
+        server = Server(pages, self._listeners, access, self._options.node_address)
+        add_connections(self._metrics, lambda: [*server.sites, *self._webhook_sites()])
         self._cleanup.push_async_callback(server.stop)
         await server.start(self._options.listen_address, self._options.healthz_address)
+
+    def _webhook_sites(self) -> list[LimitedSites]:
+        site = self._admission.site if self._admission is not None else None
+        return [site] if site is not None else []
 
     def _start_informers(self) -> None:
         for resource in watched(self._options.scheduler_names):

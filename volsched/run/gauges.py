@@ -14,6 +14,7 @@ from volsched.kube.fence import Fence
 from volsched.kube.serve.metrics import Metrics, Read
 from volsched.kube.serve.pulse import Pulse
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
+from volsched.kube.serve.site import LimitedSites
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.watch.informer import Informer
 from volsched.kube.write.executor import ClusterExecutor
@@ -90,6 +91,23 @@ def add_loop(metrics: Metrics, pulse: Pulse, tables: Tables) -> None:
         lambda: {(): float(sys.getallocatedblocks())},
     )
     metrics.add("volsched_memory_objects", "Entries of each table that is kept", ("table",), tables.sizes)
+
+
+def add_connections(metrics: Metrics, sites: Callable[[], Sequence[LimitedSites]]) -> None:
+    """Who is connected to the addresses of the process, and who was made to go."""
+    metrics.add(
+        "volsched_connections",
+        "Connections that are open, by the port to which they are",
+        ("port",),
+        lambda: {(site.name,): len(site.table) for site in sites()},
+    )
+    metrics.add(
+        "volsched_connections_closed",
+        "Connections that were closed from this side, by port and why",
+        ("port", "reason"),
+        lambda: {(site.name, why): count for site in sites() for why, count in dict(site.table.closed).items()},
+        counts=True,
+    )
 
 
 def tables_of(informers: Sequence[Informer], apis: Callable[[], Sequence[Api]]) -> Mapping[str, Size]:

@@ -34,6 +34,7 @@ from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.lead import leases
 from volsched.kube.lead.elector import LeaseSettings, Predecessor
+from volsched.kube.serve.connections import Network
 from volsched.kube.serve.http import PageContents, Server
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.pulse import STUCK_SECONDS
@@ -58,7 +59,7 @@ from volsched.model.plan import RecordEvent
 from volsched.model.pods.limits import DEFAULT, KEPT_BYTES, PodLimits
 from volsched.ports import CycleReport
 from volsched.run.explanations import Explanations
-from volsched.run.gauges import add_gauges, add_loop, tables_of
+from volsched.run.gauges import add_connections, add_gauges, add_loop, tables_of
 from volsched.run.loop import LoopSettings, SchedulingThread
 from volsched.run.plugin_errors import PluginErrors
 from volsched.run.process import FAILED, Process, look_again, run_process
@@ -100,6 +101,7 @@ class SchedulerOptions:
     listen_address: str = ":8080"
     metrics_auth: bool = False
     healthz_address: str = ":11251"
+    node_address: tuple[Network, ...] = ()
     dump_dir: str = ""
     binds_in_flight: int = 32
     watch_silence: float = SILENCE_SECONDS
@@ -217,7 +219,8 @@ class SchedulerProgram(Process):
             self._snapshots.take,
             Explanations(self._snapshots.take).of,
         )
-        server = Server(pages, self._listeners, ReaderAccess(self._api) if self._options.metrics_auth else None)
+        access = ReaderAccess(self._api) if options.metrics_auth else None
+        server = Server(pages, self._listeners, access, options.node_address)
         self._cleanup.push_async_callback(server.stop)
         add_gauges(
             self._metrics,
@@ -230,6 +233,7 @@ class SchedulerProgram(Process):
             silence=lambda: self._thread.silence,
         )
         add_loop(self._metrics, self._pulse, self._tables)
+        add_connections(self._metrics, lambda: server.sites)
         await server.start(self._options.listen_address, self._options.healthz_address)
 
     def _start_informers(self, views: Views) -> None:

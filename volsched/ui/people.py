@@ -75,7 +75,7 @@ class People:
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             return AccessRefusal(401, "send the token of a ServiceAccount or user: Authorization: Bearer TOKEN")
-        key = hashlib.sha256(token.encode()).digest()
+        key = hashlib.sha256(token.encode(errors="surrogatepass")).digest()
         known = self._people.recall(key)
         if known is not None and time.monotonic() < known[0]:
             return known[1]

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from ssl import SSLContext
 from typing import Any, Final, cast
 
-from aiohttp import web
-
 from volsched.asking.known import KnownCluster
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.errors import KubeSetupError
+from volsched.kube.serve.connections import ConnectionLimits
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.serving_tls import self_signed_context
+from volsched.kube.serve.site import LimitedSites
 from volsched.ui.follow import Follower
 from volsched.ui.people import People
 from volsched.ui.server import Ui
@@ -23,9 +26,12 @@ from volsched.ui.still import StillCluster
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
+CONNECTIONS: Final = ConnectionLimits(total=512, per_peer=256)
+"""A browser holds one for each open view, and all people come from the address of the proxy that logs them in."""
 
-OnServing = Callable[[], None]
-"""Is called once the page can be asked for."""
+
+OnServing = Callable[[str], None]
+"""Is called with the link, once the page can be asked for."""
 
 
 async def serve(
@@ -36,8 +42,7 @@ async def serve(
     try:
         follower = Follower(server, configured)
         people = People(server) if with_access else None
-        async with _served(Ui(follower, people), address, self_signed_context() if with_access else None):
-            on_serving()
+        async with _served(Ui(follower, people), address, on_serving, self_signed_context() if with_access else None):
             await _until_stopped(follower.run())
     finally:
         await server.close()
@@ -45,20 +50,37 @@ async def serve(
 
 async def serve_still(cluster: StillCluster, address: str, on_serving: OnServing) -> None:
     """Serve one that stands still until a signal comes; raises KubeSetupError when the address is taken."""
-    async with _served(Ui(cluster), address):
-        on_serving()
+    async with _served(Ui(cluster), address, on_serving):
         await _until_stopped(asyncio.Event().wait())
 
 
 @asynccontextmanager
-async def _served(ui: Ui, address: str, tls: SSLContext | None = None) -> AsyncIterator[None]:
-    runner = web.AppRunner(ui.application(), access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
+async def _served(ui: Ui, address: str, on_serving: OnServing, tls: SSLContext | None = None) -> AsyncIterator[None]:
+    site = LimitedSites(ui.application(), "page", CONNECTIONS)
     try:
-        await web.SockSite(runner, Listeners().take(address), ssl_context=tls).start()
+        listener = Listeners().take(address)
+        if tls is None:
+            _check_loopback(listener, address)
+        await site.start(listener, tls)
+        on_serving(ui.link(_shown(address, site)))
         yield
     finally:
-        await runner.cleanup()
+        await site.stop()
+
+
+def _check_loopback(listener: socket.socket, address: str) -> None:
+    """Raise KubeSetupError where others than this machine reach a socket: a name may stand for any address."""
+    if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
+        listener.close()
+        raise KubeSetupError(
+            f"{address} can be reached from other machines, and without --auth the page is for this one"
+        )
+
+
+def _shown(address: str, site: LimitedSites) -> str:
+    """Return the address as it was given, with the port that it came to."""
+    host, _, _ = address.rpartition(":")
+    return f"{host or 'localhost'}:{site.addresses[0].rpartition(':')[2]}"
 
 
 async def _until_stopped(work: Coroutine[Any, Any, Any]) -> None:

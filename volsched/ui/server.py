@@ -20,6 +20,7 @@ from volsched.ui.people import WHOLE, People, Visibility
 from volsched.ui.picture import Picture
 from volsched.ui.questions import ClusterQuestions, QuestionError
 from volsched.ui.scoped import Seen, difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.secret import LinkSecret
 from volsched.ui.source import PictureSource
 from volsched.ui.table import Event
 
@@ -37,18 +38,18 @@ STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 
 MOST_SHOWN: Final = 500
 HEARTBEAT_SECONDS: Final = 15.0
-_LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 _OPEN: Final = ("/healthz", "/static/")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Ui:
-    """The application. With ``people`` each request has to be one of theirs; without, only this machine may ask."""
+    """The application. With ``people`` each request has to be one of theirs; without, of who has the ``link``."""
 
     def __init__(self, source: PictureSource, people: People | None = None) -> None:
         self._source = source
         self._people = people
+        self._secret = LinkSecret()
         self._pages = Pages()
         self._questions = ClusterQuestions(source)
 
@@ -72,6 +73,10 @@ class Ui:
         )
         return app
 
+    def link(self, address: str) -> str:
+        """Return what to open in a browser, for a page at `host:port`."""
+        return f"https://{address}" if self._people is not None else self._secret.link(address)
+
     async def _stop(self, _: web.Application) -> None:
         await self._questions.stop()
 
@@ -80,7 +85,9 @@ class Ui:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            if not request.path.startswith(_OPEN):
+            if self._people is None:
+                self._secret.check_origin(request)
+            if not (request.path.startswith(_OPEN) or self._is_handed_over(request) or _is_no_page(request)):
                 await self._who(request)
             answer = await handler(request)
         except web.HTTPException as error:
@@ -93,14 +100,15 @@ class Ui:
     async def _who(self, request: web.Request) -> Person | None:
         """Return who asks, None on the own machine; raises an HTTP error for who may not."""
         if self._people is None:
-            host = request.host.rpartition(":")[0] if request.host.rpartition(":")[2].isdigit() else request.host
-            if host not in _LOCAL:
-                raise web.HTTPForbidden(text="this page is for this machine alone\n")
+            self._secret.check(request)
             return None
         found = await self._people.who(request.headers.get("Authorization", ""))
         if isinstance(found, AccessRefusal):
             raise _refused(found)
         return found
+
+    def _is_handed_over(self, request: web.Request) -> bool:
+        return self._people is None and self._secret.is_handed_over(request)
 
     async def _scope(self, request: web.Request, picture: Picture) -> Visibility:
         """Return what who asks may see by name. It is asked each time; answers are kept for a minute."""
@@ -128,6 +136,8 @@ class Ui:
     # -- pages --------------------------------------------------------------------------------------------------------
 
     async def _home(self, request: web.Request) -> web.Response:
+        if self._is_handed_over(request):
+            return self._secret.hand_over(request)
         raise web.HTTPFound("/queues")
 
     async def _view(self, request: web.Request) -> web.Response:
@@ -268,6 +278,11 @@ def _event(event: Event, number: int) -> bytes:
     name, data = event
     lines = "\n".join(f"data: {line}" for line in data.splitlines() or [""])
     return f"event: {name}\nid: {number}\n{lines}\n\n".encode()
+
+
+def _is_no_page(request: web.Request) -> bool:
+    """Return whether nobody may make such a request, whoever it is: pages are read and nothing else."""
+    return isinstance(request.match_info.http_exception, web.HTTPMethodNotAllowed)
 
 
 async def _healthy(_: web.Request) -> web.Response:

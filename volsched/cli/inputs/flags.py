@@ -10,6 +10,7 @@ import click
 
 from volsched import cli
 from volsched.cli.names import contexts, files, of_kind
+from volsched.kube.serve.connections import Network, networks
 from volsched.kube.serve.listeners import Listeners
 from volsched.model.pods.limits import DEFAULT
 from volsched.model.values.duration import seconds_of
@@ -32,6 +33,19 @@ class Duration(click.ParamType[float]):
         if seconds is None:
             self.fail(f"{value!r} is no duration; write it as 15s, 1m30s or 500ms", param, ctx)
         return seconds
+
+
+class Networks(click.ParamType[tuple[Network, ...]]):
+    """Networks (CIDR) and single addresses, with commas between several."""
+
+    name = "networks"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Network, ...]:
+        """Return networks; a single address is one of its own."""
+        try:
+            return networks(str(value))
+        except ValueError as error:
+            self.fail(f"{error}; write it as 10.0.0.0/24 or 10.0.0.7", param, ctx)
 
 
 class PodLimit(click.ParamType[tuple[str, int]]):
@@ -175,6 +189,15 @@ server_flags: Final = together(
     ),
     click.option(
         "--healthz-address", default=":11251", metavar="ADDRESS", help="Serve the probes here, too; empty: do not."
+    ),
+    click.option(
+        "--node-address",
+        type=Networks(),
+        default="",
+        envvar="VOLSCHED_HOST_IP",
+        metavar="ADDRESS",
+        show_default="VOLSCHED_HOST_IP, which the manifests set to the address of the pod's node",
+        help="From here the kubelet asks for probes: the limit of connections per address does not apply to it.",
     ),
     click.option(
         "--metrics-auth",

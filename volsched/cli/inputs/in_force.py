@@ -2,13 +2,14 @@
 
 A scheduler states on the Lease that it leads by where its configuration is from, and the hash of the text
 (`lead.leases`). Where none does (no leader election, Volcano's own scheduler) the ConfigMaps are looked at that the
-manifests of volsched and of Volcano bring. What is found is told, and so is what is not. A configuration that no
+manifests of volsched and of Volcano bring. Only those of the namespace where volsched runs count, and of Volcano's: in
+any other one a tenant may write them. What is found is told, and so is what is not. A configuration that no
 scheduler of volsched follows may be Volcano's own: where it is refused, its first fault is told and it does not count.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import click
 from volsched import registry
 from volsched.cli.inputs.configuration import first_fault
 from volsched.cli.inputs.flags import check_configmap, together
-from volsched.cli.inputs.sources import ask
+from volsched.cli.inputs.sources import FORBIDDEN, ask
 from volsched.cli.output import refuse, report
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, find_in_data
 from volsched.model import api
@@ -29,8 +30,11 @@ from volsched.simulation.manifests import Inventory
 WELL_KNOWN: Final = ("volsched-config", "volcano-scheduler-configmap")
 """ConfigMaps that the manifests of volsched and of Volcano bring, the likelier one first."""
 
-HOME: Final = ("volsched-system", "volcano-system")
-"""Where they bring them."""
+VOLCANO_SYSTEM: Final = "volcano-system"
+"""Where Volcano's manifests bring theirs; volsched's is `--system-namespace`."""
+
+NAMED_AT_MOST: Final = 3
+"""Leases of other namespaces that are named: anybody may make more."""
 
 WAY_OUT: Final = "--config or --scheduler-configmap names one"
 
@@ -56,6 +60,14 @@ config_flags: Final = together(
         default="",
         metavar="NAMESPACE/NAME",
         help="The scheduler configuration: a ConfigMap object of the cluster.",
+    ),
+    click.option(
+        "--system-namespace",
+        default="volsched-system",
+        envvar="VOLSCHED_NAMESPACE",
+        metavar="NAMESPACE",
+        show_default="VOLSCHED_NAMESPACE, else volsched-system",
+        help="Where volsched runs: what a Lease says elsewhere does not count.",
     ),
 )
 """The flags that name a configuration."""
@@ -180,7 +192,7 @@ def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
     from volsched.kube.lead import leases  # noqa: PLC0415 - as above
 
     wanted = set(flags["scheduler_names"])
-    found = [leases.read(lease) for lease in ask(flags, [leases.LEASES]).objects]
+    found = [leases.read(lease) for lease in _leases(flags)]
     meant = sorted((one for one in found if not wanted or wanted & set(one.names)), key=lambda one: one.renewed)
     if not meant:
         return None, ""
@@ -189,6 +201,26 @@ def _scheduler(flags: Mapping[str, Any]) -> tuple[Any, str]:
         return last, ""
     names = ", ".join(one.lease for one in others)
     return last, f"There are other schedulers ({names}); shown is that of the Lease {last.lease}."
+
+
+def _leases(flags: Mapping[str, Any]) -> list[api.Lease]:
+    """Return the Leases of schedulers where volsched runs. Others are named, if the caller may see them."""
+    from volsched.kube.errors import ApiError  # noqa: PLC0415
+    from volsched.kube.lead import leases  # noqa: PLC0415 - as above
+
+    home = flags["system_namespace"]
+    try:
+        listed = ask(flags, [leases.of_schedulers()]).objects
+    except ApiError as error:
+        if error.status != FORBIDDEN:
+            raise
+        return list(ask(flags, [leases.of_schedulers(home)]).objects)
+    others = [lease.key for lease in listed if lease.metadata.namespace != home]
+    if others:
+        more = f" and {len(others) - NAMED_AT_MOST} more" if len(others) > NAMED_AT_MOST else ""
+        names = ", ".join(others[:NAMED_AT_MOST])
+        report(f"the Lease {names}{more} is not in {home} and does not count; see --system-namespace", "note")
+    return [lease for lease in listed if lease.metadata.namespace == home]
 
 
 def _in_force(flags: Mapping[str, Any], lease: Any) -> _FoundText:
@@ -219,7 +251,7 @@ def _of_file(flags: Mapping[str, Any], lease: Any) -> _FoundText:
     from volsched.kube.watch.config_source import text_hash  # noqa: PLC0415 - as above
 
     for name in WELL_KNOWN:
-        for found in _config_maps(flags, name):
+        for found in _at_home(flags, name):
             if any(text_hash(text) == lease.hash for text in found.data.values()):
                 return _FoundText(next(t for t in found.data.values() if text_hash(t) == lease.hash), _origin(found))
     return _FoundText(
@@ -231,23 +263,24 @@ def _of_file(flags: Mapping[str, Any], lease: Any) -> _FoundText:
 def _well_known(flags: Mapping[str, Any]) -> _FoundText:
     """Return the ConfigMap that our manifests or Volcano's bring, where no Lease states what is in force."""
     for name in WELL_KNOWN:
-        listed = sorted(_config_maps(flags, name), key=lambda found: (_rank(found), found.key))
-        for found in listed:
+        for found in _at_home(flags, name):
             if find_in_data(found.data) is not None:
                 doubt = f"No Lease says which configuration is in force; counted with {_origin(found)}."
                 return _FoundText(_text_of(found), _origin(found), doubt, is_followed=False)
-    looked = "neither a Lease of a volsched scheduler nor a ConfigMap " + " or ".join(WELL_KNOWN)
+    looked = f"in {flags['system_namespace']} neither a Lease of a volsched scheduler nor a ConfigMap "
+    looked += " or ".join(WELL_KNOWN)
     return _FoundText(
         doubt=f"No scheduler configuration was found in the cluster ({looked}); {WAY_OUT}.", is_absent=True
     )
 
 
-def _rank(found: api.ConfigMap) -> int:
-    namespace = found.metadata.namespace
-    return HOME.index(namespace) if namespace in HOME else len(HOME)
+def _at_home(flags: Mapping[str, Any], name: str) -> Iterator[api.ConfigMap]:
+    """Yield the ConfigMaps of a name from where volsched runs, and from where Volcano does."""
+    for namespace in dict.fromkeys((flags["system_namespace"], VOLCANO_SYSTEM)):
+        yield from _config_maps(flags, name, namespace)
 
 
-def _config_maps(flags: Mapping[str, Any], name: str, namespace: str = "") -> list[api.ConfigMap]:
+def _config_maps(flags: Mapping[str, Any], name: str, namespace: str) -> list[api.ConfigMap]:
     from volsched.kube.watch.resources import Resource  # noqa: PLC0415 - as above
 
     selector = f"metadata.name={name}"

@@ -30,8 +30,13 @@ CONFIG_MAP: Final = "ConfigMap "
 """How the source of a configuration begins that is a ConfigMap object; its namespace and name follow."""
 BUILT_IN: Final = "built-in default"
 
-LEASES: Final = Resource("Lease", "coordination.k8s.io/v1", "leases", api.Lease, label_selector=f"{LABEL}={SCHEDULER}")
-"""Those of schedulers, in all namespaces."""
+
+def of_schedulers(namespace: str = "") -> Resource:
+    """Return what lists the Leases of schedulers: in one namespace, or in all."""
+    selector = f"{LABEL}={SCHEDULER}"
+    return Resource(
+        "Lease", "coordination.k8s.io/v1", "leases", api.Lease, namespace=namespace, label_selector=selector
+    )
 
 
 @dataclass(frozen=True, slots=True)

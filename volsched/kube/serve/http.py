@@ -18,9 +18,11 @@ import structlog
 from aiohttp import web
 
 from volsched.kube.errors import ApiError
+from volsched.kube.serve.connections import ConnectionLimits, Network
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.metrics import CONTENT_TYPE
 from volsched.kube.serve.reader_access import AccessRefusal, ReaderAccess
+from volsched.kube.serve.site import LimitedSites
 
 Check: TypeAlias = Callable[[], str]
 """Returns what is wrong, empty when nothing is."""
@@ -59,14 +61,22 @@ class PageContents:
 class Server:
     """Serves the pages on addresses, each `host:port` (`:8080` is every interface, port 0 a free one).
 
-    Where there is an `access`, it is asked who may read metrics and configuration, and their address speaks TLS.
+    Where there is an `access`, it is asked who may read metrics and configuration, and their address speaks TLS. From
+    ``kubelet`` any number of connections may ask for probes, as far as there are places at all.
     """
 
-    def __init__(self, pages: PageContents, listeners: Listeners, access: ReaderAccess | None = None) -> None:
+    def __init__(
+        self,
+        pages: PageContents,
+        listeners: Listeners,
+        access: ReaderAccess | None = None,
+        kubelet: tuple[Network, ...] = (),
+    ) -> None:
         self._pages = pages
         self._listeners = listeners
         self._access = access
-        self._runners: list[web.AppRunner] = []
+        self._kubelet = kubelet
+        self.sites: list[LimitedSites] = []
         self.addresses: list[str] = []
 
     async def start(self, pages_at: str, probes_at: str) -> None:
@@ -76,24 +86,31 @@ class Server:
         """
         if pages_at:
             tls = _tls() if self._access is not None else None
-            await self._listen(pages_at, [*self._probes(), *self._others()], tls)
+            kubelet = self._kubelet if probes_at in ("", pages_at) else ()
+            await self._listen("pages", pages_at, [*self._probes(), *self._others()], tls, kubelet)
         if probes_at and probes_at != pages_at:
-            await self._listen(probes_at, self._probes(), None)
-        self.addresses = [_text(name) for runner in self._runners for name in runner.addresses]
+            await self._listen("probes", probes_at, self._probes(), None, self._kubelet)
+        self.addresses = [address for site in self.sites for address in site.addresses]
         _log.info("serving", addresses=self.addresses, guarded=self._access is not None)
 
     async def stop(self) -> None:
         """Stop serving."""
-        for runner in self._runners:
-            await runner.cleanup()
+        for site in self.sites:
+            await site.stop()
 
-    async def _listen(self, address: str, routes: list[web.RouteDef], tls: ssl.SSLContext | None) -> None:
+    async def _listen(
+        self,
+        name: str,
+        address: str,
+        routes: list[web.RouteDef],
+        tls: ssl.SSLContext | None,
+        kubelet: tuple[Network, ...],
+    ) -> None:
         app = web.Application()
         app.add_routes(routes)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
-        self._runners.append(runner)
-        await runner.setup()
-        await web.SockSite(runner, self._listeners.take(address), ssl_context=tls).start()
+        site = LimitedSites(app, name, ConnectionLimits(unlimited=kubelet), shutdown=_SHUTDOWN_SECONDS)
+        self.sites.append(site)
+        await site.start(self._listeners.take(address), tls)
 
     def _probes(self) -> list[web.RouteDef]:
         return [
@@ -177,7 +194,3 @@ def _checking(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
         return web.Response(text=(problem or "ok") + "\n", status=503 if problem else 200)
 
     return answer
-
-
-def _text(name: Any) -> str:
-    return f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)

@@ -8,8 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from typing import Final
 
 from volsched.kube.errors import KubeSetupError
+
+BACKLOG: Final = 4096
+"""Connections that wait to be taken in; of a burst of idle ones none may keep the kubelet's from being there at all."""
 
 
 class Listeners:
@@ -50,10 +54,11 @@ def _listening(address: str) -> socket.socket:
     try:
         if host:
             family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            return socket.create_server((host, port), family=family)
+            return socket.create_server((host, port), family=family, backlog=BACKLOG)
         with contextlib.suppress(OSError):  # a machine without IPv6
             if socket.has_dualstack_ipv6():
-                return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-        return socket.create_server(("", port))
+                everywhere = ("", port)
+                return socket.create_server(everywhere, family=socket.AF_INET6, backlog=BACKLOG, dualstack_ipv6=True)
+        return socket.create_server(("", port), backlog=BACKLOG)
     except OSError as error:
         raise KubeSetupError(f"cannot listen on {address}: {error.strerror or error}") from error

@@ -82,7 +82,7 @@ class ReaderAccess:
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             return AccessRefusal(401, "send the token of a ServiceAccount or user: Authorization: Bearer TOKEN")
-        key = (hashlib.sha256(token.encode()).digest(), wanted.text)
+        key = (hashlib.sha256(token.encode(errors="surrogatepass")).digest(), wanted.text)
         known = self._known.recall(key)
         if known is not None and time.monotonic() < known[0]:
             return known[1]

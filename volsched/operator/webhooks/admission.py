@@ -19,6 +19,7 @@ import structlog
 from volsched.framework.validation import Severity, Surroundings
 from volsched.kube.client.credentials import Source
 from volsched.kube.serve.metrics import Metrics
+from volsched.kube.serve.site import LimitedSites
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.native import api as native
@@ -142,6 +143,11 @@ class Admission(KopfThread):
     def problem(self) -> str:
         """Why reviews are not answered, empty when they are."""
         return self._server.problem
+
+    @property
+    def site(self) -> LimitedSites | None:
+        """The connections of API servers; None before it serves. Their numbers may be read on any thread."""
+        return self._server.site
 
     def add_gauges(self, metrics: Metrics) -> None:
         """Let `metrics` read what was answered."""

@@ -25,8 +25,10 @@ import msgspec
 import structlog
 from aiohttp import web
 
+from volsched.kube.errors import KubeSetupError
 from volsched.kube.serve.certificates import ends_of
-from volsched.kube.serve.listeners import parse_address
+from volsched.kube.serve.listeners import Listeners
+from volsched.kube.serve.site import LimitedSites
 from volsched.model.values import json_text
 from volsched.operator.webhooks.listening import Listening
 from volsched.operator.webhooks.reviewers import BusyError, Reviewers
@@ -59,7 +61,7 @@ class WebhookServer:
     """A server for `settings.admission.server`; `turned_away` is told why a review was not read.
 
     `problem` states why it does not serve, empty when it does; `ends` until when the certificate in use is valid, and
-    `reloads` how many took the place of another.
+    `reloads` how many took the place of another; `site` has the connections, once it serves.
     """
 
     def __init__(self, listening: Listening, turned_away: Callable[[str], None]) -> None:
@@ -72,6 +74,7 @@ class WebhookServer:
         self.problem = "webhooks do not serve yet"
         self.reloads = 0
         self.ends: datetime | None = None
+        self.site: LimitedSites | None = None
 
     async def __call__(self, review: Any) -> AsyncIterator[Any]:
         """Serve until cancelled; `review` is kopf's function from a review to its answer."""
@@ -79,28 +82,25 @@ class WebhookServer:
             await asyncio.sleep(LOOK_SECONDS)
         app = web.Application(client_max_size=self._listening.largest)
         app.router.add_post(PATH, partial(self._answer, review))
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_SECONDS)
-        await runner.setup()
+        self.site = LimitedSites(app, "webhooks", self._listening.connections, shutdown=_SHUTDOWN_SECONDS)
         try:
-            await self._listen(runner)
+            await self._listen(self.site)
             yield {}  # how the API server reaches it is stated by manifests
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
                 self._load()
         finally:
             self.problem = self.problem or "webhooks do not serve any more"
-            await runner.cleanup()
+            await self.site.stop()
 
-    async def _listen(self, runner: web.AppRunner) -> None:
-        host, port = parse_address(self._listening.address)
+    async def _listen(self, site: LimitedSites) -> None:
         try:
-            await web.TCPSite(runner, host or None, port, ssl_context=self._context).start()
-        except OSError as error:
-            self.problem = f"cannot listen on {self._listening.address} for webhooks: {error.strerror or error}"
+            await site.start(Listeners().take(self._listening.address), self._context)
+        except KubeSetupError as error:
+            self.problem = f"{error} for webhooks"
             raise
         self.problem = ""
-        addresses = [f"{name[0]}:{name[1]}" for name in runner.addresses]
-        _log.info("serving webhooks", addresses=addresses, certificate=self._listening.certificate)
+        _log.info("serving webhooks", addresses=site.addresses, certificate=self._listening.certificate)
 
     def _load(self) -> bool:
         """Use the files if they have changed; return whether there is a certificate to serve with."""
