@@ -74,7 +74,10 @@ def settle_minimum(session: Session, job: JobInfo) -> bool:
 
 
 def promote_all(session: Session) -> None:
-    """Admit every PodGroup, pods or none: without an enqueue action allocate does so (as Volcano's)."""
+    """Admit every PodGroup, pods or none: without an enqueue action allocate does so (as Volcano's).
+
+    One in a closed queue is not admitted, and told so.
+    """
     queues = session.cluster.queues
     for job in sorted(session.cluster.queue_ledger.unadmitted.values(), key=lambda job: job.key):
         queue = queues.get(job.queue)
@@ -82,8 +85,15 @@ def promote_all(session: Session) -> None:
             continue
         if job.is_native and (is_unschedulable(job, session.cluster) or queue is None or not is_complete(session, job)):
             continue
-        if job.has_group and queue is not None and queue.is_open:
+        if not job.has_group or queue is None:
+            continue
+        closed = closed_queue(queue, Step.ENQUEUE)
+        if closed is None:
             session.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
+        elif not job.barred and not is_unschedulable(job, session.cluster):
+            with session.about(job):
+                session.refusals.refuse_job(job, closed)
+                mark_unschedulable(job, session.cluster)
 
 
 def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:
