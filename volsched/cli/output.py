@@ -13,12 +13,23 @@ import click
 from volsched.cli import EXIT_INVALID
 from volsched.framework.config.loading import ConfigurationError
 from volsched.model.errors import ConfigError, VolschedError
+from volsched.model.values.visible import visible, visible_lines
 from volsched.simulation.documents import InputError
+
+
+def say(*lines: str, err: bool = False) -> None:
+    """Print lines. What users wrote may be in them, and shows there as one line without effect on a terminal."""
+    show("".join(f"{visible(line)}\n" for line in lines), err=err)
+
+
+def show(text: str, *, err: bool = False) -> None:
+    """Print a text that ends with a line end. All that verbs print passes here, so that all of it is visible."""
+    click.echo(visible_lines(text), err=err, nl=False)
 
 
 def report(message: str, kind: str = "error") -> None:
     """Report one fault on standard error."""
-    click.echo(f"{kind}: {message}", err=True)
+    say(f"{kind}: {message}", err=True)
 
 
 def refuse(error: VolschedError, source: str = "") -> NoReturn:
@@ -47,7 +58,7 @@ def width() -> int:
 
 def print_result(result: Any, form: str) -> None:
     """Print a result for programs, as `json` or `yaml`, the same for the same result to the byte."""
-    click.echo(_as_json(result) if form == "json" else _as_yaml(result), nl=False)
+    show(_as_json(result) if form == "json" else _as_yaml(result))
 
 
 def _as_json(result: Any) -> str:
@@ -58,4 +69,7 @@ def _as_yaml(result: Any) -> str:
     import yaml  # noqa: PLC0415 - only for this form
 
     text: str = yaml.safe_dump(result, sort_keys=True, allow_unicode=True, width=120)
-    return text
+    if visible_lines(text) == text:
+        return text
+    escaped: str = yaml.safe_dump(result, sort_keys=True, width=120)
+    return escaped
