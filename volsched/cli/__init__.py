@@ -50,7 +50,7 @@ class _VisibleError(click.ClickException):
 
     def __init__(self, error: click.ClickException) -> None:
         super().__init__(error.format_message())
-        self.exit_code = error.exit_code
+        self.exit_code = error.exit_code  # type: ignore[misc]  # which click itself does
         self._error = error
 
     def show(self, file: IO[Any] | None = None) -> None:

@@ -18,7 +18,7 @@ from volsched.replay.jobs import ReplayJob
 from volsched.replay.objects import DURATION, annotated_jobs, past_jobs
 from volsched.replay.plot import PlotError, charts_of, draw
 from volsched.replay.result import result_of
-from volsched.replay.runner import Replay, ReplayProgress, ReplaySettings
+from volsched.replay.runner import Replay, ReplayError, ReplayProgress, ReplaySettings
 from volsched.replay.summary import CARDS, Json
 from volsched.replay.trace import read_trace
 from volsched.scheduler import Profile
@@ -152,7 +152,10 @@ def _past(inventory: Inventory) -> list[ReplayJob]:
 
 def _play(name: str, inventory: Inventory, profile: Profile, jobs: list[ReplayJob], cards: str) -> Policy:
     done = Replay(inventory, profile, jobs, ReplaySettings(SCHEDULER_NAMES), _ProgressLine())
-    records = done.run()
+    try:
+        records = done.run()
+    except ReplayError as error:
+        refuse(error)
     return name, records, result_of(done, cards)
 
 

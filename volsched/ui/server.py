@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -14,11 +15,14 @@ from volsched.asking.discreet import discreet
 from volsched.kube.serve.reader_access import AccessRefusal
 from volsched.kube.serve.reviews import Person
 from volsched.model import api
+from volsched.model.job import NATIVE
+from volsched.model.values.names import LONGEST_NAME, is_name
+from volsched.model.values.visible import visible
 from volsched.ui.changes import ChangeError, EditableQuota, limits_of, models_of
 from volsched.ui.pages import VIEWS, Pages
 from volsched.ui.people import WHOLE, People, Visibility
 from volsched.ui.picture import Picture
-from volsched.ui.questions import ClusterQuestions, QuestionError
+from volsched.ui.questions import LONE, ClusterQuestions, QuestionError
 from volsched.ui.scoped import Seen, difference_for, namespaces_in, seen_by, without_names
 from volsched.ui.source import PictureSource
 from volsched.ui.table import Event
@@ -38,6 +42,10 @@ STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 MOST_SHOWN: Final = 500
 HEARTBEAT_SECONDS: Final = 15.0
 _LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
+_LONGEST_PATH: Final = 2 * LONGEST_NAME + 64
+"""Characters: more than that of a job has, and few enough for the name of a file."""
+_NO_JOB: Final = "there is no such job, or it is not for you to see\n"
 _OPEN: Final = ("/healthz", "/static/")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -82,6 +90,8 @@ class Ui:
         try:
             if not request.path.startswith(_OPEN):
                 await self._who(request)
+            if len(request.path) > _LONGEST_PATH:
+                raise web.HTTPNotFound
             answer = await handler(request)
         except web.HTTPException as error:
             error.headers.update(HEADERS)
@@ -112,12 +122,14 @@ class Ui:
     async def _scope_of_job(self, request: web.Request) -> tuple[Visibility, str, str]:
         """Return the scope and the job that is asked about; one that may not be seen is not there."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
+        if not is_name(namespace) or not is_name(name.removeprefix(LONE).removeprefix(NATIVE)):
+            raise web.HTTPNotFound(text=_NO_JOB)
         person = await self._who(request)
         if person is None or self._people is None:
             return WHOLE, namespace, name
         scope = await self._people.scope(person, [namespace], [])
         if not scope.names(namespace):
-            raise web.HTTPNotFound(text="there is no such job, or it is not for you to see\n")
+            raise web.HTTPNotFound(text=_NO_JOB)
         return scope, namespace, name
 
     async def _seen(self, request: web.Request) -> tuple[Visibility, Picture, Seen]:
@@ -184,17 +196,17 @@ class Ui:
         queues = (each for each in known.objects if isinstance(each, api.Queue) and each.metadata.name == name)
         queue = next(queues, None)
         if state is None or queue is None:
-            raise web.HTTPNotFound(text=f"there is no queue {name}, or it is not for you to see\n")
+            raise web.HTTPNotFound(text=f"there is no queue {visible(name)}, or it is not for you to see\n")
         return limits_of(queue, state)
 
     async def _what_if_result(self, request: web.Request) -> web.Response:
         scope, _, _ = await self._seen(request)
         queue = request.query.get("queue", "")
         limits = await self._limits(request, queue) if queue else ()
-        nodes = {name: count for name, count in _numbers(request.query, "nodes:").items() if count}
+        nodes = {name: count for name, count in numbers_in(request.query, "nodes:").items() if count}
         if nodes and not scope.nodes:
             raise web.HTTPForbidden(text="nodes are not for you to see: that takes the verb list on nodes\n")
-        amounts = _that_differ(limits, _numbers(request.query, "quota:"))
+        amounts = _that_differ(limits, numbers_in(request.query, "quota:"))
         if not (amounts or nodes):
             return self._page("what-if_result", difference=None, problem="", others={}, asked=[])
         asked = [*((f"{key.partition(':')[2]} of queue {queue}", str(n)) for key, n in amounts.items())]
@@ -246,15 +258,14 @@ def _refused(refusal: AccessRefusal) -> web.HTTPException:
     return kinds.get(refusal.status, web.HTTPServiceUnavailable)(text=refusal.message + "\n", headers=headers)
 
 
-def _numbers(query: Mapping[str, str], prefix: str) -> dict[str, int]:
+def numbers_in(query: Mapping[str, str], prefix: str) -> dict[str, int]:
     """Return the whole numbers that a form sends under names with a prefix, by the rest of the name."""
     found = {}
     for name, text in query.items():
         if name.startswith(prefix):
-            try:
-                found[name.removeprefix(prefix)] = int(text)
-            except ValueError:
-                raise web.HTTPBadRequest(text=f"{name} must be a whole number\n") from None
+            if not _WHOLE_NUMBER.fullmatch(text):
+                raise web.HTTPBadRequest(text=f"{visible(name)} must be a whole number of nine digits at most\n")
+            found[name.removeprefix(prefix)] = int(text)
     return found
 
 

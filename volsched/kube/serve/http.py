@@ -21,6 +21,7 @@ from volsched.kube.errors import ApiError
 from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.metrics import CONTENT_TYPE
 from volsched.kube.serve.reader_access import AccessRefusal, ReaderAccess
+from volsched.model.values.names import is_name
 
 Check: TypeAlias = Callable[[], str]
 """Returns what is wrong, empty when nothing is."""
@@ -137,7 +138,8 @@ class Server:
         request: web.Request,
     ) -> web.Response:
         kind, namespace, name = (request.query.get(key, "") for key in ("kind", "namespace", "name"))
-        if kind not in EXPLAINED or not name or bool(namespace) == (kind == "queue"):
+        is_placed = namespace == "" if kind == "queue" else is_name(namespace)
+        if kind not in EXPLAINED or not is_name(name) or not is_placed:
             return _refused(
                 AccessRefusal(400, f"ask with kind ({', '.join(EXPLAINED)}), name, and but for queues namespace")
             )
