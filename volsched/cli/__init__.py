@@ -55,7 +55,7 @@ class _VisibleError(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Tell the fault on standard error."""
-        from volsched.cli.output import show  # noqa: PLC0415 - which imports constants of this module
+        from volsched.cli.printing import show  # noqa: PLC0415 - only for a fault
 
         text = io.StringIO()
         self._error.show(text)
@@ -122,7 +122,7 @@ def main() -> None:
     try:
         volsched.main(prog_name="volsched", standalone_mode=True)
     except Exception:
-        from volsched.cli.output import say  # noqa: PLC0415 - only for a bug
+        from volsched.cli.printing import say  # noqa: PLC0415 - only for a bug
 
         lines = traceback.format_exc().rstrip("\n").split("\n")
         say(*lines, "volsched: this is a bug; please report it with the lines above", err=True)

@@ -15,7 +15,8 @@ from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.look import is_of_quotas, keeps_tables, look
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
-from volsched.cli.output import print_result, report, say, show, width
+from volsched.cli.output import print_result, report, width
+from volsched.cli.printing import say, show
 from volsched.cli.views.moves import show_moves
 from volsched.cli.views.quotas import by_name, sections
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable

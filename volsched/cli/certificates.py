@@ -8,7 +8,8 @@ from typing import Any, Final
 import click
 
 from volsched.cli.inputs.flags import SETTINGS, Duration, connection_flags
-from volsched.cli.output import report, say
+from volsched.cli.output import report
+from volsched.cli.printing import say
 
 EXIT_CLUSTER: Final = 1
 """The API server did not answer, or refused."""

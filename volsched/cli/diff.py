@@ -16,7 +16,8 @@ from volsched.asking.restarting import without_nodes
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.known import Progress, configured, known, known_flags
 from volsched.cli.inputs.sources import read_manifests
-from volsched.cli.output import print_result, say, width
+from volsched.cli.output import print_result, width
+from volsched.cli.printing import say
 from volsched.garbage import little_garbage
 from volsched.simulation.manifests import identity_of
 from volsched.simulation.table import Row, section

@@ -16,7 +16,8 @@ from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.known import Progress, known, known_flags
 from volsched.cli.inputs.sources import RefusedError
 from volsched.cli.names import asked_about, namespaces
-from volsched.cli.output import print_result, report, show, width
+from volsched.cli.output import print_result, report, width
+from volsched.cli.printing import show
 from volsched.cli.views.explanation import page
 from volsched.garbage import little_garbage
 

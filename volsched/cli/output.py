@@ -8,23 +8,12 @@ import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-import click
-
 from volsched.cli import EXIT_INVALID
+from volsched.cli.printing import say, show
 from volsched.framework.config.loading import ConfigurationError
 from volsched.model.errors import ConfigError, VolschedError
-from volsched.model.values.visible import visible, visible_lines
+from volsched.model.values.visible import visible_lines
 from volsched.simulation.documents import InputError
-
-
-def say(*lines: str, err: bool = False) -> None:
-    """Print lines. What users wrote may be in them, and shows there as one line without effect on a terminal."""
-    show("".join(f"{visible(line)}\n" for line in lines), err=err)
-
-
-def show(text: str, *, err: bool = False) -> None:
-    """Print a text that ends with a line end. All that verbs print passes here, so that all of it is visible."""
-    click.echo(visible_lines(text), err=err, nl=False)
 
 
 def report(message: str, kind: str = "error") -> None:

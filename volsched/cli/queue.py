@@ -15,7 +15,8 @@ from volsched.cli.inputs.flags import SETTINGS, output_flag, scheduler_flags, to
 from volsched.cli.inputs.look import look
 from volsched.cli.inputs.sources import check_source, read_manifests, source_flags
 from volsched.cli.names import of_kind
-from volsched.cli.output import print_result, report, show, width
+from volsched.cli.output import print_result, report, width
+from volsched.cli.printing import show
 from volsched.cli.views import queues as queue_view
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.config.arguments import nearest

@@ -11,7 +11,8 @@ import click
 from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, strict_flag
 from volsched.cli.inputs.sources import read_manifests
-from volsched.cli.output import print_result, refuse, report, show, width
+from volsched.cli.output import print_result, refuse, report, width
+from volsched.cli.printing import show
 from volsched.replay import table
 from volsched.replay.compare import Policy, comparison_of
 from volsched.replay.jobs import ReplayJob

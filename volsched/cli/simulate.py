@@ -13,7 +13,8 @@ from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
 from volsched.cli.inputs.known import Progress, snapshot_in
 from volsched.cli.inputs.sources import read_manifests
-from volsched.cli.output import print_result, report, say, show, width
+from volsched.cli.output import print_result, report, width
+from volsched.cli.printing import say, show
 from volsched.ports import CycleReport
 from volsched.simulation import result as results
 from volsched.simulation import table

@@ -11,7 +11,8 @@ import click
 
 from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
 from volsched.cli.inputs.sources import report_left_out
-from volsched.cli.output import print_result, refuse, say
+from volsched.cli.output import print_result, refuse
+from volsched.cli.printing import say
 from volsched.framework.config.loading import is_bare_configuration
 from volsched.framework.validation import DUPLICATE, UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
 from volsched.model import api

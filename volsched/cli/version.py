@@ -7,7 +7,7 @@ import platform
 import click
 
 from volsched import __version__
-from volsched.cli.output import say
+from volsched.cli.printing import say
 
 
 @click.command()

@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
+
 from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverError, culprit, failed, too_expensive
 from volsched.framework.callbacks import Headroom
 from volsched.framework.config.configuration import Configuration
+from volsched.framework.discretion import within
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.engine import Engine
 from volsched.framework.nominations import Nominations
@@ -286,7 +289,13 @@ class Session:
     # -- closing ------------------------------------------------------------------------------------------------------
 
     def tell(self, event: RecordEvent) -> None:
-        """Have an Event recorded on an object; how things stand is told once in a session."""
+        """Have an Event recorded on an object; how things stand is told once in a session.
+
+        It names no object of another namespace than its own.
+        """
+        message = within(self.cluster, event.namespace, event.message)
+        if message is not event.message:
+            event = msgspec.structs.replace(event, message=message)
         if event.each or event not in self._told:
             self._told.add(event)
             self.events.append(event)

@@ -174,7 +174,9 @@ class Ui:
             return self._page("job_explanation", answer=None, problem=problem)
         if answer is None:
             return self._page("job_explanation", answer=None, problem=f"There is no job {namespace}/{name} any more.")
-        return self._page("job_explanation", answer=answer if scope.is_whole else discreet(answer), problem="")
+        return self._page(
+            "job_explanation", answer=answer if scope.is_whole else discreet(answer, scope.names), problem=""
+        )
 
     # -- what if ------------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,8 @@ from volsched.cli.inputs import in_force
 from volsched.cli.inputs.configuration import BUILT_IN_COUNTS, check_rivals
 from volsched.cli.inputs.flags import scheduler_flags, together
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
-from volsched.cli.output import refuse, report, say
+from volsched.cli.output import refuse, report
+from volsched.cli.printing import say
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
 from volsched.model.changes import DroppedFields, Put

@@ -10,7 +10,8 @@ import msgspec
 
 from volsched.asking.moves import Moves, suggest_moves
 from volsched.cli.inputs.known import Progress, known
-from volsched.cli.output import print_result, say, width
+from volsched.cli.output import print_result, width
+from volsched.cli.printing import say
 from volsched.simulation.table import section
 
 SECONDS: Final = 60.0

@@ -42,7 +42,7 @@ def disruption_body(step: Evict) -> bytes:
 
     It fails for another pod of the same name.
     """
-    message = step.message or f"volsched: {step.action} to make room for {step.preemptor}"
+    message = step.message or f"volsched: {step.action} to make room"
     conditions = [_condition("DisruptionTarget", "PreemptionByScheduler", message)]
     if step.session:
         began = datetime.fromtimestamp(step.session, UTC).isoformat(timespec="microseconds")
