@@ -215,7 +215,8 @@ class Scheduler:
             victims=dict(session.victims),
             series=series,
             faults=tuple((plugin, error) for plugin, error in session.faults),
-            over=session.over,
+            over="" if session.gave_way else session.over,
+            gave_way=session.gave_way,
             hints=tuple(session.hints),
         )
 

@@ -82,7 +82,7 @@ _PICTURE = Picture()
 def test_messages_name_no_objects_of_others() -> None:
     said = 'pod "secret/a-0" goes before team/b: 0/5 nodes are available: 3 Insufficient nvidia.com/gpu'
 
-    assert without_names(TEAM, said) == said.replace("secret/a-0", ANOTHER)
+    assert without_names(TEAM, said) == said.replace('pod "secret/a-0"', ANOTHER)
     assert without_names(WHOLE, said) == said
 
 
