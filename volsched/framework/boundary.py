@@ -7,9 +7,9 @@ own changes, or a growing pause is over. Everybody else goes on in the same sess
 A session has a budget of CPU time as well. When that is over the session ends; what was decided stands, and the rest
 comes in the next one. The job that took most of it is left alone for a while in the same way.
 
-Who makes many jobs does not keep others from a first decision. A session that takes longer than ``TURN_SECONDS`` goes on
-with namespaces in turns where queues and priorities order nothing, and gives way after ``GIVE_WAY_SECONDS`` to what has
-come meanwhile. Sessions of less CPU time, which are nearly all, keep the order of ages.
+Who makes many jobs does not keep others from a first decision. A session that takes longer than ``TURN_SECONDS`` goes
+on with namespaces in turns where queues and priorities order nothing, and gives way after ``GIVE_WAY_SECONDS`` to what
+has come meanwhile. Sessions of less CPU time, which are nearly all, keep the order of ages.
 
 What cannot be pinned to a job (a plugin that fails when a session opens, an account that does not follow the cluster
 any more, an order of queues) ends the session at once: nothing is decided by what may be wrong, and the next session

@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from volsched.framework.boundary import EXPENSIVE_SHARE, GIVE_WAY_SECONDS, TURN_SECONDS, Bounds, SessionOverError, culprit, failed, too_expensive
+from volsched.framework.boundary import (
+    EXPENSIVE_SHARE,
+    GIVE_WAY_SECONDS,
+    TURN_SECONDS,
+    Bounds,
+    SessionOverError,
+    culprit,
+    failed,
+    too_expensive,
+)
 from volsched.framework.callbacks import Headroom
 from volsched.framework.config.configuration import Configuration
 from volsched.framework.discretion import within

@@ -44,7 +44,7 @@ async def serve_still(cluster: StillCluster, address: str) -> None:
 
 @asynccontextmanager
 async def _served(ui: Ui, address: str, tls: SSLContext | None = None) -> AsyncIterator[None]:
-    runner = web.AppRunner(ui.application(), access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(ui.application(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
     await runner.setup()
     try:
         await web.SockSite(runner, Listeners().take(address), ssl_context=tls).start()

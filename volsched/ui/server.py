@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -19,7 +21,7 @@ from volsched.model.job import NATIVE
 from volsched.model.values.names import LONGEST_NAME, is_name
 from volsched.model.values.visible import visible
 from volsched.ui.changes import ChangeError, EditableQuota, limits_of, models_of
-from volsched.ui.pages import VIEWS, Pages
+from volsched.ui.pages import VIEWS, Pages, View
 from volsched.ui.people import WHOLE, People, Visibility
 from volsched.ui.picture import Picture
 from volsched.ui.questions import LONE, ClusterQuestions, QuestionError
@@ -40,6 +42,10 @@ STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 """Of events: a proxy in front hands on each as it comes."""
 
 MOST_SHOWN: Final = 500
+STREAMS_OF_ONE: Final = 32
+MOST_STREAMS: Final = 512
+"""Open pages of one person, and of all."""
+
 HEARTBEAT_SECONDS: Final = 15.0
 _LOCAL: Final = ("localhost", "127.0.0.1", "[::1]")
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
@@ -59,6 +65,7 @@ class Ui:
         self._people = people
         self._pages = Pages()
         self._questions = ClusterQuestions(source)
+        self._streams: Counter[str] = Counter()
 
     def application(self) -> web.Application:
         """Return what serves it."""
@@ -107,10 +114,15 @@ class Ui:
             if host not in _LOCAL:
                 raise web.HTTPForbidden(text="this page is for this machine alone\n")
             return None
-        found = await self._people.who(request.headers.get("Authorization", ""))
+        found = await self._people.who(request.headers.get("Authorization", ""), request.remote or "")
         if isinstance(found, AccessRefusal):
             raise _refused(found)
         return found
+
+    async def _asker(self, request: web.Request) -> str:
+        """Return a name for who asks, by which askers take turns."""
+        person = await self._who(request)
+        return person.name if person is not None else ""
 
     async def _scope(self, request: web.Request, picture: Picture) -> Visibility:
         """Return what who asks may see by name. It is asked each time; answers are kept for a minute."""
@@ -168,7 +180,7 @@ class Ui:
     async def _explanation(self, request: web.Request) -> web.Response:
         scope, namespace, name = await self._scope_of_job(request)
         try:
-            answer = await self._questions.explanation(namespace, name)
+            answer = await self._questions.explanation(await self._asker(request), namespace, name)
         except QuestionError as error:
             problem = str(error) if scope.is_whole else "It could not be worked out."
             return self._page("job_explanation", answer=None, problem=problem)
@@ -214,7 +226,7 @@ class Ui:
         asked = [*((f"{key.partition(':')[2]} of queue {queue}", str(n)) for key, n in amounts.items())]
         asked += [(f"nodes like {name}", f"{count:+d}") for name, count in nodes.items()]
         try:
-            found = await self._questions.difference(queue, amounts, nodes)
+            found = await self._questions.difference(await self._asker(request), queue, amounts, nodes)
         except (ChangeError, QuestionError) as error:
             problem = str(error) if scope.is_whole or isinstance(error, ChangeError) else "It could not be worked out."
             return self._page("what-if_result", difference=None, problem=problem, others={}, asked=asked)
@@ -230,6 +242,25 @@ class Ui:
         view = self._pages.view(name, request.query)
         number, picture = await self._source.picture()
         scope = await self._scope(request, picture)
+        with self._streaming(await self._asker(request)):
+            return await self._stream(request, view, number, scope, picture)
+
+    @contextmanager
+    def _streaming(self, asker: str) -> Iterator[None]:
+        """Count a stream of somebody; raises an HTTP error when there are too many."""
+        if self._streams[asker] >= STREAMS_OF_ONE or self._streams.total() >= MOST_STREAMS:
+            raise web.HTTPTooManyRequests(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
+        self._streams[asker] += 1
+        try:
+            yield
+        finally:
+            self._streams[asker] -= 1
+            if not self._streams[asker]:
+                del self._streams[asker]
+
+    async def _stream(
+        self, request: web.Request, view: View, number: int, scope: Visibility, picture: Picture
+    ) -> web.StreamResponse:
         answer = web.StreamResponse(headers={**HEADERS, **STREAM})
         await answer.prepare(request)
         view.show(seen_by(scope, picture), picture.history)

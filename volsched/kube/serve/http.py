@@ -53,8 +53,8 @@ class PageContents:
     metrics: Callable[[], bytes]
     configuration: Callable[[], Any]
     snapshot: Callable[[], Awaitable[bytes]] | None = None
-    explain: Callable[[str, str, str], Awaitable[tuple[int, bytes]]] | None = None
-    """Gives a status and JSON for a kind, namespace and name; served only where there is an `access`."""
+    explain: Callable[[str, str, str, str], Awaitable[tuple[int, bytes]]] | None = None
+    """Gives a status and JSON for an asker, a kind, namespace and name; served only where there is an `access`."""
 
 
 class Server:
@@ -91,7 +91,7 @@ class Server:
     async def _listen(self, address: str, routes: list[web.RouteDef], tls: ssl.SSLContext | None) -> None:
         app = web.Application()
         app.add_routes(routes)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, handler_cancellation=True)
         self._runners.append(runner)
         await runner.setup()
         await web.SockSite(runner, self._listeners.take(address), ssl_context=tls).start()
@@ -117,7 +117,9 @@ class Server:
     def _guarded(self, page: Callable[[], Awaitable[web.Response]]) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             if self._access is not None:
-                refusal = await self._access.refusal(request.headers.get("Authorization", ""), request.path)
+                refusal = await self._access.refusal(
+                    request.headers.get("Authorization", ""), request.path, request.remote or ""
+                )
                 if refusal is not None:
                     return _refused(refusal)
             return await page()
@@ -134,7 +136,7 @@ class Server:
     async def _explain(
         self,
         access: ReaderAccess,
-        explain: Callable[[str, str, str], Awaitable[tuple[int, bytes]]],
+        explain: Callable[[str, str, str, str], Awaitable[tuple[int, bytes]]],
         request: web.Request,
     ) -> web.Response:
         kind, namespace, name = (request.query.get(key, "") for key in ("kind", "namespace", "name"))
@@ -144,11 +146,13 @@ class Server:
                 AccessRefusal(400, f"ask with kind ({', '.join(EXPLAINED)}), name, and but for queues namespace")
             )
         authorization = request.headers.get("Authorization", "")
-        refusal = await access.refusal_of(authorization, *EXPLAINED[kind], namespace, name)
+        refusal = await access.refusal_of(
+            authorization, *EXPLAINED[kind], namespace, name, address=request.remote or ""
+        )
         if refusal is not None:
             return _refused(refusal)
         try:
-            status, body = await explain(kind, namespace, name)
+            status, body = await explain(access.asker(authorization), kind, namespace, name)
         except ApiError as error:
             return _refused(AccessRefusal(503, f"the cluster cannot be read: {error.message}"))
         kind_of_text = "application/json" if status == web.HTTPOk.status_code else "text/plain"
