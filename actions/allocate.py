@@ -34,7 +34,7 @@ class AllocateAction:
         attempts = _attempts(session)
         turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
         while turns.queues:
-            queue = turns.queues.pop()
+            queue = turns.next_queue(session)
             jobs = turns.jobs[queue.name]
             if not jobs:
                 continue

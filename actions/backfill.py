@@ -31,12 +31,15 @@ class BackfillAction:
         waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, [])))}
         turns = Turns.of(session, [session.cluster.jobs[key] for key in waiting])
         while turns.queues:
-            jobs = turns.jobs[turns.queues.pop().name]
-            while jobs:
+            queue = turns.next_queue(session)
+            while jobs := turns.jobs[queue.name]:
                 with session.about(job := jobs.pop()):
                     for task in session.rules.in_order(waiting[job.key]):
                         self._place(session, task)
                     _report_gang_waits(session, job)
+                if session.is_long:
+                    turns.queues.push(queue)
+                    break
 
     def _place(self, session: Session, task: TaskInfo) -> None:
         if task.admission_gate:

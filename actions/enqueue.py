@@ -35,7 +35,7 @@ class EnqueueAction:
     def _take_turns(self, session: Session, unadmitted: list[JobInfo]) -> None:
         turns = Turns.of(session, unadmitted)
         while turns.queues:
-            queue = turns.queues.pop()
+            queue = turns.next_queue(session)
             jobs = turns.jobs[queue.name]
             if not jobs:
                 continue

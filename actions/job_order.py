@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from actions.retry import is_unschedulable, mark_unschedulable
 from volsched.framework.callbacks import JobKeyFn
 from volsched.framework.dispatch.ordering import Heap
+from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.native.gangs import is_incomplete, least_of
 from volsched.framework.session import Session
 from volsched.model.job import INQUEUE, PENDING, JobInfo
@@ -18,18 +21,47 @@ from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 @dataclass(slots=True)
 class Turns:
-    """Queues take turns; in a queue, the best job goes on. Shares change with every placement, so does the order."""
+    """Queues take turns; in a queue, the best job goes on. Shares change with every placement, so does the order.
+
+    In a session that is long namespaces take turns as well, and queues, where plugins order neither: by age alone
+    one that makes many jobs would have all its decisions before others have any.
+    """
 
     queues: Heap[QueueInfo]
     jobs: dict[str, Heap[JobInfo]]
     tasks: dict[str, list[TaskInfo]] = field(default_factory=dict)
     """What is left to try of each job, last first."""
+    in_turns: bool = False
 
     @classmethod
     def of(cls, session: Session, jobs: list[JobInfo], key: JobKeyFn | None = None) -> Turns:
         """Heaps over these jobs, in their order or in that of a key, and over their queues."""
         queues, heaps = session.rules.queues_of(jobs, key)
         return cls(queues, heaps)
+
+    def next_queue(self, session: Session) -> QueueInfo:
+        """Take out the queue whose turn it is."""
+        if session.is_long and not self.in_turns:
+            self._take_turns(session.rules)
+        return self.queues.pop()
+
+    def _take_turns(self, rules: Ruleset) -> None:
+        """Order queues by how often they had a turn, jobs by how many their namespace has before, and then by age."""
+        turns: Counter[str | tuple[str, str]] = Counter()
+
+        def queue_key(queue: QueueInfo) -> tuple[Any, ...]:
+            turns[queue.name] += 1
+            *placed, made, name = rules.queue_key(queue)
+            return *placed, turns[queue.name], made, name
+
+        def job_key(job: JobInfo) -> tuple[Any, ...]:
+            turns[job.queue, job.namespace] += 1
+            *placed, made, key = rules.job_key(job)
+            return *placed, turns[job.queue, job.namespace], made, key
+
+        self.in_turns = True
+        self.queues = self.queues.by(queue_key)
+        self.jobs = {name: jobs.by(job_key) for name, jobs in self.jobs.items()}
 
 
 def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo] = ()) -> Iterator[JobInfo]:
@@ -74,7 +106,10 @@ def settle_minimum(session: Session, job: JobInfo) -> bool:
 
 
 def promote_all(session: Session) -> None:
-    """Admit every PodGroup, pods or none: without an enqueue action allocate does so (as Volcano's)."""
+    """Admit every PodGroup, pods or none: without an enqueue action allocate does so (as Volcano's).
+
+    One in a closed queue is not admitted, and told so.
+    """
     queues = session.cluster.queues
     for job in sorted(session.cluster.queue_ledger.unadmitted.values(), key=lambda job: job.key):
         queue = queues.get(job.queue)
@@ -82,8 +117,15 @@ def promote_all(session: Session) -> None:
             continue
         if job.is_native and (is_unschedulable(job, session.cluster) or queue is None or not is_complete(session, job)):
             continue
-        if job.has_group and queue is not None and queue.is_open:
+        if not job.has_group or queue is None:
+            continue
+        closed = closed_queue(queue, Step.ENQUEUE)
+        if closed is None:
             session.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
+        elif not job.barred and not is_unschedulable(job, session.cluster):
+            with session.about(job):
+                session.refusals.refuse_job(job, closed)
+                mark_unschedulable(job, session.cluster)
 
 
 def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:

@@ -11,11 +11,13 @@ import itertools
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import Any, Final, NamedTuple
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
-from multidict import CIMultiDict
+from aiohttp.web import HTTPException
+from multidict import CIMultiDict, MultiDict
 
 from drills.fuzz_decisions import decide_about
 from drills.fuzz_inputs import Maker, copied
@@ -50,6 +52,7 @@ from volsched.controllers.objects import Command, RawJob
 from volsched.controllers.roster import Roster
 from volsched.controllers.store import Store
 from volsched.framework.config import arguments, loading
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.dra import reads, selectors
 from volsched.framework.validation import Surroundings
 from volsched.kube.errors import ApiError
@@ -82,10 +85,16 @@ from volsched.model.values import duration, json_text, quantity
 from volsched.operator.reading import job_view
 from volsched.operator.webhooks.webhook_server import read_review
 from volsched.replay import trace
+from volsched.replay.jobs import ReplayJob
+from volsched.replay.result import result_of
+from volsched.replay.runner import Replay, ReplaySettings
 from volsched.simulation import at_max
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import Inventory, completed, take_stock
+from volsched.ui.pages import VIEWS, Pages
+from volsched.ui.scoped import Seen
 from volsched.ui.secret import LinkSecret
+from volsched.ui.server import numbers_in
 from volsched.validation.admission import CREATE, DELETE, UPDATE, AdmissionContext, AdmissionRequest, judge
 
 Json = dict[str, Any]
@@ -573,7 +582,7 @@ def _snapshot(maker: Maker) -> bytes:
 
 
 def _read_snapshot(data: bytes) -> None:
-    snapshot.read(data, "a file")
+    snapshot.read(data, "a file").stage(cycles=1).run()
 
 
 def _trace(maker: Maker) -> str:
@@ -589,7 +598,47 @@ def _trace(maker: Maker) -> str:
 
 
 def _read_trace(text: str) -> None:
-    trace.parse_trace(text, "a file", "volsched", Inventory())
+    """Read jobs, and play them where they are few."""
+    inventory = take_stock(documents_in("nodes", _NODES))
+    jobs, classes = trace.parse_trace(text, "a file", "volsched", inventory)
+    inventory.objects += classes
+    if sum(job.pods for job in jobs) <= _MOST_PLAYED:
+        result_of(_played(inventory, jobs))
+
+
+def _played(inventory: Inventory, jobs: list[ReplayJob]) -> Replay:
+    replay = Replay(inventory, registry.load_profile(DEFAULT_CONFIGURATION)[0], jobs, ReplaySettings(("volsched",)))
+    replay.run()
+    return replay
+
+
+_MOST_PLAYED: Final = 50
+_NODES: Final = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "8", memory: 16Gi, pods: "110", nvidia.com/gpu: "8"}}
+"""
+
+
+def _address(maker: Maker) -> str:
+    """Return the part of an address of the page that says what is looked at."""
+    names = ("page", "queue", "namespace", "search", "filter", "nodes:n1", "quota:capability:cpu", maker.text())
+    return urlencode([(maker.one_of(names), str(maker.anything())) for _ in range(maker.count(4))], errors="replace")
+
+
+def _read_address(query: str) -> None:
+    """Show each view as it says, and read the numbers of a form."""
+    asked = MultiDict(parse_qsl(query, keep_blank_values=True))
+    for name in VIEWS:
+        _pages().view(name, asked).show(Seen((), (), (), {}), lambda _queue, _resource: ())
+    numbers_in(asked, "nodes:")
+    numbers_in(asked, "quota:")
+
+
+@cache
+def _pages() -> Pages:
+    return Pages()
 
 
 def _cron_job(maker: Maker) -> Any:
@@ -896,8 +945,9 @@ PARSERS: Final = (
     Parser("arguments", 5, _given_arguments, _read_arguments),
     Parser("plugins made of arguments", 1, _given_arguments, _build_plugin, (ConfigError,)),
     Parser("manifests", 2, _manifest, _read_manifest, (VolschedError,), _YAML_SECONDS),
-    Parser("snapshots", 2, _snapshot, _read_snapshot, (snapshot.SnapshotError,)),
+    Parser("snapshots", 2, _snapshot, _read_snapshot, (snapshot.SnapshotError, ConfigError)),
     Parser("jobs of replay", 2, _trace, _read_trace, (VolschedError,)),
+    Parser("addresses of the page", 2, _address, _read_address, (HTTPException,)),
     Parser("CronJobs", 1, _cron_job, _read_cron_job, (ObjectError,)),
     Parser("admission", 6, _request, _judge),
     Parser("admission reviews", 3, _review, _read_review, _NO_REVIEW),

@@ -21,6 +21,7 @@ import structlog
 from structlog.typing import EventDict, Processor
 
 from volsched.model.errors import shortened
+from volsched.model.values.visible import visible, visible_lines
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 FORMATS: Final = ("auto", "json", "console")
@@ -36,6 +37,9 @@ MOST_CAUSES: Final = 4
 
 LONGEST_MESSAGE: Final = 1000
 """Characters of an exception's message."""
+
+_OF_LINES: Final = ("exception", "stack")
+"""Texts that have lines."""
 
 _ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
@@ -109,7 +113,15 @@ def _renderers(*, as_json: bool, colours: bool) -> list[Any]:
     common = [structlog.processors.ExceptionRenderer(described), _bounded]
     if as_json:
         return [*common, structlog.processors.JSONRenderer(sort_keys=False)]
-    return [*common, structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="time")]
+    return [*common, _visible, structlog.dev.ConsoleRenderer(colors=colours, timestamp_key="time")]
+
+
+def _visible(_: Any, __: str, event: EventDict) -> EventDict:
+    """Show what would act on a terminal as it is written in Python; JSON does so itself."""
+    for key, value in event.items():
+        if isinstance(value, str):
+            event[key] = visible_lines(value) if key in _OF_LINES else visible(value)
+    return event
 
 
 def described(exc_info: _ExcInfo) -> str:

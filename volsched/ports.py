@@ -65,4 +65,5 @@ class CycleReport:
     series: Sequence[tuple[Series, Numbers]] = ()
     faults: Sequence[tuple[str, BaseException]] = ()
     over: str = ""
+    gave_way: bool = False
     hints: Sequence[str] = ()

@@ -131,7 +131,7 @@ class Scheduler:
         self._make_engine = make_engine
         self._on_placed = on_placed
         self._orphan_grace = orphan_grace
-        self._reporter = reporter.Reporter(always_unschedulable=always_unschedulable)
+        self._reporter = reporter.Reporter(mirror.cluster, always_unschedulable=always_unschedulable)
         self._bounds = bounds or Bounds()
         self._orphans: dict[str, float] = {}
         self._plugins_due: float | None = None
@@ -229,7 +229,8 @@ class Scheduler:
             victims=dict(session.victims),
             series=series,
             faults=tuple((plugin, error) for plugin, error in session.faults),
-            over=session.over,
+            over="" if session.gave_way else session.over,
+            gave_way=session.gave_way,
             hints=tuple(session.hints),
         )
 
@@ -343,7 +344,7 @@ class Scheduler:
         steps: list[PlanStep] = []
         statuses = []
         for job in jobs:
-            groups.note_refusal(job)
+            groups.note_refusal(cluster, job)
             kept = groups.note_queue(job, cluster.queue_ledger.moves.kept.get(job.key, ""))
             if kept is not None and job.has_group:
                 steps.append(reporter.about_group(job, "Warning", kept.type, kept.message))
@@ -353,7 +354,7 @@ class Scheduler:
             statuses.append((job, status))
             self._backlog.count(job)
         self._bounds.admissions.follow(jobs, session.now)
-        steps.extend(groups.writes(statuses))
+        steps.extend(groups.writes(cluster, statuses))
         told = [step for job in jobs for step in self._reporter.about_job(job)]
         steps.extend(told)
         shown = {step.uid for step in told if isinstance(step, WritePodCondition)}

@@ -31,6 +31,7 @@ from actions.victims.cost import (
 )
 from volsched.framework.accounts.gangs import departing, unit_of
 from volsched.framework.config.arguments import Argument
+from volsched.framework.discretion import of_queue
 from volsched.framework.engine.plain import Ranked
 from volsched.framework.leaving import all_left
 from volsched.framework.session import Session
@@ -365,17 +366,24 @@ class VictimSearch:
     def _evict(self, victim: TaskInfo) -> bool:
         """Take a victim off, with those who go together with it; whether that was allowed."""
         if victim.job is self.task.job:
-            self._take_off(victim, f'pod "{self.task.key}" ({_standing(self.task)}) needs the room of this pod')
+            self._take_off(victim, f"{self._who(victim)} needs the room of this pod")
             return True
         is_unit = victim.job is not None and victim.job.native is not None
         together = departing(victim) if self.whole else unit_of(victim)
         if (self.whole or is_unit) and not self._may_all_go(together):
             return False
-        mine = f'pod "{self.task.key}" ({_standing(self.task)}) needs the room of'
+        mine = f"{self._who(victim)} needs the room of"
         self._take_off(victim, f"{mine} this pod")
         for member in together[1:]:
             self._take_off(member, f'{mine} pod "{victim.key}", {_TOGETHER[is_unit]}: this pod')
         return True
+
+    def _who(self, victim: TaskInfo) -> str:
+        """Return what a victim is told of the pod that needs its room: of another namespace its queue alone."""
+        task = self.task
+        if task.namespace == victim.namespace:
+            return f'pod "{task.key}" ({_standing(task)})'
+        return f"{of_queue(task.queue)} (priority {task.eviction_priority})"
 
     def _may_all_go(self, together: list[TaskInfo]) -> bool:
         """Whether all of these may go as things are now, those that went before counted as gone."""

@@ -309,7 +309,9 @@ class FairShares:
 
     def remedies(self, job: JobInfo) -> Iterator[Remedy]:
         """Yield a larger capability, and a larger weight: what the queue may hold follows from both."""
-        queue = self._cluster.queues[job.queue]
+        queue = self._cluster.queues.get(job.queue)
+        if queue is None:
+            return
         yield from raises(queue, "capability", sorted(capability_of(queue).keys() & asked_of(job)))
         yield Remedy(QUOTA, ((api.Queue, queue.name),), _with_weight, partial(_text_of_weight, queue.name))
 

@@ -81,6 +81,15 @@ def test_pods_of_a_queue_that_is_closed_tell_so(phase: str) -> None:
     assert told(decision, "PodGroup") == [("g", "QueueClosed", said)]
 
 
+def test_groups_of_a_closed_queue_tell_so_without_an_action_that_admits_them() -> None:
+    given = closed("q").node("n1").group("g", "q", phase="Pending").pod("p", "g", cpu=1)
+    on = rig(given, DEFAULT.replace("enqueue, ", ""))
+
+    assert reasons(cycle(on)) == {"p": "QueueClosed"}
+    assert reasons(cycle(on)) == {}
+    assert cycle(on, *a_cluster().queue("q").changes()).bindings == {"p": "n1"}
+
+
 def test_a_queue_that_is_gone_is_told_once_on_the_group_and_on_each_pod() -> None:
     decision = cycle(rig(a_cluster().group("g", "nowhere", minimum=2).pod("a", "g").pod("b", "g"), DEFAULT))
 

@@ -11,7 +11,7 @@ from volsched.asking.discreet import discreet
 from volsched.asking.explain import NotFoundError, explain, find
 from volsched.asking.known import KnownCluster
 from volsched.asking.lists import queue_tree, waiting_jobs
-from volsched.asking.records import Advice, Help, Subject
+from volsched.asking.records import Advice, Explanation, Help, Holder, Subject, WaitingPod
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import take_stock
 
@@ -120,10 +120,34 @@ def test_who_may_get_one_object_reads_no_name_of_others() -> None:
     run, subject = stage.run(), Subject("podgroup", "waits", "default")
     answer = msgspec.structs.replace(explain(run, subject, nodes=True), advice=Advice((Help("pods", "other/runs"),)))
     said = discreet(answer)
-    assert [(holder.name, holder.pods) for holder in said.holders] == [("1 others", 2)]
+    assert [(holder.name, holder.pods) for holder in said.holders] == [("another job", 2)]
     assert b"runs" in msgspec.json.encode(answer)
     assert b"runs" not in msgspec.json.encode(said)
     assert discreet(explain(run, Subject("queue", "team"))).jobs == ()
+
+
+def test_who_may_not_read_a_namespace_reads_another_job_where_a_message_names_one() -> None:
+    words = "0/1 nodes are available: 1 node(s) were reserved for other/hog, 2 Insufficient deviceclass/gpu."
+    answer = Explanation(
+        Subject("pod", "a", "mine"),
+        "waits",
+        "pod mine/a waits",
+        message=words,
+        pods=(WaitingPod("mine/a", "predicate", "Reserved", words),),
+        reported='PodGroup "other/hog" is promised nodes; mine/b is not',
+        holders=(Holder("other/hog", "q", "cpu", "2", 1), Holder("other/cat", "q", "cpu", "1", 1)),
+        advice=Advice(nothing=f"Nothing would: {words}"),
+    )
+    said, whole = discreet(answer), discreet(answer, lambda _: True)
+
+    masked = words.replace("other/hog", "another job")
+    assert (said.message, said.pods[0].message) == (masked, masked)
+    assert said.reported == "another job is promised nodes; mine/b is not"
+    assert said.advice is not None
+    assert said.advice.nothing == f"Nothing would: {masked}"
+    assert [(each.name, each.pods) for each in said.holders] == [("2 other jobs", 2)]
+    assert b"hog" not in msgspec.json.encode(said)
+    assert (whole.message, whole.holders) == (answer.message, answer.holders)
 
 
 def test_nodes_without_room_are_named_with_their_refusal() -> None:

@@ -20,6 +20,9 @@ from tests.asking.worlds import (
 from tests.framework.dra.worlds import device, part
 from tests.simulation.clusters import group, node, pod, queue
 from volsched.asking.discreet import discreet
+from volsched.framework.accounts.remedies import raises
+from volsched.mirror.reading import queue_info
+from volsched.model import api
 
 pytestmark = pytest.mark.process  # a trial is a copy of the process
 
@@ -47,6 +50,24 @@ def test_quota_of_devices_in_volcanos_words_is_raised_there() -> None:
 
     assert by_sort(advice)["quota"] == "Raise DeviceClass gpu of queue team by 2 (quota of devices)."
     assert '"deviceclass/gpu": "4"' in advice.helps[0].command
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity", "capacity-card", "capacity-dra"])
+def test_a_queue_that_does_not_exist_has_no_quota_that_could_be_raised(plugin: str) -> None:
+    said = asked(configuration(plugin), node("n1", cpu="8"), group("waits", 1, "visoin"), pod("waits-0", "waits"))
+
+    assert (said.step, said.queue) == ("no-queue", "visoin")
+    assert said.message == 'queue "visoin" of PodGroup "default/waits" does not exist'
+    assert said.advice is not None
+    assert (said.advice.helps, said.advice.not_tried) == ((), ())
+
+
+@pytest.mark.parametrize("stated", ["much", "-3"])
+def test_a_quota_that_is_no_quantity_counts_as_nothing_and_may_be_raised(stated: str) -> None:
+    found = api.Queue(metadata=api.ObjectMeta(name="team"), spec=api.QueueSpec(capability={"cpu": stated}))
+    [remedy] = raises(queue_info(found, lambda *_: None), "capability", ["cpu"])
+
+    assert remedy.changed(found, 2).spec.capability == {"cpu": "2"}
 
 
 def test_sums_of_capacity_are_raised_in_their_own_measure() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
+import re
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +19,7 @@ from tests.cli.calls import text_of
 from volsched.asking import snapshot
 from volsched.asking.anonymous import anonymised
 from volsched.asking.known import KnownCluster
+from volsched.asking.records import API_VERSION
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
@@ -135,3 +140,45 @@ def check_anonymised(before: KnownCluster) -> None:
 def test_a_file_that_is_spoilt_is_refused_in_words(data: bytes) -> None:
     with pytest.raises(snapshot.SnapshotError, match="file is no snapshot"):
         snapshot.read(data, "file")
+
+
+def packed(*rows: dict[str, Any]) -> bytes:
+    tree = {"apiVersion": API_VERSION, "kind": snapshot.KIND, "configuration": "", "origin": "o", "objects": rows}
+    return gzip.compress(json.dumps({**tree, "schedulerNames": ["volsched"], "defaultQueue": "default"}).encode())
+
+
+def row(kind: str, *items: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": kind, "items": items}
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (gzip.compress(b" " * (snapshot.SMALL + 1)), "it holds more than 200 times its size"),
+        (gzip.compress(b"{}")[:-9], "it ends too early"),
+        (packed(row("Pod", {})), "metadata.name: is missing"),
+        (packed(row("Pod", {"metadata": {"name": "a"}}, {"metadata": {"name": "a"}})), "is there twice"),
+        (packed(row("Deployment", {"metadata": {"name": "d"}, "spec": {"replicas": 2**31 - 1}})), "spec.replicas"),
+        (
+            packed(
+                row("Deployment", *({"metadata": {"name": f"d{n}"}, "spec": {"replicas": 10**5}} for n in range(3)))
+            ),
+            "workloads have 300000 pods together",
+        ),
+    ],
+)
+def test_a_file_that_would_fill_the_memory_is_refused(data: bytes, said: str) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(snapshot.SnapshotError, match=re.escape(said)):
+            snapshot.read(data, "file")
+        assert tracemalloc.get_traced_memory()[1] < 4 * snapshot.SMALL
+    finally:
+        tracemalloc.stop()
+
+
+def test_times_that_are_none_do_not_stop_a_run() -> None:
+    stamps = ("garbage", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00+23:59", "2026-13-45T00:00:00Z", "")
+    pods = [{"metadata": {"name": f"p{n}", "creationTimestamp": stamp}} for n, stamp in enumerate(stamps)]
+    found = snapshot.read(packed(row("Pod", *pods)), "file")
+    replace(found, configuration=CONFIGURATION).stage().run()

@@ -129,7 +129,9 @@ def test_a_tenant_is_told_why_their_own_pod_waits_and_no_name_of_others(
     assert done.returncode == 3, done.stderr
     said = json.loads(done.stdout)
     assert (said["state"], said["subject"]["name"]) == ("waits", "train-0")
-    assert [(held["name"], held["pods"]) for held in said["holders"] if held["resource"] == card] == [("1 others", 1)]
+    assert [(held["name"], held["pods"]) for held in said["holders"] if held["resource"] == card] == [
+        ("another job", 1)
+    ]
     assert "hidden" not in done.stdout
 
     alone = volsched("explain", "pod", "train-0", *given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from volsched.framework.outcome.groups import status_of, writes
+from volsched.model.cluster import Cluster
 from volsched.model.job import (
     COMPLETED,
     INQUEUE,
@@ -146,8 +147,8 @@ def test_a_status_is_written_when_it_says_something_else_than_what_is_known_of_i
     one.has_group, one.reported, one.conditions, one.group_uid = has_group, reported, (READY,), "uid"
     status = status_of(one, unschedulable=False)
 
-    steps = list(writes([(one, status)]))
-    again = list(writes([(one, status)]))
+    steps = list(writes(Cluster(), [(one, status)]))
+    again = list(writes(Cluster(), [(one, status)]))
 
     assert [(s.uid, s.namespace, s.name, s.phase, s.running, s.conditions) for s in steps] == (
         [("uid", "default", "j", RUNNING, 1, (READY,))] if written else []

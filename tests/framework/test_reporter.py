@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE, Reporter, gang_message, refusal_of
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.plan import PlanStep, RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
@@ -39,7 +40,7 @@ def job(*tasks: TaskInfo, refusal: Verdict | None = None, minimum: int = 1, has_
 
 
 def told_of(waiting: JobInfo, reporter: Reporter | None = None) -> list[PlanStep]:
-    return list((reporter or Reporter()).about_job(waiting))
+    return list((reporter or Reporter(Cluster())).about_job(waiting))
 
 
 def events_in(steps: list[PlanStep]) -> list[str]:
@@ -203,7 +204,7 @@ def test_each_step_has_its_reason_and_only_what_nodes_would_help_is_unschedulabl
     verdict = Verdict(step, "p", Scope.POD, "Why", "because")
 
     assert conditions_in(told_of(job(task("a", verdict)))) == {"a": reason}
-    always = Reporter(always_unschedulable=True)
+    always = Reporter(Cluster(), always_unschedulable=True)
     assert conditions_in(told_of(job(task("a", verdict)), always)) == {"a": "Unschedulable"}
 
 
@@ -212,7 +213,7 @@ def test_a_verdict_may_say_what_it_is_shown_as_and_a_refused_binding_is_never_un
         Step.PREDICATE, "binder", Scope.POD, "FailedScheduling", "no", shown_as=ConditionReason.SCHEDULER_ERROR
     )
 
-    for reporter in (Reporter(), Reporter(always_unschedulable=True)):
+    for reporter in (Reporter(Cluster()), Reporter(Cluster(), always_unschedulable=True)):
         assert conditions_in(told_of(job(task("a", failed)), reporter)) == {"a": "SchedulerError"}
 
 
@@ -226,7 +227,8 @@ def test_a_nomination_keeps_the_reason_that_the_pod_waits_for() -> None:
     job(one)
     one.nominated = "n1"
 
-    assert Reporter().about_nomination(one) == WritePodCondition("uid-p", "default", "p", "QuotaExceeded", "full", "n1")
+    reporter = Reporter(Cluster())
+    assert reporter.about_nomination(one) == WritePodCondition("uid-p", "default", "p", "QuotaExceeded", "full", "n1")
 
 
 @pytest.mark.parametrize(

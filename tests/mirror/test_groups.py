@@ -18,7 +18,7 @@ def write(believer: Believer, name: str = "g") -> list[Any]:
     job = believer.cluster.jobs[f"default/{name}"]
     status = status_of(job, unschedulable=False)
     believer.cluster.queue_ledger.set_phase(job, status.phase)
-    return list(writes([(job, status)]))
+    return list(writes(believer.cluster, [(job, status)]))
 
 
 # -- PodGroups --------------------------------------------------------------------------------------------------------

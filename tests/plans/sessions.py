@@ -62,7 +62,7 @@ def _profile_of(configuration: str) -> Profile:
     return load_profile(configuration)[0]
 
 
-def _read(manifest: Mapping[str, Any]) -> api.ApiObject:
+def read(manifest: Mapping[str, Any]) -> api.ApiObject:
     """Return the struct of a manifest, read from JSON text as watches are read."""
     version, kind = manifest["apiVersion"], manifest["kind"]
     struct = dra.KINDS.get(kind) or native.KINDS.get((version, kind)) or api.KINDS[version, kind]
@@ -86,11 +86,11 @@ class Sessions:
 
     def show(self, manifest: Mapping[str, Any]) -> None:
         """Let an object be there, as given."""
-        self._changes.append(Put(_read(manifest)))
+        self._changes.append(Put(read(manifest)))
 
     def show_gone(self, manifest: Mapping[str, Any]) -> None:
         """Let an object be there no longer."""
-        found = _read(manifest)
+        found = read(manifest)
         meta = found.metadata
         self._changes.append(Gone(native.kind_of(found), meta.namespace, meta.name, meta.uid))
 

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from tests.ui.worlds import group, known_of, node, picture_of, pod, queue
 from volsched.asking.records import Difference, PodDifference
+from volsched.framework.discretion import ANOTHER
 from volsched.ui.pages import VIEWS, Pages
 from volsched.ui.people import WHOLE, Visibility
 from volsched.ui.picture import Picture
-from volsched.ui.scoped import SOMEBODY, difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.scoped import difference_for, namespaces_in, seen_by, without_names
 
 TEAM = Visibility(frozenset({"team"}), frozenset({"default", "mine"}), nodes=False)
 HIDDEN = ("secret", "holder", "theirs", "hush", "node-")
@@ -81,7 +82,7 @@ _PICTURE = Picture()
 def test_messages_name_no_objects_of_others() -> None:
     said = 'pod "secret/a-0" goes before team/b: 0/5 nodes are available: 3 Insufficient nvidia.com/gpu'
 
-    assert without_names(TEAM, said) == said.replace("secret/a-0", SOMEBODY)
+    assert without_names(TEAM, said) == said.replace('pod "secret/a-0"', ANOTHER)
     assert without_names(WHOLE, said) == said
 
 
@@ -93,7 +94,7 @@ def test_differences_of_others_are_counted() -> None:
     shown, others = difference_for(TEAM, found)
 
     assert others == {"starts": 1}
-    assert [(pod.pod, pod.before, pod.why) for pod in shown.pods] == [("team/a", "a node", f"evicted for {SOMEBODY}")]
+    assert [(pod.pod, pod.before, pod.why) for pod in shown.pods] == [("team/a", "a node", f"evicted for {ANOTHER}")]
     assert "secret" not in repr(shown)
     assert "hush" not in repr(shown)
 

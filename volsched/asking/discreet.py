@@ -2,44 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
 from volsched.asking.records import Advice, Explanation, Help, Holder, NodeLine
+from volsched.framework.discretion import ANOTHER, without
 
 OTHERS: Final = "others"
 
 
-def discreet(answer: Explanation) -> Explanation:
-    """Return an explanation that names objects of its subject's namespace alone; of a queue, no job at all."""
+def discreet(answer: Explanation, may_name: Callable[[str], bool] | None = None) -> Explanation:
+    """Return an explanation that names objects of namespaces alone that its reader may name; other jobs are "another".
+
+    Without ``may_name`` that is the subject's namespace; of a queue, no job at all is named then.
+    """
     namespace = answer.subject.namespace
-    jobs = tuple(job for job in answer.jobs if job.namespace == namespace)
+    names = may_name or (lambda each: bool(namespace) and each == namespace)
+    known = {*(each.resource for each in answer.short), *(each.resource for each in answer.quota)}
+
+    def shown(text: str) -> str:
+        return without(text, names, known)
+
     return msgspec.structs.replace(
         answer,
-        message=answer.message if namespace else "",
-        holders=tuple(_holders(answer.holders, namespace)),
-        nodes=tuple(NodeLine(line.count, (), line.refusal) for line in answer.nodes),
-        jobs=jobs,
-        advice=_advice(answer.advice) if answer.advice is not None else None,
+        sentence=shown(answer.sentence) if namespace else answer.sentence,
+        message=shown(answer.message) if namespace else "",
+        reported=shown(answer.reported),
+        holders=tuple(_holders(answer.holders, names)),
+        pods=tuple(msgspec.structs.replace(pod, message=shown(pod.message)) for pod in answer.pods),
+        nodes=tuple(NodeLine(line.count, (), shown(line.refusal)) for line in answer.nodes),
+        jobs=tuple(
+            msgspec.structs.replace(job, message=shown(job.message)) for job in answer.jobs if names(job.namespace)
+        ),
+        warnings=tuple(map(shown, answer.warnings)),
+        advice=_advice(answer.advice, shown) if answer.advice is not None else None,
     )
 
 
-def _holders(holders: Iterable[Holder], namespace: str) -> Iterable[Holder]:
-    """Yield the namespace's holders as they are, then how many others hold each resource in each queue."""
+def _holders(holders: Iterable[Holder], names: Callable[[str], bool]) -> Iterable[Holder]:
+    """Yield holders that may be named as they are, then how many others hold each resource in each queue."""
     others: dict[tuple[str, str], list[Holder]] = {}
     for holder in holders:
-        if namespace and holder.name.startswith(f"{namespace}/"):
+        if names(holder.name.partition("/")[0]):
             yield holder
         else:
             others.setdefault((holder.queue, holder.resource), []).append(holder)
     for (queue, resource), found in others.items():
-        yield Holder(f"{len(found)} {OTHERS}", queue, resource, "", sum(holder.pods for holder in found))
+        who = ANOTHER if len(found) == 1 else f"{len(found)} other jobs"
+        yield Holder(who, queue, resource, "", sum(holder.pods for holder in found))
 
 
-def _advice(advice: Advice) -> Advice:
-    return msgspec.structs.replace(advice, helps=tuple(map(_help, advice.helps)))
+def _advice(advice: Advice, shown: Callable[[str], str]) -> Advice:
+    helps, not_tried = tuple(map(_help, advice.helps)), tuple(map(shown, advice.not_tried))
+    return msgspec.structs.replace(advice, helps=helps, nothing=shown(advice.nothing), not_tried=not_tried)
 
 
 def _help(found: Help) -> Help:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -21,10 +21,15 @@ from volsched.model.dra import api as dra
 from volsched.model.errors import VolschedError
 from volsched.model.native import api as native
 from volsched.model.values import json_text
+from volsched.simulation.manifests import identity_of, size_faults, subject_of, total_faults
 
 KIND: Final = "Snapshot"
 MAGIC: Final = b"\x1f\x8b"
 LEVEL: Final = 6
+SMALL: Final = 16 << 20
+MOST_RATIO: Final = 200
+"""How much larger than the file its JSON may be, where it is not ``SMALL`` (bytes): clusters come to some thirty."""
+
 _OURS: Final = ("volcano.sh/", "volsched.io/", "scheduling.k8s.io/", "k8s.io/dra")
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _WHOLE: Final = (api.Node, api.Queue)
@@ -75,14 +80,41 @@ def written(known: KnownCluster) -> bytes:
 def read(data: bytes, source: str) -> KnownCluster:
     """Return the cluster of a snapshot; raises SnapshotError."""
     try:
-        file = json_text.decode(gzip.decompress(data), _File)
+        file = json_text.decode(_unpacked(data, source), _File)
         if (file.api_version, file.kind) != (API_VERSION, KIND):
             raise SnapshotError(f"{source} is {file.api_version} {file.kind}, not {API_VERSION} {KIND}")
         objects = tuple(found for row in file.objects for found in _items(row, source))
     except (OSError, EOFError, zlib.error, UnicodeError, msgspec.MsgspecError) as error:
         raise SnapshotError(f"{source} is no snapshot: {error}") from error
+    _check(objects, source)
     names = file.scheduler_names
     return KnownCluster(objects, file.configuration, f"{source} ({file.origin})", names, file.default_queue)
+
+
+def _unpacked(data: bytes, source: str) -> bytes:
+    """Return what a file holds; SnapshotError where that is out of all proportion to it."""
+    most = max(SMALL, MOST_RATIO * len(data))
+    unpacker = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    text = unpacker.decompress(data, most + 1)
+    if len(text) > most:
+        raise SnapshotError(f"{source} is no snapshot: it holds more than {MOST_RATIO} times its size")
+    if not unpacker.eof:
+        raise EOFError("it ends too early")
+    return text
+
+
+def _check(objects: Sequence[api.ApiObject], source: str) -> None:
+    """Raise SnapshotError where objects have no name, the same one twice, or more pods than a simulation makes."""
+    known: set[tuple[str, str, str]] = set()
+    for found in objects:
+        identity = identity_of(found)
+        for fault in size_faults(found):
+            raise SnapshotError(f"{source}: {subject_of(found)}: {fault.field}: {fault.message}")
+        if identity in known:
+            raise SnapshotError(f"{source}: {subject_of(found)} is there twice")
+        known.add(identity)
+    for message in total_faults(objects):
+        raise SnapshotError(f"{source}: {message}")
 
 
 def _items(row: _Row, source: str) -> list[Any]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import gc
 import importlib
+import io
 import sys
 import traceback
-from typing import Final
+from typing import IO, Any, Final
 
 import click
 from click.shell_completion import CompletionItem
@@ -44,8 +45,32 @@ EXIT_BUG: Final = 70
 """Something happened that nobody foresaw (EX_SOFTWARE)."""
 
 
+class _VisibleError(click.ClickException):
+    """A fault as click tells it, in which names of files and objects may stand."""
+
+    def __init__(self, error: click.ClickException) -> None:
+        super().__init__(error.format_message())
+        self.exit_code = error.exit_code  # type: ignore[misc]  # which click itself does
+        self._error = error
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Tell the fault on standard error."""
+        from volsched.cli.printing import show  # noqa: PLC0415 - only for a fault
+
+        text = io.StringIO()
+        self._error.show(text)
+        show(text.getvalue().expandtabs(), err=True)
+
+
 class _Verbs(click.Group):
     """A group that imports a command when it is used."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a verb; a fault of its words is shown as all other output is."""
+        try:
+            return super().invoke(ctx)
+        except click.ClickException as error:
+            raise _VisibleError(error) from error
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_VERBS)
@@ -97,8 +122,10 @@ def main() -> None:
     try:
         volsched.main(prog_name="volsched", standalone_mode=True)
     except Exception:
-        traceback.print_exc()
-        click.echo("volsched: this is a bug; please report it with the lines above", err=True)
+        from volsched.cli.printing import say  # noqa: PLC0415 - only for a bug
+
+        lines = traceback.format_exc().rstrip("\n").split("\n")
+        say(*lines, "volsched: this is a bug; please report it with the lines above", err=True)
         sys.exit(EXIT_BUG)
     finally:
         gc.freeze()  # what is left dies with the process; to look for garbage in it takes a fifth of a start's CPU time

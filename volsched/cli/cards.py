@@ -16,13 +16,14 @@ from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.look import is_of_quotas, keeps_tables, look
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.cli.output import print_result, report, width
+from volsched.cli.printing import say, show
 from volsched.cli.views.moves import show_moves
 from volsched.cli.views.quotas import by_name, sections
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.simulation.manifests import Inventory
-from volsched.simulation.table import section
+from volsched.simulation.table import section, text_of
 
 
 @click.command()
@@ -83,7 +84,7 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | 
     if stranded:
         _show_stranded(tables, output)
     elif output == "table":
-        click.echo(_page(stock, tables), nl=False)
+        show(_page(stock, tables))
     else:
         print_result({**_result(stock), **by_name(tables)}, output)
 
@@ -99,7 +100,7 @@ def _show_stranded(tables: Sequence[QuotaTable], output: str) -> None:
         print_result(by_name(found), output)
     else:
         lines = list(sections(found, width()))
-        click.echo("\n".join(lines[1:] or ["No node offers cards."]))
+        say(*(lines[1:] or ["No node offers cards."]))
 
 
 def _nodes(flags: Mapping[str, Any]) -> Iterator[api.Node]:
@@ -145,7 +146,7 @@ def _page(stock: Stock, tables: Sequence[QuotaTable]) -> str:
         *sections(tables, width()),
         *section("Warnings", _warnings(stock), width()),
     ]
-    return "\n".join(parts[1:] if stock.totals else ["No node offers cards.", *parts]) + "\n"
+    return text_of(parts[1:] if stock.totals else ["No node offers cards.", *parts])
 
 
 def _cards(stock: Stock) -> Iterator[Sequence[str]]:

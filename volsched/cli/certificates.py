@@ -9,6 +9,7 @@ import click
 
 from volsched.cli.inputs.flags import SETTINGS, Duration, connection_flags
 from volsched.cli.output import report
+from volsched.cli.printing import say
 
 EXIT_CLUSTER: Final = 1
 """The API server did not answer, or refused."""
@@ -82,5 +83,4 @@ def certificates(**flags: Any) -> None:
     except (CredentialsError, ApiError) as error:
         report(str(error))
         sys.exit(EXIT_CLUSTER)
-    for line in done or ["nothing to do: the certificate is good and trusted"]:
-        click.echo(line)
+    say(*(done or ["nothing to do: the certificate is good and trusted"]))

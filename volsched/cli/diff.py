@@ -17,6 +17,7 @@ from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.known import Progress, configured, known, known_flags
 from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, width
+from volsched.cli.printing import say
 from volsched.garbage import little_garbage
 from volsched.simulation.manifests import identity_of
 from volsched.simulation.table import Row, section
@@ -71,7 +72,7 @@ def diff(
         after = configured(after, new_config) if new_config else after
         answer = compared(before.stage().run(progress.cycle), after.stage().run(progress.cycle))
     if output == "table":
-        click.echo("\n".join(_page(answer, width())))
+        say(*_page(answer, width()))
     else:
         print_result(document("Difference", answer), output)
     sys.exit(EXIT_DIFFERS if failing.intersection(answer.summary) else 0)
@@ -92,7 +93,9 @@ def _without(found: KnownCluster, removed: tuple[str, ...]) -> KnownCluster:
     identities = {_written(identity_of(each)): identity_of(each) for each in found.objects}
     for name in removed:
         if name.lower() not in identities:
-            raise click.UsageError(f"--without {name}: there is no such object; write KIND/NAMESPACE/NAME or KIND/NAME")
+            raise click.UsageError(
+                f"--without {name!r}: there is no such object; write KIND/NAMESPACE/NAME or KIND/NAME"
+            )
     gone = [identities[name.lower()] for name in dict.fromkeys(removed)]
     nodes = [name for kind, _, name in gone if kind == "Node"]
     return without_nodes(found.without([each for each in gone if each[0] != "Node"]), nodes)

@@ -17,6 +17,7 @@ from volsched.cli.inputs.known import Progress, known, known_flags
 from volsched.cli.inputs.sources import RefusedError
 from volsched.cli.names import asked_about, namespaces
 from volsched.cli.output import print_result, report, width
+from volsched.cli.printing import show
 from volsched.cli.views.explanation import page
 from volsched.garbage import little_garbage
 
@@ -119,6 +120,6 @@ def _worked_out(
 
 def _show(answer: Explanation, output: str) -> None:
     if output == "text":
-        click.echo(page(answer, width()), nl=False)
+        show(page(answer, width()))
     else:
         print_result(document("Explanation", answer), output)

@@ -64,7 +64,7 @@ def contexts(context: click.Context, _parameter: click.Parameter, incomplete: st
         found = context_names(context.params.get("kubeconfig") or "")
     except CredentialsError:
         return []
-    return [name for name in found if name.startswith(incomplete)]
+    return [name for name in found if name.startswith(incomplete) and name.isprintable()]
 
 
 def _watched(kind: str) -> list[Resource]:
@@ -85,7 +85,8 @@ def _beginning(incomplete: str, resources: Sequence[Resource], context: click.Co
     """Return the names that begin so, in the namespace of `-n` where there is one and the kind has one."""
     namespace = context.params.get("namespace") or ""
     found = _listed(resources, namespace, context)
-    return sorted({name for where, name in found if name.startswith(incomplete) and where in ("", namespace or where)})
+    names = {name for where, name in found if where in ("", namespace or where)}
+    return sorted(name for name in names if name.startswith(incomplete) and name.isprintable())
 
 
 def _listed(resources: Sequence[Resource], namespace: str, context: click.Context) -> list[tuple[str, str]]:

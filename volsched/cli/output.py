@@ -8,17 +8,17 @@ import sys
 from collections.abc import Iterable
 from typing import Any, NoReturn
 
-import click
-
 from volsched.cli import EXIT_INVALID
+from volsched.cli.printing import say, show
 from volsched.framework.config.loading import ConfigurationError
 from volsched.model.errors import ConfigError, VolschedError
+from volsched.model.values.visible import visible_lines
 from volsched.simulation.documents import InputError
 
 
 def report(message: str, kind: str = "error") -> None:
     """Report one fault on standard error."""
-    click.echo(f"{kind}: {message}", err=True)
+    say(f"{kind}: {message}", err=True)
 
 
 def refuse(error: VolschedError, source: str = "") -> NoReturn:
@@ -47,7 +47,7 @@ def width() -> int:
 
 def print_result(result: Any, form: str) -> None:
     """Print a result for programs, as `json` or `yaml`, the same for the same result to the byte."""
-    click.echo(_as_json(result) if form == "json" else _as_yaml(result), nl=False)
+    show(_as_json(result) if form == "json" else _as_yaml(result))
 
 
 def _as_json(result: Any) -> str:
@@ -58,4 +58,7 @@ def _as_yaml(result: Any) -> str:
     import yaml  # noqa: PLC0415 - only for this form
 
     text: str = yaml.safe_dump(result, sort_keys=True, allow_unicode=True, width=120)
-    return text
+    if visible_lines(text) == text:
+        return text
+    escaped: str = yaml.safe_dump(result, sort_keys=True, width=120)
+    return escaped

@@ -16,6 +16,7 @@ from volsched.cli.inputs.look import look
 from volsched.cli.inputs.sources import check_source, read_manifests, source_flags
 from volsched.cli.names import of_kind
 from volsched.cli.output import print_result, report, width
+from volsched.cli.printing import show
 from volsched.cli.views import queues as queue_view
 from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.config.arguments import nearest
@@ -72,7 +73,7 @@ def list_(paths: tuple[str, ...], output: str, **flags: Any) -> None:
     """  # noqa: D205, D301 - as above
     state = _CountedQueues(paths, flags)
     if output == "table":
-        click.echo(queue_view.list_page(state.seen, state.footer, width()), nl=False)
+        show(queue_view.list_page(state.seen, state.footer, width()))
     else:
         state.report_doubt()
         print_result(queue_view.listed(state.seen, state.about), output)
@@ -104,7 +105,7 @@ def describe(names: tuple[str, ...], paths: tuple[str, ...], output: str, **flag
     state.report_doubt()
     if output == "table":
         pages = [queue_view.page(state.seen, name, state.problems(name), width()) for name in dict.fromkeys(names)]
-        click.echo("\n".join(pages), nl=False)
+        show("\n".join(pages))
     else:
         problems = {name: state.problems(name) for name in names}
         print_result(queue_view.described(state.seen, state.about, problems), output)

@@ -12,13 +12,14 @@ from volsched.cli.inputs.configuration import profile_of
 from volsched.cli.inputs.flags import files_flag, strict_flag
 from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, refuse, report, width
+from volsched.cli.printing import show
 from volsched.replay import table
 from volsched.replay.compare import Policy, comparison_of
 from volsched.replay.jobs import ReplayJob
 from volsched.replay.objects import DURATION, annotated_jobs, past_jobs
 from volsched.replay.plot import PlotError, charts_of, draw
 from volsched.replay.result import result_of
-from volsched.replay.runner import Replay, ReplayProgress, ReplaySettings
+from volsched.replay.runner import Replay, ReplayError, ReplayProgress, ReplaySettings
 from volsched.replay.summary import CARDS, Json
 from volsched.replay.trace import read_trace
 from volsched.scheduler import Profile
@@ -152,7 +153,10 @@ def _past(inventory: Inventory) -> list[ReplayJob]:
 
 def _play(name: str, inventory: Inventory, profile: Profile, jobs: list[ReplayJob], cards: str) -> Policy:
     done = Replay(inventory, profile, jobs, ReplaySettings(SCHEDULER_NAMES), _ProgressLine())
-    records = done.run()
+    try:
+        records = done.run()
+    except ReplayError as error:
+        refuse(error)
     return name, records, result_of(done, cards)
 
 
@@ -167,7 +171,7 @@ def _print(result: Json, output: str, render: Callable[[Json, int], str]) -> Non
     if output == "json":
         print_result(result, "json")
     else:
-        click.echo(render(result, width()), nl=False)
+        show(render(result, width()))
 
 
 class _ProgressLine:

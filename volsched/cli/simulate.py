@@ -14,6 +14,7 @@ from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
 from volsched.cli.inputs.known import Progress, snapshot_in
 from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, report, width
+from volsched.cli.printing import say, show
 from volsched.ports import CycleReport
 from volsched.simulation import result as results
 from volsched.simulation import table
@@ -114,7 +115,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     for note in result.get("notes", ()):
         report(note, "note")
     if output == "table":
-        click.echo(table.render(simulation, result, width()), nl=False)
+        show(table.render(simulation, result, width()))
     else:
         print_result(result, output)
     sys.exit(EXIT_PENDING if fail_on_pending and result["pending"] else 0)
@@ -130,7 +131,7 @@ def _with_hints(progress: Progress) -> Callable[[int, CycleReport], None]:
     def cycle(number: int, report: CycleReport) -> None:
         if number == 1:
             for hint in dict.fromkeys(report.hints):
-                click.echo(f"hint: {hint}", err=True)
+                say(f"hint: {hint}", err=True)
         progress.cycle(number, report)
 
     return cycle

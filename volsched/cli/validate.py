@@ -12,6 +12,7 @@ import click
 from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
 from volsched.cli.inputs.sources import report_left_out
 from volsched.cli.output import print_result, refuse
+from volsched.cli.printing import say
 from volsched.framework.config.loading import is_bare_configuration
 from volsched.framework.validation import DUPLICATE, UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
 from volsched.model import api
@@ -68,7 +69,7 @@ def validate(paths: tuple[str, ...], output: str, scheduler_names: tuple[str, ..
     report_left_out(left_out)
     if output == "text":
         for problem in problems:
-            click.echo(f"{problem.severity}: {problem} [{problem.code}]")
+            say(f"{problem.severity}: {problem} [{problem.code}]")
     else:
         print_result({"problems": [asdict(problem) for problem in problems]}, output)
     sys.exit(EXIT_PROBLEMS if any(problem.severity == "error" for problem in problems) else 0)

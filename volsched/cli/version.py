@@ -7,9 +7,10 @@ import platform
 import click
 
 from volsched import __version__
+from volsched.cli.printing import say
 
 
 @click.command()
 def version() -> None:
     """Print the version of volsched and of the Python that runs it."""
-    click.echo(f"volsched {__version__} (Python {platform.python_version()}, {platform.system()})")
+    say(f"volsched {__version__} (Python {platform.python_version()}, {platform.system()})")

@@ -7,6 +7,10 @@ own changes, or a growing pause is over. Everybody else goes on in the same sess
 A session has a budget of CPU time as well. When that is over the session ends; what was decided stands, and the rest
 comes in the next one. The job that took most of it is left alone for a while in the same way.
 
+Who makes many jobs does not keep others from a first decision. A session that takes longer than ``TURN_SECONDS`` goes
+on with namespaces in turns where queues and priorities order nothing, and gives way after ``GIVE_WAY_SECONDS`` to what
+has come meanwhile. Sessions of less CPU time, which are nearly all, keep the order of ages.
+
 What cannot be pinned to a job (a plugin that fails when a session opens, an account that does not follow the cluster
 any more, an order of queues) ends the session at once: nothing is decided by what may be wrong, and the next session
 begins with accounts made again.
@@ -15,7 +19,7 @@ begins with accounts made again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
@@ -42,6 +46,12 @@ LONGEST_PAUSE_SECONDS: Final = 300.0
 
 EXPENSIVE_SHARE: Final = 0.2
 """Of a session's budget: a job that took more of one that ran out of time is left alone for a while."""
+
+TURN_SECONDS: Final = 0.5
+"""Of CPU, after which namespaces take turns in a session where nothing else orders their jobs."""
+
+GIVE_WAY_SECONDS: Final = 1.0
+"""Of CPU, after which a session ends when changes have come that it does not know."""
 
 _LONGEST_CAUSE: Final = 300
 
@@ -103,13 +113,14 @@ class Bounds:
 
     ``budget`` is in seconds of CPU. With ``contains_faults`` an exception ends with the job that it was about, or with
     the session; without, it is raised, as tests want it. ``set_aside`` has the jobs that are left alone for a while,
-    ``admissions`` those that were admitted and lack pods.
+    ``admissions`` those that were admitted and lack pods. ``news`` states whether changes wait for the next session.
     """
 
     budget: float = math.inf
     contains_faults: bool = False
     set_aside: SetAside = field(default_factory=SetAside)
     admissions: Admissions = field(default_factory=Admissions)
+    news: Callable[[], bool] = lambda: False
 
     def keep(self, jobs: Mapping[str, JobInfo]) -> None:
         """Forget jobs that are no more."""

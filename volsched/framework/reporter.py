@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
+from volsched.framework.discretion import within
 from volsched.framework.native import gangs as native_gangs
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import RecordEvent, WritePodCondition
@@ -50,14 +52,15 @@ class Reporter:
     ``always_unschedulable``: conditions of pods state Unschedulable whatever these wait for, but for a refused binding.
     """
 
-    def __init__(self, *, always_unschedulable: bool = False) -> None:
+    def __init__(self, cluster: Cluster, *, always_unschedulable: bool = False) -> None:
+        self._cluster = cluster
         self._always_unschedulable = always_unschedulable
 
     def about_job(self, job: JobInfo) -> Iterator[RecordEvent | WritePodCondition]:
         """What is new of why a job waits, on its PodGroup, and of why its pods do, on each of them."""
         if job.told != job.refusal:
             job.told = job.refusal
-            yield from _on_group(job)
+            yield from self._on_group(job)
         news = [task for task in job.waiting.values() if task.ours and task.told != _told_of(task)]
         for task in sorted(news, key=_by_number):
             task.told = _told_of(task)
@@ -71,7 +74,7 @@ class Reporter:
         verdict = task.told
         if verdict is None:
             return
-        message = verdict.short_message()
+        message = told_within(self._cluster, task.namespace, verdict)
         if not task.admission_gate:
             yield self._condition(task, verdict.condition_reason, message)
         if _speaks(job, task, verdict):
@@ -82,7 +85,15 @@ class Reporter:
         verdict = refusal_of(task)
         if verdict is None:
             return self._condition(task, ConditionReason.UNSCHEDULABLE, "")
-        return self._condition(task, verdict.condition_reason, verdict.short_message())
+        message = told_within(self._cluster, task.namespace, verdict)
+        return self._condition(task, verdict.condition_reason, message)
+
+    def _on_group(self, job: JobInfo) -> Iterator[RecordEvent]:
+        """The Event on the PodGroup of a job that waits as a whole."""
+        verdict = job.refusal
+        if verdict is not None and job.has_group:
+            kind = "Normal" if verdict.step is Step.ENQUEUE and verdict.reason in _PATIENT else "Warning"
+            yield about_group(job, kind, verdict.reason, told_within(self._cluster, job.namespace, verdict))
 
     def _condition(self, task: TaskInfo, reason: ConditionReason, message: str) -> WritePodCondition:
         if self._always_unschedulable and reason not in _KEPT[bool(task.scheduling_group)]:
@@ -90,12 +101,9 @@ class Reporter:
         return WritePodCondition(task.uid, task.namespace, task.name, reason.value, message, task.nominated)
 
 
-def _on_group(job: JobInfo) -> Iterator[RecordEvent]:
-    """The Event on the PodGroup of a job that waits as a whole."""
-    verdict = job.refusal
-    if verdict is not None and job.has_group:
-        kind = "Normal" if verdict.step is Step.ENQUEUE and verdict.reason in _PATIENT else "Warning"
-        yield about_group(job, kind, verdict.reason, verdict.short_message())
+def told_within(cluster: Cluster, namespace: str, verdict: Verdict) -> str:
+    """Return a verdict's message as it may stand on an object of a namespace, cut to what an Event may carry."""
+    return truncated(within(cluster, namespace, verdict.message))
 
 
 def _told_of(task: TaskInfo) -> Verdict | None:

@@ -13,9 +13,21 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar
 
-from volsched.framework.boundary import EXPENSIVE_SHARE, Bounds, SessionOverError, culprit, failed, too_expensive
+import msgspec
+
+from volsched.framework.boundary import (
+    EXPENSIVE_SHARE,
+    GIVE_WAY_SECONDS,
+    TURN_SECONDS,
+    Bounds,
+    SessionOverError,
+    culprit,
+    failed,
+    too_expensive,
+)
 from volsched.framework.callbacks import Headroom
 from volsched.framework.config.configuration import Configuration
+from volsched.framework.discretion import within
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.engine import Engine
 from volsched.framework.nominations import Nominations
@@ -77,6 +89,9 @@ class Session:
         self.hints: list[str] = []
         self.modules: dict[str, str] = {}
         self.over = ""
+        self.is_long = False
+        self.gave_way = False
+        self._soon = min(TURN_SECONDS, self.bounds.budget)
         self._began = clock()
         self._costs: dict[str, tuple[float, JobInfo]] = {}
         self._open: dict[int, Statement] = {}
@@ -169,8 +184,8 @@ class Session:
     def about(self, job: JobInfo) -> Iterator[None]:
         """Do something about a job: what fails ends with that job, see ``boundary``. Raises SessionOverError."""
         began = self.clock()
-        if began - self._began > self.bounds.budget:
-            self._end_over_budget(began - self._began)
+        if began - self._began > self._soon:
+            self._go_on_or_end(began - self._began)
         open_before = len(self._open)
         try:
             yield
@@ -185,6 +200,15 @@ class Session:
         took = self.clock() - began
         if took > self.bounds.budget * _WORTH_NOTING:
             self._costs[job.key] = (self._costs.get(job.key, (0.0, job))[0] + took, job)
+
+    def _go_on_or_end(self, used: float) -> None:
+        """Note that the session is long, and end it when its time is over or others have come."""
+        self.is_long = True
+        if used > self.bounds.budget:
+            self._end_over_budget(used)
+        if used > GIVE_WAY_SECONDS and self.bounds.news():
+            self.gave_way = True
+            raise SessionOverError("it gives way to changes that have come")
 
     def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
         """Undo what was tried for a job, and tell it what failed."""
@@ -286,7 +310,13 @@ class Session:
     # -- closing ------------------------------------------------------------------------------------------------------
 
     def tell(self, event: RecordEvent) -> None:
-        """Have an Event recorded on an object; how things stand is told once in a session."""
+        """Have an Event recorded on an object; how things stand is told once in a session.
+
+        It names no object of another namespace than its own.
+        """
+        message = within(self.cluster, event.namespace, event.message)
+        if message is not event.message:
+            event = msgspec.structs.replace(event, message=message)
         if event.each or event not in self._told:
             self._told.add(event)
             self.events.append(event)

@@ -87,7 +87,7 @@ def seconds(stamp: str | None) -> float | None:
         return None
     try:
         return datetime.fromisoformat(stamp).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 

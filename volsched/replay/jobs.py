@@ -11,6 +11,16 @@ from volsched.controllers.grouping import request_of
 from volsched.model import api
 from volsched.model.values.resources import Resources
 
+YEAR: Final = 365.25 * 86400.0
+LONGEST_TRACE: Final = 10 * YEAR
+"""Seconds after the first in which jobs may come: what was used is told hour by hour."""
+
+LONGEST_JOB: Final = 100 * YEAR
+"""Seconds for which a job may run."""
+
+MOST_PODS: Final = 200_000
+"""Of jobs that have come and are not over: more than a Kubernetes cluster has."""
+
 EXPECTED_DURATION: Final = "volsched.io/expected-duration"
 """The annotation by which a job declares how long it runs; a duration as Go writes it."""
 

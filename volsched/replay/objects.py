@@ -17,9 +17,10 @@ from volsched.controllers import grouping, jobs
 from volsched.controllers.owners import as_owner
 from volsched.mirror.reading import GROUP_NAME, role_of, seconds
 from volsched.model import api
+from volsched.model.errors import shortened
 from volsched.model.pods.owners import Owner, controller_of
 from volsched.model.values.duration import seconds_of
-from volsched.replay.jobs import EXPECTED_DURATION, ReplayJob, Role
+from volsched.replay.jobs import EXPECTED_DURATION, LONGEST_JOB, LONGEST_TRACE, ReplayJob, Role
 from volsched.simulation.documents import InputError, InputProblem
 from volsched.simulation.manifests import Inventory, identity_of, subject_of
 
@@ -27,6 +28,9 @@ DURATION: Final = "replay.volsched.io/duration"
 """How long a workload runs in a replay; a duration as Go writes it."""
 SUBMIT: Final = "replay.volsched.io/submit"
 """When it comes, as a duration from the beginning of the replay on; without it at the beginning."""
+
+_LONGEST_TOLD: Final = 64
+"""Characters of an annotation that a fault shows."""
 
 Workload: TypeAlias = api.Job | api.BatchJob | api.Pod
 _SERVICES: Final = ("ReplicaSet", "StatefulSet", "DaemonSet")
@@ -55,11 +59,15 @@ def annotated_jobs(inventory: Inventory, scheduler: str) -> list[ReplayJob]:
 
 def _annotation(inventory: Inventory, found: Workload, key: str, problems: list[InputProblem]) -> float | None:
     text = found.metadata.annotations.get(key)
-    value = None if text is None else seconds_of(text)
-    if text is not None and value is None:
+    if text is None:
+        return None
+    value, most = seconds_of(text), LONGEST_TRACE if key == SUBMIT else LONGEST_JOB
+    if value is None or value > most:
         document = inventory.origin[identity_of(found)]
-        message = f"{text!r} is no duration; write it as 4h30m or 90s"
-        problems.append(document.problem(message, f"metadata.annotations[{key}]", subject_of(found)))
+        message = "is no duration; write it as 4h30m or 90s" if value is None else f"must be {most:.0f}s at most"
+        told = f"{shortened(text, _LONGEST_TOLD)!r} {message}"
+        problems.append(document.problem(told, f"metadata.annotations[{key}]", subject_of(found)))
+        return None
     return value
 
 
@@ -82,10 +90,14 @@ def past_jobs(inventory: Inventory, scheduler_names: Sequence[str]) -> Past:
     """
     snapshot = _Snapshot(inventory, scheduler_names)
     found = [job for job in snapshot.jobs() if job is not None]
-    begin = min((job.submit for job in found), default=0.0)
     taken = snapshot.taken
     inventory.objects[:] = [each for each in inventory.objects if identity_of(each) not in taken]
-    return Past([replace(job, submit=job.submit - begin) for job in found], snapshot.left_out)
+    last = max((job.submit for job in found), default=0.0)
+    recent = [job for job in found if last - job.submit <= LONGEST_TRACE]
+    too_old = (job.key for job in found if last - job.submit > LONGEST_TRACE)
+    old = (f"{key}: it came more than {LONGEST_TRACE:.0f} s before the last one" for key in too_old)
+    begin = min((job.submit for job in recent), default=0.0)
+    return Past([replace(job, submit=job.submit - begin) for job in recent], [*snapshot.left_out, *old])
 
 
 class _Snapshot:
@@ -168,7 +180,9 @@ class _Snapshot:
 
     def _timed(self, shape: ReplayJob, submit: float, duration: float, about: Workload) -> ReplayJob:
         declared = seconds_of(about.metadata.annotations.get(EXPECTED_DURATION, ""))
-        return replace(shape, submit=submit, duration=duration, declared=declared)
+        if declared is not None:
+            declared = min(declared, LONGEST_JOB)
+        return replace(shape, submit=submit, duration=min(max(0.0, duration), LONGEST_JOB), declared=declared)
 
     def _end_of(self, pod: api.Pod) -> float:
         """When a pod ended: when its last container did; one that runs ends with the snapshot."""

@@ -17,8 +17,9 @@ from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Put
+from volsched.model.errors import VolschedError
 from volsched.model.plan import Bind, Evict
-from volsched.replay.jobs import ReplayJob
+from volsched.replay.jobs import MOST_PODS, YEAR, ReplayJob
 from volsched.replay.records import JobRecord
 from volsched.replay.summary import ReplayedCluster
 from volsched.replay.world import VirtualCluster
@@ -30,6 +31,14 @@ MOST_SESSIONS: Final = 100
 
 MOST_IDLE_WAKES: Final = 1000
 """Sessions that a plugin asks for after the last job that could end has ended, and in which nothing starts."""
+
+
+LONGEST_SECONDS: Final = 1000 * YEAR
+"""What comes later than this, from the beginning on, never does."""
+
+
+class ReplayError(VolschedError):
+    """A replay cannot go on; the text states why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +112,12 @@ class Replay:
         return self._cluster
 
     def run(self) -> list[JobRecord]:
-        """Play everything; what became of each job, in the order in which they were given."""
+        """Play everything; what became of each job, in the order in which they were given. Raises ReplayError."""
         self._settle()
         fruitless = 0
         while fruitless < MOST_IDLE_WAKES and (due := self._next()) is not None:
+            if due > LONGEST_SECONDS:
+                break
             self.world.seconds = due
             is_event = self._end_due() | self._submit_due()
             started = self._settle()
@@ -149,6 +160,10 @@ class Replay:
 
     def _submit(self, record: JobRecord) -> None:
         job = record.job
+        if len(self._group_of_pod) + job.pods > MOST_PODS:
+            raise ReplayError(
+                f"with job {job.key} there would be more than {MOST_PODS} pods at once, at {self.world.seconds:.0f} s"
+            )
         self._by_group[job.key] = record
         for name, _ in job.members():
             self._group_of_pod[f"{job.namespace}/{name}"] = job.key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from volsched.replay.summary import Json
-from volsched.simulation.table import Row, section
+from volsched.simulation.table import Row, section, text_of
 
 
 def render(result: Json, width: int) -> str:
@@ -16,7 +16,7 @@ def render(result: Json, width: int) -> str:
     parts += section("Queues", _waits("QUEUE", summary["queues"]), width)
     parts += section("Use", _use(summary["use"]), width)
     parts += [""] + [line for line in (_fairness(summary), _promises(summary)) if line]
-    return "\n".join(parts) + "\n"
+    return text_of(parts)
 
 
 def render_comparison(comparison: Json, width: int) -> str:
@@ -29,7 +29,7 @@ def render_comparison(comparison: Json, width: int) -> str:
     parts += section("Queues", _changes("QUEUE", comparison["queues"]), width)
     parts += section("Jobs by cards", _changes("CARDS", comparison["sizes"]), width)
     parts += section("Use", _use_changes(use), width)
-    return "\n".join(parts) + "\n"
+    return text_of(parts)
 
 
 def _resources(comparison: Json) -> list[str]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import csv
 import difflib
 import io
-import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from volsched.model import api
-from volsched.model.errors import QuantityError
+from volsched.model.errors import QuantityError, shortened
 from volsched.model.values.quantity import QuantityText, amount_of
-from volsched.replay.jobs import ReplayJob, Role
+from volsched.replay.jobs import LONGEST_JOB, LONGEST_TRACE, ReplayJob, Role
 from volsched.simulation.documents import InputError, InputProblem, read_text
 from volsched.simulation.manifests import Inventory
 
@@ -27,6 +26,8 @@ COLUMNS: Final = (
 
 _PLAIN_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 _MOST_PODS: Final = 100_000
+_LONGEST_TOLD: Final = 64
+"""Characters of a field that a fault shows."""
 
 
 def read_trace(path: str, scheduler: str, inventory: Inventory) -> tuple[list[ReplayJob], list[api.PriorityClass]]:
@@ -122,9 +123,9 @@ class _TraceReader:
             name=self._name(found, line),
             namespace=found.get("namespace") or "default",
             queue=self._queue(found),
-            submit=_seconds(found, "submit_s"),
-            duration=_seconds(found, "duration_s"),
-            declared=_seconds(found, "declared_s") if found.get("declared_s") else None,
+            submit=_seconds(found, "submit_s", LONGEST_TRACE),
+            duration=_seconds(found, "duration_s", LONGEST_JOB),
+            declared=_seconds(found, "declared_s", LONGEST_JOB) if found.get("declared_s") else None,
             min_pods=_whole(found, "min_pods", default=pods, least=1, most=pods),
             priority_class=self._priority(found) if priority else "",
             roles=(self._role(found, pods),),
@@ -136,13 +137,15 @@ class _TraceReader:
             raise _FieldFaultError("name", "is missing")
         first = self._lines.setdefault(f"{found.get('namespace') or 'default'}/{name}", line)
         if first != line:
-            raise _FieldFaultError("name", f"{name} is there already, in line {first}")
+            raise _FieldFaultError("name", f"{_told(name)} is there already, in line {first}")
         return name
 
     def _queue(self, found: Mapping[str, str]) -> str:
         queue = found.get("queue") or "default"
         if queue not in self._queues:
-            raise _FieldFaultError("queue", f"there is no Queue {queue} among the manifests; add it to what -f names")
+            raise _FieldFaultError(
+                "queue", f"there is no Queue {_told(queue)} among the manifests; add it to what -f names"
+            )
         return queue
 
     def _priority(self, found: Mapping[str, str]) -> str:
@@ -176,16 +179,17 @@ def _check_quantity(name: str, text: QuantityText) -> None:
     except QuantityError as error:
         raise _FieldFaultError(name, str(error)) from error
     if amount < 0:
-        raise _FieldFaultError(name, f"{text} is negative")
+        raise _FieldFaultError(name, f"{_told(str(text))} is negative")
 
 
-def _seconds(found: Mapping[str, str], column: str) -> float:
+def _seconds(found: Mapping[str, str], column: str, most: float) -> float:
+    text = found[column]
     try:
-        value = float(found[column])
+        value = float(text)
     except ValueError:
-        raise _FieldFaultError(column, f"{found[column]!r} is no number of seconds") from None
-    if not 0 <= value < math.inf:
-        raise _FieldFaultError(column, f"{found[column]} must be a number of seconds from 0 on")
+        raise _FieldFaultError(column, f"{_told(text)!r} is no number of seconds") from None
+    if not 0 <= value <= most:
+        raise _FieldFaultError(column, f"{_told(text)} must be a number of seconds from 0 to {most:.0f}")
     return value
 
 
@@ -196,7 +200,11 @@ def _whole(found: Mapping[str, str], column: str, *, default: int, least: int, m
     try:
         value = int(text)
     except ValueError:
-        raise _FieldFaultError(column, f"{text!r} is no whole number") from None
+        raise _FieldFaultError(column, f"{_told(text)!r} is no whole number") from None
     if not least <= value <= most:
-        raise _FieldFaultError(column, f"{text} must be from {least} to {most}")
+        raise _FieldFaultError(column, f"{_told(text)} must be from {least} to {most}")
     return value
+
+
+def _told(text: str) -> str:
+    return shortened(text, _LONGEST_TOLD)

@@ -36,7 +36,7 @@ Promise: TypeAlias = tuple[float, float | None]
 
 
 class VirtualCluster(World):
-    """A world whose clock is set; ``seconds`` are those of the replay, from the newest object of the input on."""
+    """A world whose clock is set; ``seconds`` are those of the replay, from its ``epoch`` on."""
 
     def __init__(self, inventory: Inventory, scheduler_names: Sequence[str]) -> None:
         super().__init__(inventory, scheduler_names)
@@ -45,11 +45,6 @@ class VirtualCluster(World):
         self.history = self.deeds
         self.promises: dict[str, list[Promise]] = {}
         self._runs: dict[str, int] = {}
-
-    @property
-    def epoch(self) -> float:
-        """Where the replay's 0 is, in seconds since the epoch."""
-        return self._newest.timestamp()
 
     @property
     def now(self) -> datetime:

@@ -1,7 +1,8 @@
 """Explanations that a running scheduler gives to people who may not list the cluster.
 
 Each is worked out by ``volsched explain`` in a process of its own, on a snapshot: sessions there hold up none here,
-and what would help is tried in copies of a process, which needs one without other threads. One at a time is made.
+and what would help is tried in copies of a process, which needs one without other threads. Two are made at a time, for
+two askers; those who ask more take turns, and what is asked by somebody who has left is ended.
 """
 
 from __future__ import annotations
@@ -18,9 +19,15 @@ import structlog
 
 from volsched.asking.discreet import discreet
 from volsched.asking.records import Explanation, document
+from volsched.kube.serve.turns import TooManyAskedError, Turns
 
 HELP_SECONDS: Final = 5.0
 MOST_SECONDS: Final = 60.0
+AT_ONCE: Final = 2
+MOST_WAITING: Final = 4
+"""Explanations that one asker waits for."""
+
+MOST_IN_ALL: Final = 64
 _ANSWERED: Final = (0, 3)
 _NOT_FOUND: Final = 4
 
@@ -32,15 +39,16 @@ class Explanations:
 
     def __init__(self, snapshot: Callable[[], Awaitable[bytes]]) -> None:
         self._snapshot = snapshot
-        self._turn = asyncio.Lock()
+        self._turns = Turns(AT_ONCE, 1, MOST_WAITING, MOST_IN_ALL)
 
-    async def of(self, kind: str, namespace: str, name: str) -> tuple[int, bytes]:
+    async def of(self, asker: str, kind: str, namespace: str, name: str) -> tuple[int, bytes]:
         """Return an HTTP status, and the JSON of the explanation or words; raises ApiError."""
-        if self._turn.locked():
-            return 429, b"another explanation is being worked out; try again in some seconds\n"
-        async with self._turn:
-            with _in_memory(await self._snapshot()) as file:
-                return await _explained(file, kind, namespace, name)
+        try:
+            async with self._turns.turn(asker):
+                with _in_memory(await self._snapshot()) as file:
+                    return await _explained(file, kind, namespace, name)
+        except TooManyAskedError:
+            return 429, b"you have asked much at once; ask again when that is answered\n"
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -115,6 +115,7 @@ class SchedulingThread:
         self._dump_to: str | None = None
         self._is_due = True
         self._frozen = False
+        self._gave_way = False
         self._session_at = 0.0
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._guarded, name="scheduler", daemon=True)
@@ -228,7 +229,7 @@ class SchedulingThread:
                 SystemClock(self._beat),
                 orphan_grace=ORPHAN_GRACE_SECONDS,
                 always_unschedulable=self._settings.always_unschedulable,
-                bounds=self._settings.bounds,
+                bounds=replace(self._settings.bounds, news=self._has_news),
             )
         else:
             self._scheduler.reconfigure(profile)
@@ -248,10 +249,15 @@ class SchedulingThread:
         report = scheduler.cycle()
         self.cycles += 1
         self._session_at = time.monotonic()
-        self._is_due = report.steps > 0 or bool(report.over)  # what was done may let more be done
+        self._gave_way = report.gave_way
+        self._is_due = report.steps > 0 or bool(report.over) or report.gave_way  # what was done may let more be done
         if report.over:
             _log.warning("a session ended before it was through", reason=report.over)
         self._on_cycle(report)
+
+    def _has_news(self) -> bool:
+        """Whether changes wait; after a session that gave way for them the next one goes on to its end."""
+        return not self._gave_way and self._inbox.received > self._inbox.taken
 
     def _freeze_once(self) -> None:
         """Take what the first listing brought out of the garbage collector's sight: it stays."""

@@ -7,7 +7,7 @@ input (the mirror numbers them as they arrive).
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -32,8 +32,8 @@ from volsched.validation.quantities import quantity_faults
 from volsched.validation.states import state_faults
 from volsched.validation.unserved import ignored_faults
 
-MOST_PODS: Final = 1_000_000
-"""Pods of one workload that a simulation makes."""
+MOST_PODS: Final = 200_000
+"""Pods that a simulation makes of all workloads together: more than a Kubernetes cluster has, in half a GiB."""
 
 SYSTEM_CLASSES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """The PriorityClasses of Kubernetes itself, with their values."""
@@ -118,6 +118,7 @@ def take_stock(documents: Sequence[Document], *, strict: bool = False, at_max: b
             inventory.left_out.add(judgement, document)
         elif (found := _decoded(document, problems)) is not None:
             _take(inventory, found, document, problems)
+    problems += (InputProblem("", "", "", "", message) for message in total_faults(inventory.objects))
     if problems:
         raise InputError(problems)
     _choose_configuration(inventory)
@@ -303,6 +304,19 @@ def _size_faults(found: api.ApiObject) -> Iterator[Fault]:
     for field_, size in _sizes(found):
         if not least <= size <= MOST_PODS:
             yield Fault(field_, "Invalid", f"{size} must be from {least} to {MOST_PODS}")
+
+
+def total_faults(objects: Iterable[api.ApiObject]) -> Iterator[str]:
+    """Yield why the pods of all workloads together cannot be made; each alone may be as large as it states."""
+    total = sum(size for found in objects for _, size in _sizes(found))
+    if total > MOST_PODS:
+        yield f"workloads have {total} pods together, of which {MOST_PODS} are made at most"
+
+
+def size_faults(found: api.ApiObject) -> Iterator[Fault]:
+    """Yield why an object cannot be taken for one, or its pods cannot be made."""
+    yield from identity_faults(found)
+    yield from _size_faults(found)
 
 
 def _sizes(found: api.ApiObject) -> list[tuple[str, int]]:

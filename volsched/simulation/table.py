@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from volsched.model.values.quantity import format_amount
+from volsched.model.values.visible import visible
 from volsched.model.verdict import Step
 from volsched.simulation.result import Json
 from volsched.simulation.runner import Simulation
@@ -31,7 +32,7 @@ def render(simulation: Simulation, result: Json, width: int) -> str:
     parts += section("Nodes", _nodes(simulation), width)
     parts += section("Queues", _queues(result), width)
     parts += section("Stranded cards", _cards(result), width)
-    return "\n".join(parts) + "\n"
+    return text_of(parts)
 
 
 def _headline(simulation: Simulation, result: Json) -> str:
@@ -68,8 +69,14 @@ def section(title: str, rows: Iterable[Row], width: int) -> list[str]:
     return ["", title.upper(), *table(listed, width)] if len(listed) > 1 else []
 
 
-def table(rows: Sequence[Row], width: int) -> Iterator[str]:
-    """Yield aligned lines; the last column is wrapped to fit."""
+def text_of(lines: Iterable[str]) -> str:
+    """Return a page of lines. A line end, or a control character, that one of them has inside does not act as one."""
+    return "".join(f"{visible(line)}\n" for line in lines)
+
+
+def table(given: Sequence[Row], width: int) -> Iterator[str]:
+    """Yield aligned lines of visible characters; the last column is wrapped to fit."""
+    rows = [tuple(map(visible, row)) for row in given]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     before = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
     room = max(_NARROWEST, width - before)

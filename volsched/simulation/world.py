@@ -18,7 +18,7 @@ import msgspec
 from volsched.controllers.owners import as_owner
 from volsched.controllers.queues import wanted_state
 from volsched.controllers.waiting import Wait
-from volsched.mirror.reading import GROUP_NAME
+from volsched.mirror.reading import GROUP_NAME, seconds
 from volsched.model import api
 from volsched.model.changes import BindFailed, Change, Gone, KindServed, Put
 from volsched.model.dra import api as dra
@@ -50,6 +50,10 @@ T = TypeVar("T", bound=api.ApiObject)
 
 _Deed: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | WritePodCondition | RecordEvent
 """A step that changes something here."""
+
+EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
+LATEST: Final = datetime(5000, 1, 1, tzinfo=UTC).timestamp()
+"""Between these a simulation begins, in seconds since the epoch, whatever its objects state: time is left after it."""
 
 STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 """How times are written, to the second as the API server does."""
@@ -120,7 +124,7 @@ class World:
         self.inventory = inventory
         self._controllers = Controllers(self, inventory, tuple(scheduler_names))
         self._disruptions = Disruptions(inventory.of(api.PodDisruptionBudget), self._controllers.wanted_of)
-        self._newest = _newest_stamp(inventory.objects)
+        self.epoch = _newest_of(inventory.objects)
         self._steps: list[_Deed] = []
         self._leaving: dict[str, api.Pod] = {}
         self._versions = 0
@@ -136,7 +140,7 @@ class World:
     @property
     def now(self) -> datetime:
         """A second for each cycle after the newest object of the input."""
-        return datetime.fromtimestamp(self._newest.timestamp() + self.cycle, UTC)
+        return datetime.fromtimestamp(self.epoch + self.cycle, UTC)
 
     def begin(self) -> list[Change]:
         """Return the changes by which the mirror learns of the cluster as it is at first.
@@ -395,10 +399,7 @@ def claim_keys(pod: api.Pod) -> Iterator[str]:
             yield f"{pod.metadata.namespace}/{pod.metadata.name}-{volume.name}"
 
 
-def _newest_stamp(objects: Iterable[api.ApiObject]) -> datetime:
-    newest = datetime(2000, 1, 1, tzinfo=UTC)
-    for found in objects:
-        if found.metadata.creation_timestamp is not None:
-            stamp = datetime.fromisoformat(found.metadata.creation_timestamp)
-            newest = max(newest, stamp if stamp.tzinfo is not None else stamp.replace(tzinfo=UTC))
-    return newest
+def _newest_of(objects: Iterable[api.ApiObject]) -> float:
+    """Return when the newest object was made, in seconds since the epoch."""
+    stamps = (seconds(found.metadata.creation_timestamp) for found in objects)
+    return min(max((at for at in stamps if at is not None and at > EARLIEST), default=EARLIEST), LATEST)

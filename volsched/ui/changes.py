@@ -15,6 +15,7 @@ from volsched.asking.records import Figures, QueueState
 from volsched.asking.restarting import restarted
 from volsched.model import api
 from volsched.model.errors import VolschedError
+from volsched.model.values import json_text
 from volsched.model.values.quantity import parse
 from volsched.simulation.manifests import completed
 
@@ -118,8 +119,8 @@ def _units(name: str, quantity: str) -> int | None:
 
 def _cards(queue: api.Queue) -> dict[str, int]:
     try:
-        found = json.loads(queue.metadata.annotations.get(CARD_QUOTA) or "{}")
-    except ValueError:
+        found = json_text.decode(queue.metadata.annotations.get(CARD_QUOTA) or "{}")
+    except (msgspec.MsgspecError, UnicodeError):
         return {}
     return {card: n for card, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}
 

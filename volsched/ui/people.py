@@ -17,9 +17,8 @@ import structlog
 
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
-from volsched.kube.serve.reader_access import KEPT_SECONDS, REVIEWS_AT_ONCE, REVIEWS_PER_SECOND, AccessRefusal
+from volsched.kube.serve.reader_access import KEPT_SECONDS, AccessRefusal, ReviewRates
 from volsched.kube.serve.reviews import Person, may, whose
-from volsched.kube.write.bucket import TokenBucket
 from volsched.model.values.bounded import Bounded
 
 PATH: Final = "/ui"
@@ -64,13 +63,13 @@ class People:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._bucket = TokenBucket(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)
+        self._rates = ReviewRates()
         self._people: Bounded[bytes, tuple[float, Person | AccessRefusal]] = Bounded(MOST_TOKENS)
         self._answers: Bounded[tuple[str, ...], tuple[float, bool]] = Bounded(MOST_ANSWERS)
         self._asking = asyncio.Semaphore(QUESTIONS_AT_ONCE)
 
-    async def who(self, authorization: str) -> Person | AccessRefusal:
-        """Return who sends this header, or why they may not look at the page."""
+    async def who(self, authorization: str, address: str = "") -> Person | AccessRefusal:
+        """Return who sends this header, from an address, or why they may not look at the page."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
@@ -79,7 +78,7 @@ class People:
         known = self._people.recall(key)
         if known is not None and time.monotonic() < known[0]:
             return known[1]
-        if not self._bucket.take():
+        if not self._rates.take(address):
             return AccessRefusal(429, "too many people are being asked about; try again in a second")
         try:
             found = await self._find_out(token)

@@ -1,7 +1,8 @@
 """Questions that take sessions of their own: why, what would help, and what if.
 
 Each is answered by a process of its own, on a snapshot: what is followed live is not held up, and trials are made in
-copies of a process, which needs one without other threads. Two run at a time; equal questions are asked once.
+copies of a process, which needs one without other threads. Two run at a time, one for each asker, and askers take
+turns; equal questions are asked once. What nobody waits for any more is ended.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import contextlib
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -18,6 +20,7 @@ import msgspec
 from volsched.asking import snapshot
 from volsched.asking.known import KnownCluster
 from volsched.asking.records import Difference, Explanation
+from volsched.kube.serve.turns import TooManyAskedError, Turns
 from volsched.kube.tasks import Tasks
 from volsched.model.values.bounded import Bounded
 from volsched.ui.changes import changed
@@ -27,6 +30,10 @@ HELP_SECONDS: Final = 5
 MOST_SECONDS: Final = 120.0
 AT_ONCE: Final = 2
 MOST_KEPT: Final = 64
+MOST_WAITING: Final = 8
+"""Questions of one person that wait for their turn."""
+
+MOST_IN_ALL: Final = 64
 LONE: Final = "pod/"
 """How jobs of one pod are called that has no PodGroup."""
 
@@ -43,41 +50,73 @@ class ClusterQuestions:
 
     def __init__(self, source: PictureSource) -> None:
         self._source = source
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._turns = Turns(AT_ONCE, 1, MOST_WAITING, MOST_IN_ALL)
         self._work = Tasks()
-        self._answers: Bounded[tuple[object, ...], asyncio.Task[bytes]] = Bounded(MOST_KEPT)
+        self._answers: Bounded[tuple[object, ...], asyncio.Task[bytes | None]] = Bounded(MOST_KEPT)
+        self._askers: Counter[asyncio.Task[bytes | None]] = Counter()
+        self._is_stopping = False
 
-    async def explanation(self, namespace: str, name: str) -> Explanation | None:
+    async def explanation(self, asker: str, namespace: str, name: str) -> Explanation | None:
         """Explain a job, with what would help; None when it is not there. Raises QuestionError."""
         number, known = await self._source.known()
         flags = ["--help-seconds", str(HELP_SECONDS), "-o", "json", "--nodes", "-n", namespace]
         kind = "pod" if name.startswith(LONE) else "podgroup"
         command = ["volsched", "explain", *flags, "-f", "{0}", "--", kind, name.removeprefix(LONE)]
-        answer = await self._once((number, namespace, name), command, [known])
+        answer = await self._once(asker, (number, namespace, name), command, [known])
         return msgspec.json.decode(answer, type=Explanation) if answer else None
 
-    async def difference(self, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]) -> Difference:
+    async def difference(
+        self, asker: str, queue: str, amounts: Mapping[str, int], nodes: Mapping[str, int]
+    ) -> Difference:
         """Return what other quotas and nodes would change (see ``changed``); raises ChangeError and QuestionError."""
         number, known = await self._source.known()
         after = await asyncio.to_thread(changed, known, queue, amounts, nodes)
         key = (number, queue, *sorted(amounts.items()), *sorted(nodes.items()))
-        answer = await self._once(key, ["volsched.ui.compare", "{0}", "{1}"], [known, after])
+        answer = await self._once(asker, key, ["volsched.ui.compare", "{0}", "{1}"], [known, after])
         return msgspec.json.decode(answer, type=Difference)
 
     async def stop(self) -> None:
         """End what is being worked out."""
+        self._is_stopping = True
         await self._work.stop()
 
-    async def _once(self, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes:
+    async def _once(
+        self, asker: str, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[KnownCluster]
+    ) -> bytes:
         """Return what a command prints; whoever asks the same meanwhile, or before anything changed, shares it."""
         known = self._answers.recall(key)
-        if known is None or known.cancelled():
-            known = self._work.start(self._asked(command, worlds), "a question of the page")
+        if known is None or known.cancelled() or (known.done() and not known.exception() and known.result() is None):
+            known = self._work.start(self._asked(asker, command, worlds), "a question of the page")
             self._answers[key] = known
-        return await asyncio.shield(known)
+        self._askers[known] += 1
+        try:
+            answer = await asyncio.shield(known)
+        finally:
+            self._leave(known)
+        if answer is None:
+            raise QuestionError("You have asked much at once; ask again when that is answered.")
+        return answer
 
-    async def _asked(self, command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes:
-        async with self._turn:
+    def _leave(self, known: asyncio.Task[bytes | None]) -> None:
+        """End what nobody waits for any more."""
+        self._askers[known] -= 1
+        if not self._askers[known]:
+            del self._askers[known]
+            known.cancel()
+
+    async def _asked(self, asker: str, command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes | None:
+        """Return what a command prints; None where too much was asked, or nobody waits for it any more."""
+        try:
+            return await self._in_turn(asker, command, worlds)
+        except TooManyAskedError:
+            return None
+        except asyncio.CancelledError:
+            if self._is_stopping:
+                raise
+            return None
+
+    async def _in_turn(self, asker: str, command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes:
+        async with self._turns.turn(asker):
             with contextlib.ExitStack() as files:
                 written = [await asyncio.to_thread(snapshot.written, world) for world in worlds]
                 fds = [files.enter_context(_in_memory(data)) for data in written]

@@ -17,15 +17,13 @@ from volsched.asking.cards import Cell, NodeCards
 from volsched.asking.diff import SORTS
 from volsched.asking.discreet import OTHERS
 from volsched.asking.records import Difference, PodDifference, QueueState, WaitingJob
+from volsched.framework.discretion import without
 from volsched.ui.people import Visibility
 from volsched.ui.picture import Picture
 
 SOMEBODY: Final = "somebody else's"
+"""Whose a card is."""
 A_NODE: Final = "a node"
-_KEY: Final = re.compile(r"(?<![\w./-])([a-z0-9](?:[a-z0-9-]*[a-z0-9])?)/[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?![\w/-])")
-"""A namespace and a name, as messages have them; names of resources and labels have dots before the slash."""
-
-_NUMBERS: Final = re.compile(r"\d+/\d+")
 _NO_NODE: Final = re.compile(r"waits( \(.*\))?|evicted|absent")
 
 
@@ -76,12 +74,7 @@ def _job(scope: Visibility, job: WaitingJob) -> WaitingJob:
 
 def without_names(scope: Visibility, text: str) -> str:
     """Return a text in which pods and jobs of namespaces that somebody may not see are not named."""
-
-    def masked(found: re.Match[str]) -> str:
-        shown = scope.names(found[1]) or _NUMBERS.fullmatch(found[0])
-        return found[0] if shown else SOMEBODY
-
-    return text if scope.namespaces is None else _KEY.sub(masked, text)
+    return text if scope.namespaces is None else without(text, scope.names)
 
 
 # --- cards ----------------------------------------------------------------------------------------------------------

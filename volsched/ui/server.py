@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -14,11 +17,14 @@ from volsched.asking.discreet import discreet
 from volsched.kube.serve.reader_access import AccessRefusal
 from volsched.kube.serve.reviews import Person
 from volsched.model import api
+from volsched.model.job import NATIVE
+from volsched.model.values.names import LONGEST_NAME, is_name
+from volsched.model.values.visible import visible
 from volsched.ui.changes import ChangeError, EditableQuota, limits_of, models_of
-from volsched.ui.pages import VIEWS, Pages
+from volsched.ui.pages import VIEWS, Pages, View
 from volsched.ui.people import WHOLE, People, Visibility
 from volsched.ui.picture import Picture
-from volsched.ui.questions import ClusterQuestions, QuestionError
+from volsched.ui.questions import LONE, ClusterQuestions, QuestionError
 from volsched.ui.scoped import Seen, difference_for, namespaces_in, seen_by, without_names
 from volsched.ui.secret import LinkSecret
 from volsched.ui.source import PictureSource
@@ -37,7 +43,15 @@ STREAM: Final = {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"}
 """Of events: a proxy in front hands on each as it comes."""
 
 MOST_SHOWN: Final = 500
+STREAMS_OF_ONE: Final = 32
+MOST_STREAMS: Final = 512
+"""Open pages of one person, and of all."""
+
 HEARTBEAT_SECONDS: Final = 15.0
+_WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
+_LONGEST_PATH: Final = 2 * LONGEST_NAME + 64
+"""Characters: more than that of a job has, and few enough for the name of a file."""
+_NO_JOB: Final = "there is no such job, or it is not for you to see\n"
 _OPEN: Final = ("/healthz", "/static/")
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -52,6 +66,7 @@ class Ui:
         self._secret = LinkSecret()
         self._pages = Pages()
         self._questions = ClusterQuestions(source)
+        self._streams: Counter[str] = Counter()
 
     def application(self) -> web.Application:
         """Return what serves it."""
@@ -89,6 +104,8 @@ class Ui:
                 self._secret.check_origin(request)
             if not (request.path.startswith(_OPEN) or self._is_handed_over(request) or _is_no_page(request)):
                 await self._who(request)
+            if len(request.path) > _LONGEST_PATH:
+                raise web.HTTPNotFound
             answer = await handler(request)
         except web.HTTPException as error:
             error.headers.update(HEADERS)
@@ -102,13 +119,18 @@ class Ui:
         if self._people is None:
             self._secret.check(request)
             return None
-        found = await self._people.who(request.headers.get("Authorization", ""))
+        found = await self._people.who(request.headers.get("Authorization", ""), request.remote or "")
         if isinstance(found, AccessRefusal):
             raise _refused(found)
         return found
 
     def _is_handed_over(self, request: web.Request) -> bool:
         return self._people is None and self._secret.is_handed_over(request)
+
+    async def _asker(self, request: web.Request) -> str:
+        """Return a name for who asks, by which askers take turns."""
+        person = await self._who(request)
+        return person.name if person is not None else ""
 
     async def _scope(self, request: web.Request, picture: Picture) -> Visibility:
         """Return what who asks may see by name. It is asked each time; answers are kept for a minute."""
@@ -120,12 +142,14 @@ class Ui:
     async def _scope_of_job(self, request: web.Request) -> tuple[Visibility, str, str]:
         """Return the scope and the job that is asked about; one that may not be seen is not there."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
+        if not is_name(namespace) or not is_name(name.removeprefix(LONE).removeprefix(NATIVE)):
+            raise web.HTTPNotFound(text=_NO_JOB)
         person = await self._who(request)
         if person is None or self._people is None:
             return WHOLE, namespace, name
         scope = await self._people.scope(person, [namespace], [])
         if not scope.names(namespace):
-            raise web.HTTPNotFound(text="there is no such job, or it is not for you to see\n")
+            raise web.HTTPNotFound(text=_NO_JOB)
         return scope, namespace, name
 
     async def _seen(self, request: web.Request) -> tuple[Visibility, Picture, Seen]:
@@ -166,13 +190,15 @@ class Ui:
     async def _explanation(self, request: web.Request) -> web.Response:
         scope, namespace, name = await self._scope_of_job(request)
         try:
-            answer = await self._questions.explanation(namespace, name)
+            answer = await self._questions.explanation(await self._asker(request), namespace, name)
         except QuestionError as error:
             problem = str(error) if scope.is_whole else "It could not be worked out."
             return self._page("job_explanation", answer=None, problem=problem)
         if answer is None:
             return self._page("job_explanation", answer=None, problem=f"There is no job {namespace}/{name} any more.")
-        return self._page("job_explanation", answer=answer if scope.is_whole else discreet(answer), problem="")
+        return self._page(
+            "job_explanation", answer=answer if scope.is_whole else discreet(answer, scope.names), problem=""
+        )
 
     # -- what if ------------------------------------------------------------------------------------------------------
 
@@ -194,23 +220,23 @@ class Ui:
         queues = (each for each in known.objects if isinstance(each, api.Queue) and each.metadata.name == name)
         queue = next(queues, None)
         if state is None or queue is None:
-            raise web.HTTPNotFound(text=f"there is no queue {name}, or it is not for you to see\n")
+            raise web.HTTPNotFound(text=f"there is no queue {visible(name)}, or it is not for you to see\n")
         return limits_of(queue, state)
 
     async def _what_if_result(self, request: web.Request) -> web.Response:
         scope, _, _ = await self._seen(request)
         queue = request.query.get("queue", "")
         limits = await self._limits(request, queue) if queue else ()
-        nodes = {name: count for name, count in _numbers(request.query, "nodes:").items() if count}
+        nodes = {name: count for name, count in numbers_in(request.query, "nodes:").items() if count}
         if nodes and not scope.nodes:
             raise web.HTTPForbidden(text="nodes are not for you to see: that takes the verb list on nodes\n")
-        amounts = _that_differ(limits, _numbers(request.query, "quota:"))
+        amounts = _that_differ(limits, numbers_in(request.query, "quota:"))
         if not (amounts or nodes):
             return self._page("what-if_result", difference=None, problem="", others={}, asked=[])
         asked = [*((f"{key.partition(':')[2]} of queue {queue}", str(n)) for key, n in amounts.items())]
         asked += [(f"nodes like {name}", f"{count:+d}") for name, count in nodes.items()]
         try:
-            found = await self._questions.difference(queue, amounts, nodes)
+            found = await self._questions.difference(await self._asker(request), queue, amounts, nodes)
         except (ChangeError, QuestionError) as error:
             problem = str(error) if scope.is_whole or isinstance(error, ChangeError) else "It could not be worked out."
             return self._page("what-if_result", difference=None, problem=problem, others={}, asked=asked)
@@ -226,6 +252,25 @@ class Ui:
         view = self._pages.view(name, request.query)
         number, picture = await self._source.picture()
         scope = await self._scope(request, picture)
+        with self._streaming(await self._asker(request)):
+            return await self._stream(request, view, number, scope, picture)
+
+    @contextmanager
+    def _streaming(self, asker: str) -> Iterator[None]:
+        """Count a stream of somebody; raises an HTTP error when there are too many."""
+        if self._streams[asker] >= STREAMS_OF_ONE or self._streams.total() >= MOST_STREAMS:
+            raise web.HTTPTooManyRequests(text="too many pages are open; close one\n", headers={"Retry-After": "10"})
+        self._streams[asker] += 1
+        try:
+            yield
+        finally:
+            self._streams[asker] -= 1
+            if not self._streams[asker]:
+                del self._streams[asker]
+
+    async def _stream(
+        self, request: web.Request, view: View, number: int, scope: Visibility, picture: Picture
+    ) -> web.StreamResponse:
         answer = web.StreamResponse(headers={**HEADERS, **STREAM})
         await answer.prepare(request)
         view.show(seen_by(scope, picture), picture.history)
@@ -256,15 +301,14 @@ def _refused(refusal: AccessRefusal) -> web.HTTPException:
     return kinds.get(refusal.status, web.HTTPServiceUnavailable)(text=refusal.message + "\n", headers=headers)
 
 
-def _numbers(query: Mapping[str, str], prefix: str) -> dict[str, int]:
+def numbers_in(query: Mapping[str, str], prefix: str) -> dict[str, int]:
     """Return the whole numbers that a form sends under names with a prefix, by the rest of the name."""
     found = {}
     for name, text in query.items():
         if name.startswith(prefix):
-            try:
-                found[name.removeprefix(prefix)] = int(text)
-            except ValueError:
-                raise web.HTTPBadRequest(text=f"{name} must be a whole number\n") from None
+            if not _WHOLE_NUMBER.fullmatch(text):
+                raise web.HTTPBadRequest(text=f"{visible(name)} must be a whole number of nine digits at most\n")
+            found[name.removeprefix(prefix)] = int(text)
     return found
 
 

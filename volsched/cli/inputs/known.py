@@ -18,11 +18,13 @@ from volsched.cli.inputs.configuration import BUILT_IN_COUNTS, check_rivals
 from volsched.cli.inputs.flags import scheduler_flags, together
 from volsched.cli.inputs.sources import check_source, read_cluster, read_manifests, source_flags
 from volsched.cli.output import refuse, report
+from volsched.cli.printing import say
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
 from volsched.model.changes import DroppedFields, Put
 from volsched.model.errors import ConfigError
 from volsched.model.native import api as native
+from volsched.model.values.visible import visible
 from volsched.ports import CycleReport
 from volsched.simulation.documents import InputError, read_text
 from volsched.simulation.runner import SCHEDULER_NAMES
@@ -48,7 +50,7 @@ class Progress:
     def show(self, message: str) -> None:
         """Show what was done."""
         if sys.stderr.isatty() or time.monotonic() - self._began > _LONG:
-            click.echo(f"{message} ({time.monotonic() - self._began:.1f} s)", err=True)
+            say(f"{message} ({time.monotonic() - self._began:.1f} s)", err=True)
 
     def cycle(self, number: int, report: CycleReport) -> None:
         """Show what a session did."""
@@ -82,7 +84,7 @@ def snapshot_in(paths: Sequence[str]) -> KnownCluster | None:
     if not snapshots:
         return None
     if len(paths) > 1:
-        raise click.UsageError(f"{snapshots[0]} is a snapshot, which is a whole cluster; give it alone")
+        raise click.UsageError(f"{visible(snapshots[0])} is a snapshot, which is a whole cluster; give it alone")
     try:
         return snapshot.read(Path(paths[0]).read_bytes(), paths[0])
     except snapshot.SnapshotError as error:

@@ -8,7 +8,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from volsched.asking.records import Advice, Explanation, Figures
-from volsched.simulation.table import Row, section
+from volsched.model.values.visible import visible
+from volsched.simulation.table import Row, section, text_of
 
 _NONE: Final = "-"
 
@@ -26,12 +27,12 @@ def page(answer: Explanation, width: int) -> str:
     parts += section("Nodes", _nodes(answer), width)
     if answer.advice is not None:
         parts += _advice(answer.advice, width)
-    return "\n".join(parts) + "\n"
+    return text_of(parts)
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
     return textwrap.wrap(
-        text,
+        visible(text),
         max(width, 40),
         initial_indent=indent,
         subsequent_indent=indent,

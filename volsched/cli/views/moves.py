@@ -6,12 +6,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import click
 import msgspec
 
 from volsched.asking.moves import Moves, suggest_moves
 from volsched.cli.inputs.known import Progress, known
 from volsched.cli.output import print_result, width
+from volsched.cli.printing import say
 from volsched.simulation.table import section
 
 SECONDS: Final = 60.0
@@ -26,7 +26,7 @@ def show_moves(paths: Sequence[str], flags: Mapping[str, Any], number: int, outp
     if output != "table":
         print_result(msgspec.to_builtins(moves), output)
     else:
-        click.echo("\n".join(_page(moves, number)))
+        say(*_page(moves, number))
 
 
 def _page(moves: Moves, number: int) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from textwrap import fill
+from textwrap import wrap
 from typing import Any, Final
 
 from plugins.capacity_card.cards.amounts import joined, whole
@@ -19,8 +19,9 @@ from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, Allowed
 from volsched.model.queues.queue import levels
 from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import CPU, MEMORY
+from volsched.model.values.visible import visible
 from volsched.simulation.manifests import subject_of
-from volsched.simulation.table import section
+from volsched.simulation.table import section, text_of
 
 Json = dict[str, Any]
 Row = Sequence[str]
@@ -158,7 +159,7 @@ def list_page(seen: Look, footer: str, width: int) -> str:
         *sections(seen.tables, width),
         *section("Cards", _card_rows(seen), width),
     ]
-    return "\n".join((*parts[1:], *(("", footer) if footer else ()))) + "\n"
+    return text_of((*parts[1:], *(("", footer) if footer else ())))
 
 
 def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
@@ -175,7 +176,7 @@ def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
     ]
     if not use.jobs:
         parts += ["", "No job holds or waits for anything."]
-    return "\n".join(parts) + "\n"
+    return text_of(parts)
 
 
 def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
@@ -185,7 +186,9 @@ def _whom_it_lets_in(usage: Usage, name: str, width: int) -> Iterator[str]:
     indent = " " * len("Used by: ")
     for number, text in enumerate((first, *more)):
         before = "Used by: " if not number else indent
-        yield fill(text, max(width, 40), initial_indent=before, subsequent_indent=indent, break_on_hyphens=False)
+        yield from wrap(
+            visible(text), max(width, 40), initial_indent=before, subsequent_indent=indent, break_on_hyphens=False
+        )
 
 
 def _rule_text(level: str, rule: AllowedNamespaces, name: str) -> str:

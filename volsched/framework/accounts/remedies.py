@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from volsched.model import api
+from volsched.model.errors import QuantityError
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.quantity import Unit, amount_of, format_amount, unit_of
 
@@ -61,13 +62,21 @@ def raises(queue: QueueInfo, field: str, resources: Iterable[str]) -> Iterator[R
 def _raise(queue: str, field: str, resource: str, step: int) -> Remedy:
     def changed(found: api.Queue, size: int) -> api.Queue:
         amounts: Mapping[str, Any] = getattr(found.spec, field)
-        total = format_amount(resource, amount_of(resource, amounts.get(resource, 0)) + size * step)
+        total = format_amount(resource, _counted(resource, amounts.get(resource, 0)) + size * step)
         return with_spec(found, **{field: {**amounts, resource: total}})
 
     def text(size: int, _: Sequence[str]) -> str:
         return f"{resource} of queue {queue} by {format_amount(resource, size * step)} (spec.{field})"
 
     return Remedy(QUOTA, ((api.Queue, queue),), changed, text)
+
+
+def _counted(resource: str, stated: Any) -> int:
+    """Return an amount as quotas count it: what cannot be read, or is negative, counts as 0."""
+    try:
+        return max(0, amount_of(resource, stated))
+    except QuantityError:
+        return 0
 
 
 def with_spec(queue: api.Queue, **fields: Any) -> api.Queue:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from functools import cmp_to_key
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any, Final, Generic, TypeVar
 
 from volsched.model.job import JobInfo
@@ -89,6 +89,10 @@ class Heap(Generic[T]):
     def pop(self) -> T:
         """Take the first item out."""
         return heapq.heappop(self._heap)[1]
+
+    def by(self, key: Callable[[T], tuple[Any, ...]]) -> Heap[T]:
+        """Return a heap of the same by another key, which is asked for each in the order of this one."""
+        return Heap(key, [item for _, item in sorted(self._heap, key=itemgetter(0))])
 
     def __len__(self) -> int:
         return len(self._heap)

@@ -8,9 +8,12 @@ the condition ``Reserved`` (``volsched.model.reservation``).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 
+from volsched.framework.discretion import within
 from volsched.framework.native import gangs as native_gangs
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, PodGroupCondition, shown_as, with_condition
 from volsched.model.native.group import NativeGroup
 from volsched.model.plan import WriteNativeStatus
@@ -28,12 +31,14 @@ _SEARCHED: Final = (" preemption: ", " reclaim: ")
 _WITHOUT_MESSAGE: Final = (Step.NO_PODGROUP, Step.GATED)
 
 
-def write_of(job: JobInfo) -> Iterator[WriteNativeStatus]:
+def write_of(cluster: Cluster, job: JobInfo) -> Iterator[WriteNativeStatus]:
     """The write of a group's conditions, when they state something new; they are taken as written from here on."""
     group = job.native
     if group is None or not any(task.ours for task in job.tasks.values()):
         return
     stated, wanted = _stated_condition(job, group), _condition_of(job, group)
+    if wanted is not None:
+        wanted = replace(wanted, message=within(cluster, job.namespace, wanted.message))
     if wanted is not None and (stated is None or stated.status != "True"):
         job.conditions = with_condition(job.conditions, wanted)
     known = job.reported.conditions if job.reported is not None else ()

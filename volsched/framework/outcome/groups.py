@@ -16,6 +16,8 @@ from typing import Final
 
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import status as native_status
+from volsched.framework.reporter import told_within
+from volsched.model.cluster import Cluster
 from volsched.model.job import (
     COMPLETED,
     INQUEUE,
@@ -86,7 +88,7 @@ def is_kept_out(job: JobInfo) -> bool:
     return job.refusal is not None and job.ready_count < max(1, job.min_available)
 
 
-def note_refusal(job: JobInfo) -> None:
+def note_refusal(cluster: Cluster, job: JobInfo) -> None:
     """Report on a PodGroup why it waits as a whole, where no plugin has words for that: gangs are judged by their pods.
 
     Volcano's controllers, and ours, repeat the condition on the Volcano Job, which has no pods before it is admitted.
@@ -98,7 +100,8 @@ def note_refusal(job: JobInfo) -> None:
         return
     verdict = job.refusal
     if verdict is not None and is_kept_out(job):
-        wanted = PodGroupCondition(UNSCHEDULABLE, "True", verdict.condition_reason.value, verdict.short_message())
+        message = told_within(cluster, job.namespace, verdict)
+        wanted = PodGroupCondition(UNSCHEDULABLE, "True", verdict.condition_reason.value, message)
         job.conditions = with_condition(job.conditions, wanted)
     elif known is not None and known.reason in _OWN_REASONS:
         job.conditions = tuple(condition for condition in job.conditions if condition is not known)
@@ -118,11 +121,13 @@ def note_queue(job: JobInfo, named: str) -> PodGroupCondition | None:
     return None
 
 
-def writes(jobs: Iterable[tuple[JobInfo, GroupStatus]]) -> Iterator[WriteGroupStatus | WriteNativeStatus]:
+def writes(
+    cluster: Cluster, jobs: Iterable[tuple[JobInfo, GroupStatus]]
+) -> Iterator[WriteGroupStatus | WriteNativeStatus]:
     """The writes for statuses that differ from what the API server has; each is taken as under way from here on."""
     for job, status in jobs:
         if job.native is not None:
-            yield from native_status.write_of(job)
+            yield from native_status.write_of(cluster, job)
             continue
         if not job.has_group or status == job.reported:
             continue

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from volsched.framework.discretion import within
 from volsched.framework.reporter import about_group
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, PodGroupCondition, with_condition
@@ -61,6 +63,8 @@ class Refusals:
         That is an Event as well, unless one tells already what keeps the job as a whole. Where a queue has its due both
         are told, as Volcano's own tools look for this one there.
         """
+        message = within(self._cluster, job.namespace, condition.message)
+        condition = replace(condition, message=message)
         self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
         is_told = job.refusal is not None and job.refusal.step is not Step.OVERUSED
         if condition not in job.conditions and not is_told:

@@ -23,6 +23,7 @@ from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.metrics import CONTENT_TYPE
 from volsched.kube.serve.reader_access import AccessRefusal, ReaderAccess
 from volsched.kube.serve.site import LimitedSites
+from volsched.model.values.names import is_name
 
 Check: TypeAlias = Callable[[], str]
 """Returns what is wrong, empty when nothing is."""
@@ -54,8 +55,8 @@ class PageContents:
     metrics: Callable[[], bytes]
     configuration: Callable[[], Any]
     snapshot: Callable[[], Awaitable[bytes]] | None = None
-    explain: Callable[[str, str, str], Awaitable[tuple[int, bytes]]] | None = None
-    """Gives a status and JSON for a kind, namespace and name; served only where there is an `access`."""
+    explain: Callable[[str, str, str, str], Awaitable[tuple[int, bytes]]] | None = None
+    """Gives a status and JSON for an asker, a kind, namespace and name; served only where there is an `access`."""
 
 
 class Server:
@@ -133,7 +134,9 @@ class Server:
     def _guarded(self, page: Callable[[], Awaitable[web.Response]]) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             if self._access is not None:
-                refusal = await self._access.refusal(request.headers.get("Authorization", ""), request.path)
+                refusal = await self._access.refusal(
+                    request.headers.get("Authorization", ""), request.path, request.remote or ""
+                )
                 if refusal is not None:
                     return _refused(refusal)
             return await page()
@@ -150,20 +153,23 @@ class Server:
     async def _explain(
         self,
         access: ReaderAccess,
-        explain: Callable[[str, str, str], Awaitable[tuple[int, bytes]]],
+        explain: Callable[[str, str, str, str], Awaitable[tuple[int, bytes]]],
         request: web.Request,
     ) -> web.Response:
         kind, namespace, name = (request.query.get(key, "") for key in ("kind", "namespace", "name"))
-        if kind not in EXPLAINED or not name or bool(namespace) == (kind == "queue"):
+        is_placed = namespace == "" if kind == "queue" else is_name(namespace)
+        if kind not in EXPLAINED or not is_name(name) or not is_placed:
             return _refused(
                 AccessRefusal(400, f"ask with kind ({', '.join(EXPLAINED)}), name, and but for queues namespace")
             )
         authorization = request.headers.get("Authorization", "")
-        refusal = await access.refusal_of(authorization, *EXPLAINED[kind], namespace, name)
+        refusal = await access.refusal_of(
+            authorization, *EXPLAINED[kind], namespace, name, address=request.remote or ""
+        )
         if refusal is not None:
             return _refused(refusal)
         try:
-            status, body = await explain(kind, namespace, name)
+            status, body = await explain(access.asker(authorization), kind, namespace, name)
         except ApiError as error:
             return _refused(AccessRefusal(503, f"the cluster cannot be read: {error.message}"))
         kind_of_text = "application/json" if status == web.HTTPOk.status_code else "text/plain"

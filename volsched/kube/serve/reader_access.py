@@ -1,7 +1,8 @@
 """Who may read `/metrics`, `/configz` and explanations: the API server is asked whose a token is and what they may get.
 
-Answers are kept for a minute, and only so many are asked for in a second: whoever reaches the port may send any number
-of tokens, and each question is a request to the API server.
+Answers are kept for a minute, and only so many are asked for in a second from one address: whoever reaches the port
+may send any number of tokens, and each question is a request to the API server. An address that has not asked lately
+has its answer whatever others send.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import structlog
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.reviews import may, whose
+from volsched.kube.serve.turns import TooManyAskedError, Turns
 from volsched.kube.write.bucket import TokenBucket
 from volsched.model.values.bounded import Bounded
 
@@ -23,6 +25,12 @@ KEPT_SECONDS: Final = 60.0
 MOST_KEPT: Final = 1024
 REVIEWS_PER_SECOND: Final = 5.0
 REVIEWS_AT_ONCE: Final = 20
+"""From one address."""
+
+REVIEWS_PER_SECOND_IN_ALL: Final = 50.0
+REVIEWS_UNDER_WAY: Final = 8
+MOST_REVIEWS_WAITING: Final = 256
+
 
 _log = structlog.get_logger(__name__)
 
@@ -64,32 +72,41 @@ class ReaderAccess:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._bucket = TokenBucket(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)
+        self._rates = ReviewRates()
+        self._turns = Turns(REVIEWS_UNDER_WAY, 2, REVIEWS_AT_ONCE, MOST_REVIEWS_WAITING)
+        self._names: Bounded[bytes, str] = Bounded(MOST_KEPT)
         self._known: Bounded[tuple[bytes, str], tuple[float, AccessRefusal | None]] = Bounded(MOST_KEPT)
 
-    async def refusal(self, authorization: str, path: str) -> AccessRefusal | None:
-        """Return why whoever sends this header may not read a path; None when they may."""
-        return await self._refusal(authorization, AccessRequest.path(path))
+    async def refusal(self, authorization: str, path: str, address: str = "") -> AccessRefusal | None:
+        """Return why whoever sends this header, from an address, may not read a path; None when they may."""
+        return await self._refusal(authorization, AccessRequest.path(path), address)
 
     async def refusal_of(
-        self, authorization: str, group: str, resource: str, namespace: str, name: str
+        self, authorization: str, group: str, resource: str, namespace: str, name: str, *, address: str = ""
     ) -> AccessRefusal | None:
-        """Return why whoever sends this header may not get an object; None when they may."""
-        return await self._refusal(authorization, AccessRequest.object(group, resource, namespace, name))
+        """Return why whoever sends this header, from an address, may not get an object; None when they may."""
+        return await self._refusal(authorization, AccessRequest.object(group, resource, namespace, name), address)
 
-    async def _refusal(self, authorization: str, wanted: AccessRequest) -> AccessRefusal | None:
+    def asker(self, authorization: str) -> str:
+        """Return the name of whoever sends this header, once that was asked about; askers take turns by it."""
+        return self._names.recall(_digest(authorization.partition(" ")[2].strip())) or ""
+
+    async def _refusal(self, authorization: str, wanted: AccessRequest, address: str) -> AccessRefusal | None:
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             return AccessRefusal(401, "send the token of a ServiceAccount or user: Authorization: Bearer TOKEN")
-        key = (hashlib.sha256(token.encode(errors="surrogatepass")).digest(), wanted.text)
+        key = (_digest(token), wanted.text)
         known = self._known.recall(key)
         if known is not None and time.monotonic() < known[0]:
             return known[1]
-        if not self._bucket.take():
-            return AccessRefusal(429, "too many readers are being asked about; try again in a second")
+        if not self._rates.take(address):
+            return _TOO_MANY
         try:
-            found = await self._asked(token, wanted)
+            async with self._turns.turn(address):
+                found = await self._asked(token, wanted)
+        except TooManyAskedError:
+            return _TOO_MANY
         except ApiError as error:
             _log.warning("it cannot be found out who may read", path=wanted.text, error=str(error))
             return AccessRefusal(
@@ -102,11 +119,34 @@ class ReaderAccess:
         person = await whose(self._api, token)
         if person is None:
             return AccessRefusal(401, "the API server does not know this token")
+        self._names[_digest(token)] = person.name
         if await may(self._api, person, wanted.field, wanted.attributes):
             return None
         return AccessRefusal(403, f'user "{person.name}" may not get {wanted.text}: that takes {wanted.takes}')
 
 
+class ReviewRates:
+    """How many readers are asked about in a second: from one address, and from all that have asked lately."""
+
+    def __init__(self) -> None:
+        self._all = TokenBucket(REVIEWS_PER_SECOND_IN_ALL, 2 * int(REVIEWS_PER_SECOND_IN_ALL))
+        self._of: Bounded[str, TokenBucket] = Bounded(MOST_KEPT)
+
+    def take(self, address: str) -> bool:
+        """Return whether a reader at an address is asked about now; one that is new is, whatever others send."""
+        bucket = self._of.recall(address)
+        if bucket is None:
+            self._of[address] = bucket = TokenBucket(REVIEWS_PER_SECOND, REVIEWS_AT_ONCE)
+            self._all.take()
+            return bucket.take()
+        return bucket.take() and self._all.take()
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode(errors="surrogatepass")).digest()
+
+
+_TOO_MANY: Final = AccessRefusal(429, "too many readers are being asked about; try again in a second")
 _CANNOT_ASK: Final = (
     "volsched may not ask who may read: bind its ServiceAccount to the ClusterRole system:auth-delegator, as the "
     "component metrics-auth does"

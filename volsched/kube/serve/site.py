@@ -64,6 +64,7 @@ class LimitedSites:
             app,
             access_log=None,
             handle_signals=False,
+            handler_cancellation=True,
             shutdown_timeout=shutdown,
             keepalive_timeout=IDLE_SECONDS,
             max_headers=MOST_HEADERS,

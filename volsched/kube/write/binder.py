@@ -381,6 +381,7 @@ class Binder:
                 self._give_up(job, error.message)
         else:
             self.evicted += 1
+            _log.info("evicted a pod", pod=_key(step), action=step.action, preemptor=step.preemptor)
 
     # -- gates ----------------------------------------------------------------------------------------------------
 

@@ -16,7 +16,6 @@ import hashlib
 import socket
 import time
 import uuid
-from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,6 +33,7 @@ from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.due import DelayingQueue
 from volsched.model.plan import RecordEvent
 from volsched.model.values.bounded import Bounded, Size
+from volsched.model.values.in_turns import InTurns
 from volsched.model.verdict import truncated
 
 COMPONENT: Final = "volsched"
@@ -119,10 +119,12 @@ class Events:
         self._fence = fence
         self._binds_waiting = binds_waiting
         self._bucket = TokenBucket(qps, BURST)
-        self._scheduled: deque[_Talk] = deque()
+        self._scheduled: InTurns[Key] = InTurns()
+        self._where: dict[Key, _Talk] = {}
         self._waiting: dict[Key, _Talk] = {}
+        self._owned: InTurns[Key] = InTurns()
         self._warnings: dict[str, set[str]] = {}
-        self._ready: dict[Key, None] = {}
+        self._ready: InTurns[Key] = InTurns()
         self._later: DelayingQueue[Key] = DelayingQueue()
         self._last: Bounded[str, dict[str, _LastEvent]] = Bounded(REMEMBERED)
         self._tasks = Tasks()
@@ -160,9 +162,13 @@ class Events:
         self._pump()
 
     def _tell_where(self, talk: _Talk) -> None:
-        self._scheduled.append(talk)
+        key = talk.tell.uid, talk.name
+        self._where[key] = talk
+        self._scheduled.put(talk.tell.namespace, key)
         if len(self._scheduled) > LANE_LIMIT:
-            self._scheduled.popleft()
+            first = self._scheduled.first_of_most()
+            self._scheduled.drop(first)
+            del self._where[first]
             self.dropped += 1
 
     def _tell_if_new(self, talk: _Talk) -> None:
@@ -194,17 +200,19 @@ class Events:
         return self._last.get(uid, {}).get(reason)
 
     def _wait(self, key: Key, talk: _Talk) -> None:
-        """Have something wait to be told; who waits longest makes room when too much does."""
+        """Have something wait to be told; when too much does, the namespace of which most does makes room."""
         self._waiting[key] = talk
+        self._owned.put(talk.tell.namespace, key)
         if talk.tell.type == "Warning":
             self._warnings.setdefault(key[0], set()).add(key[1])
         if len(self._waiting) > WAITING_LIMIT:
-            self._drop(next(iter(self._waiting)))
+            self._drop(self._owned.first_of_most())
             self.dropped += 1
 
     def _drop(self, key: Key) -> _Talk | None:
         """Take something out of all that wait."""
-        self._ready.pop(key, None)
+        self._ready.drop(key)
+        self._owned.drop(key)
         self._later.drop(key)
         reasons = self._warnings.get(key[0], set())
         reasons.discard(key[1])
@@ -237,9 +245,9 @@ class Events:
         due = max(talk.not_before, self._due(key))
         if due <= time.monotonic():
             self._later.drop(key)
-            self._ready[key] = None
+            self._ready.put(talk.tell.namespace, key)
         else:
-            self._ready.pop(key, None)
+            self._ready.drop(key)
             self._later.put(key, due)
 
     def _due(self, key: Key) -> float:
@@ -275,11 +283,11 @@ class Events:
 
     def _start_next(self) -> None:
         if self._ready:
-            key = next(iter(self._ready))
+            key = self._ready.take()
             talk = self._drop(key)
         else:
-            talk = self._scheduled.popleft()
-            key = (talk.tell.uid, talk.name)
+            key = self._scheduled.take()
+            talk = self._where.pop(key)
         if talk is None:
             return
         self._under_way.add(key)

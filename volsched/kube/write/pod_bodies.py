@@ -42,7 +42,8 @@ def disruption_body(step: Evict) -> bytes:
 
     It fails for another pod of the same name.
     """
-    message = step.message or f"volsched: {step.action} to make room for {step.preemptor}"
+    whom = f" for {step.preemptor}" if step.preemptor.startswith(f"{step.namespace}/") else ""
+    message = step.message or f"volsched: {step.action} to make room{whom}"
     conditions = [_condition("DisruptionTarget", "PreemptionByScheduler", message)]
     if step.session:
         began = datetime.fromtimestamp(step.session, UTC).isoformat(timespec="microseconds")

@@ -39,6 +39,7 @@ from volsched.model.job import NATIVE, PodGroupCondition
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus, WritePodCondition, WriteQueueStatus
 from volsched.model.queues.queue import QueuePast
 from volsched.model.values.bounded import Size
+from volsched.model.values.in_turns import InTurns
 from volsched.model.values.quantity import QuantityText, amount_of
 
 IN_FLIGHT: Final = 8
@@ -117,8 +118,8 @@ class Statuses:
         self._report = report
         self._binds_waiting = binds_waiting
         self._entries: dict[str, _PendingStatus] = {}
-        self._ready: dict[str, None] = {}
-        self._ready_pods: dict[str, None] = {}
+        self._ready: InTurns[str] = InTurns()
+        self._ready_pods: InTurns[str] = InTurns()
         self._conditions = TokenBucket(CONDITIONS_PER_SECOND, CONDITIONS_AT_ONCE)
         self._later: DelayingQueue[str] = DelayingQueue()
         self._tasks = Tasks()
@@ -223,11 +224,11 @@ class Statuses:
         ready = self._ready_pods if _can_wait(entry.step) else self._ready
         if key not in ready:  # else it keeps its turn
             self._unroute(key)
-            ready[key] = None
+            ready.put(_owner_of(entry.step), key)
 
     def _unroute(self, key: str) -> None:
-        self._ready.pop(key, None)
-        self._ready_pods.pop(key, None)
+        self._ready.drop(key)
+        self._ready_pods.drop(key)
         self._later.drop(key)
 
     def _due(self, step: Write) -> float:
@@ -275,10 +276,7 @@ class Statuses:
         """Take the next object that may be written; pods that only wait have their own pace."""
         if not self._ready and not (self._ready_pods and self._conditions.take()):
             return None
-        ready = self._ready or self._ready_pods
-        key = next(iter(ready))
-        del ready[key]
-        return key
+        return (self._ready or self._ready_pods).take()
 
     def _look_again(self, now: float) -> None:
         if self._timer is not None:
@@ -439,6 +437,11 @@ class Statuses:
         return await self._api.request(
             "PATCH", path, resource, body=body, content_type=content_type, within=within, fence=fence
         )
+
+
+def _owner_of(step: Write) -> str:
+    """Return the namespace by which writes take turns; that of queues is none."""
+    return "" if isinstance(step, WriteQueueStatus) else step.namespace
 
 
 def _can_wait(step: Write) -> bool:

@@ -1,0 +1,49 @@
+"""Whatever a cluster looks like, every question about it has an answer, and the answer names the cause."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests.asking.everything import answers, make_each_change
+from tests.plans.scenarios import CHUNKS, Play, Scenario, stored_scenarios
+from tests.plans.sessions import read
+from volsched.asking.known import KnownCluster
+from volsched.framework.config.loading import DEFAULT_CONFIGURATION
+from volsched.simulation.documents import documents_in
+from volsched.simulation.manifests import take_stock
+
+ALL = settings.default.max_examples > 40 if settings.default is not None else False
+EVERY = 1 if ALL else 20
+"""Of the recorded plans a hundred are explained, with the profile ``thorough`` all."""
+
+FOLDERS = (Path(__file__).with_name("reported"), Path(__file__).parents[1] / "simulation" / "evictions")
+REPORTED = sorted(file for folder in FOLDERS for file in folder.glob("*.yaml"))
+
+
+@pytest.mark.slow(reason="a hundred clusters")
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_recorded_plans_are_explained(chunk: int) -> None:
+    for scenario in stored_scenarios(chunk)[chunk % EVERY :: EVERY]:
+        cluster = known(scenario)
+        assert all(said.sentence for said in answers(cluster, cycles=3)), scenario.name
+        make_each_change(cluster, cycles=3)
+
+
+def known(scenario: Scenario) -> KnownCluster:
+    """Return the cluster of a scenario as it is after its last cycle."""
+    play = Play(scenario)
+    for chapter in [[], *scenario.chapters]:
+        play.cycle(chapter)
+    return KnownCluster(tuple(map(read, play.cluster.objects.values())), scenario.configuration)
+
+
+@pytest.mark.parametrize("file", REPORTED, ids=lambda file: file.stem)
+def test_clusters_of_reports_are_explained(file: Path) -> None:
+    inventory = take_stock(documents_in(file.name, file.read_text(encoding="utf-8")))
+    text = inventory.configuration or DEFAULT_CONFIGURATION
+    cluster = KnownCluster(tuple(inventory.objects), text)
+    assert list(answers(cluster, cycles=10))
+    make_each_change(cluster, cycles=10)

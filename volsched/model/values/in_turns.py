@@ -1,0 +1,68 @@
+"""Things that wait for their turn, each of some owner: owners take turns, each with what it put in first."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from typing import Generic, TypeVar
+
+T = TypeVar("T", bound=Hashable)
+
+
+class InTurns(Generic[T]):
+    """A queue in which nothing that one owner puts in is between another one and its first turn.
+
+    Putting in, taking out and leaving out cost the same however many wait.
+    """
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[T, None]] = {}
+        self._owners: dict[T, str] = {}
+
+    def __len__(self) -> int:
+        return len(self._owners)
+
+    def __iter__(self) -> Iterator[T]:
+        """Yield what waits in the order in which it would be taken."""
+        lines = [iter(mine) for mine in self._of.values()]
+        while lines:
+            for line in list(lines):
+                try:
+                    yield next(line)
+                except StopIteration:
+                    lines.remove(line)
+
+    def __contains__(self, item: T) -> bool:
+        return item in self._owners
+
+    def put(self, owner: str, item: T) -> None:
+        """Have something wait; what waits already keeps its place."""
+        if item not in self._owners:
+            self._owners[item] = owner
+            self._of.setdefault(owner, {})[item] = None
+
+    def drop(self, item: T) -> None:
+        """Leave something out, if it waits."""
+        owner = self._owners.pop(item, None)
+        if owner is not None:
+            del self._of[owner][item]
+            if not self._of[owner]:
+                del self._of[owner]
+
+    def take(self) -> T:
+        """Take out what is next; its owner is last in line then. KeyError where nothing waits."""
+        owner = next(iter(self._of), None)
+        if owner is None:
+            raise KeyError("nothing waits")
+        mine = self._of.pop(owner)
+        item = next(iter(mine))
+        del mine[item], self._owners[item]
+        if mine:
+            self._of[owner] = mine
+        return item
+
+    def first_of_most(self) -> T:
+        """Return what waits longest of the owner of whom most does; KeyError where nothing waits."""
+        owner = max(self._of, key=lambda each: len(self._of[each]), default=None)
+        if owner is None:
+            raise KeyError("nothing waits")
+        return next(iter(self._of[owner]))

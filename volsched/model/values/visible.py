@@ -1,0 +1,21 @@
+"""Text of others as people may be shown it on a terminal: nothing in it moves the cursor or looks like another line."""
+
+from __future__ import annotations
+
+
+def visible(text: str) -> str:
+    r"""Return one line of text in which every character can be seen; ``\x1b`` and the like stand for the others.
+
+    Those are the characters that Python's ``str.isprintable`` excludes: controls, line ends, what turns the direction
+    of writing, other invisible ones, spaces but the ordinary one, and halves of surrogate pairs.
+    """
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def _shown(character: str) -> str:
+    return character if character.isprintable() else repr(character)[1:-1]
+
+
+def visible_lines(text: str) -> str:
+    """Return text with each of its lines visible; for texts of which every line end is our own."""
+    return text if text.isprintable() else "\n".join(map(visible, text.split("\n")))
