@@ -166,6 +166,7 @@ def row(kind: str, *items: dict[str, Any]) -> dict[str, Any]:
             "workloads have 300000 pods together",
         ),
     ],
+    ids=["spaces", "cut off", "no name", "twice", "replicas of one", "replicas of all"],
 )
 def test_a_file_that_would_fill_the_memory_is_refused(data: bytes, said: str) -> None:
     tracemalloc.start()
