@@ -121,6 +121,7 @@ def test_what_volsched_changes_is_let_in(guarded: ControlPlane) -> None:
     patch(guarded, CONTROLLERS, QUEUE, {"spec": {"parent": "root"}})
     patch(guarded, CONTROLLERS, QUEUE, {"metadata": {"annotations": {"volcano.sh/closed-by-parent": "true"}}})
     status(guarded, CONTROLLERS, QUEUE, {"state": "Open", "pending": 1, "allocated": {}})
+    patch(guarded, CONTROLLERS, "configmap/others", {})  # how it is found out whose one is
 
 
 def test_an_account_of_another_name_is_not_limited(guarded: ControlPlane) -> None:
@@ -152,7 +153,9 @@ REFUSED: list[tuple[str, str, Json, str]] = [
     (CONTROLLERS, QUEUE, {"spec": {"weight": 9}}, "changes no spec.weight of queues"),
     (CONTROLLERS, QUEUE, {"spec": {"capability": {"cpu": "1000"}}}, "changes no spec.capability of queues"),
     (CONTROLLERS, QUEUE, {"metadata": {"annotations": {"volsched.io/allowed-namespaces": "x"}}}, "allowed-namespaces"),
-    (CONTROLLERS, "configmap/others", {"data": {"a": "c"}}, "for Volcano Jobs that own it alone"),
+    (CONTROLLERS, "configmap/others", {"data": {"a": "c"}}, "changes no data.a of configmaps"),
+    (CONTROLLERS, "configmap/others", {"binaryData": {"b": "eA=="}}, "changes no binaryData.b of configmaps"),
+    (CONTROLLERS, "configmap/others", {"metadata": {"ownerReferences": [OWNER]}}, "ownerReferences of configmaps"),
 ]
 
 

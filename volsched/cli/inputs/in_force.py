@@ -219,7 +219,7 @@ def _leases(flags: Mapping[str, Any]) -> list[api.Lease]:
     if others:
         more = f" and {len(others) - NAMED_AT_MOST} more" if len(others) > NAMED_AT_MOST else ""
         names = ", ".join(others[:NAMED_AT_MOST])
-        report(f"the Lease {names}{more} is not in {home} and does not count; see --system-namespace", "note")
+        report(f"Leases outside of {home} do not count ({names}{more}); --system-namespace names another", "note")
     return [lease for lease in listed if lease.metadata.namespace == home]
 
 
