@@ -21,6 +21,8 @@ from volsched.model.errors import FieldError
 from volsched.model.values import json_text
 
 _ABSENT: Final = msgspec.Raw(b"null")
+_DEEP: Final = 2 * json_text.MOST_LEVELS
+_TOO_DEEP: Final = msgspec.json.decode('{"devices":' * _DEEP + "null" + "}" * _DEEP)
 
 S = TypeVar("S")
 
@@ -143,7 +145,12 @@ KINDS: Final[Mapping[str, type[api.ApiObject]]] = {
 
 
 def _without_parameters(written: msgspec.Raw) -> Any:
-    """Return the spec of a claim as plain values, its parameters left out."""
+    """Return the spec of a claim as plain values, its parameters left out.
+
+    Parameters that are nested too deep cannot be handed on: such a spec stays one that is, and is refused for it.
+    """
+    if json_text.is_deeper(bytes(written), json_text.MOST_LEVELS):
+        return _TOO_DEEP
     spec = _as(_ClaimSpec, written)
     if spec is not None:
         return msgspec.to_builtins(spec)
