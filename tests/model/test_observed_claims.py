@@ -13,7 +13,6 @@ from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.dra import observed
 from volsched.model.dra.devices import Devices
-from volsched.model.dra.reading import class_of
 from volsched.model.errors import FieldError
 from volsched.model.values import json_text
 
@@ -97,13 +96,6 @@ def test_a_template_has_neither_parameters_nor_the_metadata_of_its_claims() -> N
     devices = Devices()
     devices.put(found)
     assert len(devices.templates["ns/t"].config) == 1
-
-
-def test_parameters_of_a_class_are_text_and_are_written_as_they_were() -> None:
-    spec = {"selectors": [], "config": [{"opaque": opaque(1)["opaque"]}]}
-    found = class_of(api.decode_as(observed.DeviceClass, {"metadata": {"name": "c"}, "spec": spec}))
-    assert not found.fault
-    assert msgspec.json.decode(msgspec.json.encode(found.config[0].opaque)) == opaque(1)["opaque"]
 
 
 # --- when a claim is allocated ---------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""Claims, templates and classes as they are read from a cluster: without what nobody decides by.
+"""Claims and their templates as they are read from a cluster: without what nobody decides by.
 
 Parameters for drivers are 10 KiB each, 32 to a claim, and cost twenty times that as Python objects. Whoever may make
 claims writes them, and they decide nothing. So they are not decoded: a claim states which requests they are for, and
-they are fetched when the claim is allocated (`with_parameters`), for the allocation to hand them on. Those of classes,
-which administrators write, are kept as text. Of a claim's status they are left out, too: it is not written again.
+they are fetched when the claim is allocated (`with_parameters`), for the allocation to hand them on. Of a claim's
+status they are left out, too: it is not written again. Those of classes, which administrators write, are kept.
 
 The structs have the names of those in `dra.api`, since objects are told apart by the names of their kinds.
 """
@@ -48,7 +48,7 @@ class _Template(api.Record, frozen=True):
 
 
 class _Given(api.Record, frozen=True):
-    """Parameters of a claim or class, as they are written."""
+    """Parameters of a claim, as they are written."""
 
     requests: tuple[str, ...] = ()
     opaque: msgspec.Raw = _ABSENT
@@ -70,10 +70,6 @@ class _GivenSpec(api.Record, frozen=True):
 class _GivenClaim(api.Record, frozen=True):
     metadata: api.ObjectMeta = api.ObjectMeta()
     spec: _GivenSpec = _GivenSpec()
-
-
-class _ClassConfig(api.Record, frozen=True):
-    config: tuple[_Given, ...] = ()
 
 
 class _Skipped(api.Record, frozen=True):
@@ -121,25 +117,10 @@ class ResourceClaimTemplate(dra.ResourceClaimTemplate, frozen=True):
             msgspec.structs.force_setattr(self, "spec", found)
 
 
-class DeviceClass(dra.DeviceClass, frozen=True):
-    """resource.k8s.io DeviceClass with its parameters as text."""
-
-    spec: msgspec.Raw = _ABSENT
-
-    def __post_init__(self) -> None:
-        if isinstance(self.spec, msgspec.Raw):
-            given = _as(_ClassConfig, self.spec)
-            spec = _plain(self.spec)
-            if given is not None and isinstance(spec, dict) and "config" in spec:
-                spec["config"] = [{"opaque": one.opaque.copy()} for one in given.config]
-            msgspec.structs.force_setattr(self, "spec", spec)
-
-
 KINDS: Final[Mapping[str, type[api.ApiObject]]] = {
     **dra.KINDS,
     "ResourceClaim": ResourceClaim,
     "ResourceClaimTemplate": ResourceClaimTemplate,
-    "DeviceClass": DeviceClass,
 }
 """What each kind of a cluster is decoded into."""
 

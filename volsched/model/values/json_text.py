@@ -28,6 +28,7 @@ _CUT: Final = b"null"
 
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 T = TypeVar("T")
@@ -63,12 +64,12 @@ def decode_by(decoder: Callable[[bytes | str], T], text: bytes | str) -> T:
 
 def is_deeper(text: bytes, levels: int) -> bool:
     """Whether JSON text has more objects and lists inside one another; fast for what is wide and not deep."""
-    brackets = text.translate(None, _NO_BRACKETS)
-    for _ in range(levels):
+    brackets = _STRINGS.sub(b"", text).translate(None, _NO_BRACKETS)
+    for _ in range(levels // 2):  # each turn takes off one level, or two
         if not brackets:
             return False
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
-    return bool(brackets) and _depth(text) > levels  # brackets in strings do not count
+    return bool(brackets) and _depth(text) > levels
 
 
 def _depth(text: bytes) -> int:
