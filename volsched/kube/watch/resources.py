@@ -107,7 +107,7 @@ def watched(*, need_groups: bool) -> tuple[Resource, ...]:
         Resource("CSIStorageCapacity", storage, "csistoragecapacities", api.CSIStorageCapacity, optional=True),
         Resource("VolumeAttachment", storage, "volumeattachments", api.VolumeAttachment),
         Resource("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", api.PodDisruptionBudget, optional=True),
-        Resource("DeviceClass", devices, "deviceclasses", observed.DeviceClass, optional=True),
+        Resource("DeviceClass", devices, "deviceclasses", dra.DeviceClass, optional=True),
         Resource(*rules, optional=True, look_again=AFTER_RESTART_SECONDS),
         Resource("ResourceSlice", devices, "resourceslices", dra.ResourceSlice, optional=True),
         Resource("ResourceClaimTemplate", devices, "resourceclaimtemplates", template, optional=True),

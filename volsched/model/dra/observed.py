@@ -1,9 +1,9 @@
-"""Claims, templates and classes as they are read from a cluster: without what nobody decides by.
+"""Claims and their templates as they are read from a cluster: without what nobody decides by.
 
 Parameters for drivers are 10 KiB each, 32 to a claim, and cost twenty times that as Python objects. Whoever may make
 claims writes them, and they decide nothing. So they are not decoded: a claim states which requests they are for, and
-they are fetched when the claim is allocated (`with_parameters`), for the allocation to hand them on. Those of classes,
-which administrators write, are kept as text. Of a claim's status they are left out, too: it is not written again.
+they are fetched when the claim is allocated (`with_parameters`), for the allocation to hand them on. Of a claim's
+status they are left out, too: it is not written again. Those of classes, which administrators write, are kept.
 
 The structs have the names of those in `dra.api`, since objects are told apart by the names of their kinds.
 """
@@ -21,6 +21,8 @@ from volsched.model.errors import FieldError
 from volsched.model.values import json_text
 
 _ABSENT: Final = msgspec.Raw(b"null")
+_DEEP: Final = 2 * json_text.MOST_LEVELS
+_TOO_DEEP: Final = msgspec.json.decode('{"devices":' * _DEEP + "null" + "}" * _DEEP)
 
 S = TypeVar("S")
 
@@ -46,7 +48,7 @@ class _Template(api.Record, frozen=True):
 
 
 class _Given(api.Record, frozen=True):
-    """Parameters of a claim or class, as they are written."""
+    """Parameters of a claim, as they are written."""
 
     requests: tuple[str, ...] = ()
     opaque: msgspec.Raw = _ABSENT
@@ -68,10 +70,6 @@ class _GivenSpec(api.Record, frozen=True):
 class _GivenClaim(api.Record, frozen=True):
     metadata: api.ObjectMeta = api.ObjectMeta()
     spec: _GivenSpec = _GivenSpec()
-
-
-class _ClassConfig(api.Record, frozen=True):
-    config: tuple[_Given, ...] = ()
 
 
 class _Skipped(api.Record, frozen=True):
@@ -119,31 +117,21 @@ class ResourceClaimTemplate(dra.ResourceClaimTemplate, frozen=True):
             msgspec.structs.force_setattr(self, "spec", found)
 
 
-class DeviceClass(dra.DeviceClass, frozen=True):
-    """resource.k8s.io DeviceClass with its parameters as text."""
-
-    spec: msgspec.Raw = _ABSENT
-
-    def __post_init__(self) -> None:
-        if isinstance(self.spec, msgspec.Raw):
-            given = _as(_ClassConfig, self.spec)
-            spec = _plain(self.spec)
-            if given is not None and isinstance(spec, dict) and "config" in spec:
-                spec["config"] = [{"opaque": one.opaque.copy()} for one in given.config]
-            msgspec.structs.force_setattr(self, "spec", spec)
-
-
 KINDS: Final[Mapping[str, type[api.ApiObject]]] = {
     **dra.KINDS,
     "ResourceClaim": ResourceClaim,
     "ResourceClaimTemplate": ResourceClaimTemplate,
-    "DeviceClass": DeviceClass,
 }
 """What each kind of a cluster is decoded into."""
 
 
 def _without_parameters(written: msgspec.Raw) -> Any:
-    """Return the spec of a claim as plain values, its parameters left out."""
+    """Return the spec of a claim as plain values, its parameters left out.
+
+    Parameters that are nested too deep cannot be handed on: such a spec stays one that is, and is refused for it.
+    """
+    if json_text.is_deeper(bytes(written), json_text.MOST_LEVELS):
+        return _TOO_DEEP
     spec = _as(_ClaimSpec, written)
     if spec is not None:
         return msgspec.to_builtins(spec)

@@ -28,6 +28,9 @@ _CUT: Final = b"null"
 
 _TOKENS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
+_STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_NO_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
+
 T = TypeVar("T")
 
 
@@ -57,6 +60,25 @@ def decode_by(decoder: Callable[[bytes | str], T], text: bytes | str) -> T:
         return decoder(cut(text))
     except RecursionError:
         raise msgspec.DecodeError("JSON is malformed, and nested too deep") from None
+
+
+def is_deeper(text: bytes, levels: int) -> bool:
+    """Whether JSON text has more objects and lists inside one another; fast for what is wide and not deep."""
+    brackets = _STRINGS.sub(b"", text).translate(None, _NO_BRACKETS)
+    for _ in range(levels // 2):  # each turn takes off one level, or two
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return bool(brackets) and _depth(text) > levels
+
+
+def _depth(text: bytes) -> int:
+    depth = deepest = 0
+    for token in _TOKENS.finditer(text):
+        mark = text[token.start()]
+        depth += (mark in b"[{") - (mark in b"]}")
+        deepest = max(deepest, depth)
+    return deepest
 
 
 def cut(text: bytes | str) -> bytes:
