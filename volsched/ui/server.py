@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -18,7 +19,7 @@ from volsched.kube.serve.reader_access import AccessRefusal
 from volsched.kube.serve.reviews import Person
 from volsched.model import api
 from volsched.model.job import NATIVE
-from volsched.model.values.names import LONGEST_NAME, is_name
+from volsched.model.values.names import is_name
 from volsched.model.values.visible import visible
 from volsched.ui.changes import ChangeError, EditableQuota, limits_of, models_of
 from volsched.ui.pages import VIEWS, Pages, View
@@ -49,8 +50,8 @@ MOST_STREAMS: Final = 512
 
 HEARTBEAT_SECONDS: Final = 15.0
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
-_LONGEST_PATH: Final = 2 * LONGEST_NAME + 64
-"""Characters: more than that of a job has, and few enough for the name of a file."""
+_LONGEST_PART: Final = 255
+"""Bytes between two slashes: more than a name has, and as many as that of a file."""
 _NO_JOB: Final = "there is no such job, or it is not for you to see\n"
 _OPEN: Final = ("/healthz", "/static/")
 
@@ -104,7 +105,7 @@ class Ui:
                 self._secret.check_origin(request)
             if not (request.path.startswith(_OPEN) or self._is_handed_over(request) or _is_no_page(request)):
                 await self._who(request)
-            if len(request.path) > _LONGEST_PATH:
+            if any(len(os.fsencode(part)) > _LONGEST_PART for part in request.path.split("/")):
                 raise web.HTTPNotFound
             answer = await handler(request)
         except web.HTTPException as error:
