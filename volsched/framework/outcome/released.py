@@ -40,8 +40,6 @@ ACCOUNT: Final = "framework.released"
 RESERVATION_RELEASED: Final = "ReservationReleased"
 """The type of the condition, and the reason of the Event, of an admitted job for which no room is kept."""
 
-_REASON: Final = "NotPlaceable"
-
 
 class Releases(Observer):
     """What counted for admitted jobs, and for which nodes and capabilities of queues those that wait were judged."""
@@ -108,7 +106,8 @@ class Releases(Observer):
         why, hopeless = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
         is_news = bool(why) and not job.released
         self._cluster.queue_ledger.set_released(job, why, hopeless)
-        condition = PodGroupCondition(RESERVATION_RELEASED, "True", _REASON, f"no room is kept for it: {why}")
+        message = f"no room is kept for it: {why}"
+        condition = PodGroupCondition(RESERVATION_RELEASED, "True", RESERVATION_RELEASED, message)
         if is_news and condition not in job.conditions and job.has_group:
             session.tell(about_group(job, "Warning", RESERVATION_RELEASED, condition.message))
         if job.is_native:  # its status states what Kubernetes' own scheduler states, and what it has to remember
