@@ -65,6 +65,8 @@ class Releases(Observer):
 
     def begin(self) -> None:
         """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came."""
+        if not self._counted:
+            return
         for key in self._cluster.queue_ledger.dirty_jobs.keys() & self._counted.keys():
             job = self._cluster.jobs.get(key)
             least = (job.counted_minimum if job is not None else None) or Resources.EMPTY
@@ -74,10 +76,9 @@ class Releases(Observer):
 
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
-        if not session.rules.of[JobEnqueueable]:
+        ledger, facts = self._cluster.queue_ledger, self._cluster.node_ledger.facts_version
+        if (facts == self._facts and not ledger.dirty_jobs) or not session.rules.of[JobEnqueueable]:
             return
-        ledger = self._cluster.queue_ledger
-        facts = self._cluster.node_ledger.facts_version
         changed = dict(ledger.dirty_jobs) if facts == self._facts else {**ledger.waiting, **ledger.dirty_jobs}
         self._facts = facts
         judge = _Judge(session)
