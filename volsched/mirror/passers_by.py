@@ -18,6 +18,7 @@ from volsched.model.job import JobInfo
 from volsched.model.native.group import QUEUE_NAME
 from volsched.model.observers import Observer
 from volsched.model.plan import RecordEvent
+from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.values.bounded import Bounded
@@ -101,8 +102,7 @@ class PassersBy(Observer):
         elif job.key not in self.uncharged:
             self.uncharged[job.key] = None
             for task in job.tasks.values():
-                event = ("Pod", "v1", task.namespace, task.name, task.uid, "Warning", COUNTS_IN_NO_QUEUE, _MESSAGE)
-                self._told[RecordEvent(*event)] = None
+                self._told[_event(task)] = None
 
     def _queue_for(self, job: JobInfo) -> str:
         """Return the queue in which a job counts; empty: no queue lets its namespace in."""
@@ -121,3 +121,7 @@ class PassersBy(Observer):
         parents = {queue.parent for queue in queues.values()}
         leaves = (queue for queue in queues.values() if queue.name != ROOT and queue.name not in parents)
         yield from (queue.name for queue in sorted(leaves, key=lambda queue: (queue.created, queue.name)))
+
+
+def _event(task: TaskInfo) -> RecordEvent:
+    return RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Warning", COUNTS_IN_NO_QUEUE, _MESSAGE)

@@ -16,6 +16,7 @@ from volsched.model.verdict import Verdict
 if TYPE_CHECKING:
     from volsched.model.native.group import NativeGroup
     from volsched.model.pods.task import TaskInfo
+    from volsched.model.pods.template import PodTemplate
 
 PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running", "Unknown", "Completed"
 """The phases of a PodGroup."""
@@ -228,12 +229,19 @@ class JobInfo:
         total, largest = dict(self.allocated), dict[str, int]()
         if all(total.get(name, 0) >= amount for name, amount in stated.items()):
             return stated
-        for task in self.waiting.values() if not (missing or self.pipelined_count) else self.tasks.values():
-            if not self.counts_in_minimum(task):
-                continue
-            is_counted = IS_ALLOCATED[task.status]
-            for name, amount in task.template.request.items():
-                total[name] = total.get(name, 0) + (0 if is_counted else amount)
+        hopeless = self.hopeless
+        alike: dict[PodTemplate, int] = {}
+        for task in self.waiting.values():  # as counts_in_minimum, for many
+            if not (task.gated or task.terminating) and task.ours and (not hopeless or task.uid not in hopeless):
+                alike[task.template] = alike.get(task.template, 0) + 1
+        if missing or self.pipelined_count:
+            for task in self.tasks.values():
+                if task.status is not TaskStatus.PENDING and self.counts_in_minimum(task):
+                    alike.setdefault(task.template, 0)
+                    alike[task.template] += task.status is TaskStatus.PIPELINED
+        for template, count in alike.items():
+            for name, amount in template.request.items():
+                total[name] = total.get(name, 0) + count * amount
                 largest[name] = max(largest.get(name, 0), amount)
         return stated.minimum({name: amount + missing * largest.get(name, 0) for name, amount in total.items()})
 

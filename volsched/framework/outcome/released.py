@@ -40,8 +40,6 @@ ACCOUNT: Final = "framework.released"
 RESERVATION_RELEASED: Final = "ReservationReleased"
 """The type of the condition, and the reason of the Event, of an admitted job for which no room is kept."""
 
-_REASON: Final = "NotPlaceable"
-
 
 class Releases(Observer):
     """What counted for admitted jobs, and for which nodes and capabilities of queues those that wait were judged."""
@@ -67,6 +65,8 @@ class Releases(Observer):
 
     def begin(self) -> None:
         """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came."""
+        if not self._counted:
+            return
         for key in self._cluster.queue_ledger.dirty_jobs.keys() & self._counted.keys():
             job = self._cluster.jobs.get(key)
             least = (job.counted_minimum if job is not None else None) or Resources.EMPTY
@@ -76,10 +76,9 @@ class Releases(Observer):
 
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
-        if not session.rules.of[JobEnqueueable]:
+        ledger, facts = self._cluster.queue_ledger, self._cluster.node_ledger.facts_version
+        if (facts == self._facts and not ledger.dirty_jobs) or not session.rules.of[JobEnqueueable]:
             return
-        ledger = self._cluster.queue_ledger
-        facts = self._cluster.node_ledger.facts_version
         changed = dict(ledger.dirty_jobs) if facts == self._facts else {**ledger.waiting, **ledger.dirty_jobs}
         self._facts = facts
         judge = _Judge(session)
@@ -108,7 +107,8 @@ class Releases(Observer):
         why, hopeless = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
         is_news = bool(why) and not job.released
         self._cluster.queue_ledger.set_released(job, why, hopeless)
-        condition = PodGroupCondition(RESERVATION_RELEASED, "True", _REASON, f"no room is kept for it: {why}")
+        message = f"no room is kept for it: {why}"
+        condition = PodGroupCondition(RESERVATION_RELEASED, "True", RESERVATION_RELEASED, message)
         if is_news and condition not in job.conditions and job.has_group:
             session.tell(about_group(job, "Warning", RESERVATION_RELEASED, condition.message))
         if job.is_native:  # its status states what Kubernetes' own scheduler states, and what it has to remember
@@ -118,8 +118,10 @@ class Releases(Observer):
 
 
 def _may_keep_room(session: Session, job: JobInfo) -> bool:
-    """Whether an admitted job waits for which room may be kept."""
+    """Whether an admitted job waits for which room may be kept; one over which something failed is left alone."""
     if not job.waiting or job.barred or job.phase not in (INQUEUE, RUNNING):
+        return False
+    if session.bounds.set_aside.holds(job, session.now):
         return False
     return job.min_resources is not None or bool(session.rules.of[Allocatable])
 
