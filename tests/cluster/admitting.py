@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import os
 import subprocess
 from dataclasses import dataclass, field
@@ -13,8 +14,8 @@ import yaml
 
 from tests.cluster.controlling import Controlled, ControllersProcess
 from tests.cluster.forks import run_volsched
-from tests.cluster.scheduling import SYSTEM, Json, eventually
-from volsched.testing.controlplane import ControlPlane
+from tests.cluster.scheduling import GROUPS, SYSTEM, Json, eventually
+from volsched.testing.controlplane import ApiServerError, ControlPlane
 from volsched.testing.patience import PATIENCE
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
@@ -105,7 +106,8 @@ class Admitting:
     def _is_asked(self, process: ControllersProcess) -> bool:
         refused = 'volsched_admission_reviews_total{answer="refused",operation="CREATE",resource="queues"}'
         before = process.metric(refused)
-        self.apply(a_queue("probe", NO_QUOTA))
+        with contextlib.suppress(ApiServerError):
+            self.controlled.api.create(f"{GROUPS}/queues?dryRun=All", a_queue("probe", NO_QUOTA))
         return process.metric(refused) > before
 
     def apply(self, *objects: Json) -> Said:

@@ -58,6 +58,15 @@ def test_negative_resource_weights_count_as_one() -> None:
     assert world.session.rules.nodes.node_orders[0].ask(world.pod("p", cpu="1"), world.cluster.rows[0]) == 25.0
 
 
+def test_a_resource_with_a_weight_of_zero_does_not_count() -> None:
+    world = lab(**{"binpack.memory": 0})
+    world.node("n1", "4", "2Gi")
+
+    asked = world.pod("p", cpu="1", memory="1Gi")
+
+    assert world.session.rules.nodes.node_orders[0].ask(asked, world.cluster.rows[0]) == 25.0
+
+
 def test_pod_that_asks_for_nothing_weighted_is_not_scored() -> None:
     world = lab()
     world.node("n1")

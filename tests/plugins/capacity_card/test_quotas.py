@@ -459,6 +459,15 @@ def test_nodes_score_by_the_place_of_their_card_in_the_list(
     assert {node: given.get("capacity-card", 0.0) for node, given in found.items()} == scores
 
 
+@pytest.mark.parametrize(("weight", "is_warned_of"), [(0, True), (-3, True), (0.5, False), (2, False)])
+def test_a_weight_that_counts_as_another_one_is_warned_of(weight: float, is_warned_of: bool) -> None:
+    _, warnings = load_profile(configuration(nodeOrderWeight=weight))
+
+    assert [str(warning).rpartition(": ")[2] for warning in warnings] == (
+        ["nodeOrderWeight must be above 0; it counts as 1"] if is_warned_of else []
+    )
+
+
 def test_a_relabelled_node_changes_what_its_pods_are_charged_for() -> None:
     cluster = farm().quota("q", {A: 1, H: 1}).gang("r", card=f"{A}|{H}", on="a1")
     scheduling = rig(cluster.gang("j", card=H))

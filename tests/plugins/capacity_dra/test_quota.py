@@ -83,6 +83,12 @@ def test_what_is_wrong_is_named(block: Any, said: str) -> None:
     assert fault.startswith(said)
 
 
+def test_a_quota_of_zero_is_right() -> None:
+    block = {"x": {"count": 0, "capacity": {"m": "0"}}}
+
+    assert read_quota(a_queue({"capability": block})).faults == ()
+
+
 @pytest.mark.parametrize(
     ("key", "expected"),
     [

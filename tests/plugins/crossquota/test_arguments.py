@@ -166,6 +166,10 @@ def test_what_is_hardly_meant_is_a_warning(given: dict[str, Any], said: str) -> 
     assert found.startswith(said)
 
 
+def test_scores_that_are_switched_off_are_no_reason_for_a_warning() -> None:
+    assert warnings(crossQuotaWeight=0, **{"weight.cpu": 0}) == []
+
+
 def test_a_resource_that_no_node_offers_is_told_with_the_one_that_was_meant() -> None:
     (found,) = warnings(**{RESOURCES: ["cpu", "ephemeral_storage", "hugepages-2Mi", "pods", "example.com/fpga"]})
 

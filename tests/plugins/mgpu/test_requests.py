@@ -78,6 +78,8 @@ MULTI = [
     pytest.param(((None, None), (50, 4096)), "2,0", "MGPU207", id="the counts of others"),
     pytest.param(((50, 4096),), "0", "MGPU207", id="no card and a request"),
     pytest.param(((0, None),), "2", "MGPU101", id="no core"),
+    pytest.param(((100, 0),), "2", "MGPU204", id="memory of zero in parts"),
+    pytest.param(((200, 0),), "2", "MGPU203", id="memory of zero with whole cards"),
     pytest.param(((100, 8192),), "-1,2", "MGPU202", id="202 is judged before 201"),
     *[
         pytest.param(((100, 8192),), text, "MGPU202", id=f"{text!r} is no count")
