@@ -127,6 +127,16 @@ def test_its_status_is_the_kubelets() -> None:
     )
 
 
+def test_explain_has_the_reason_of_the_kubelet() -> None:
+    world = text_of(node("n1"), pod("comes", os={"name": "windows"}), pod("done", on="n1", status={"phase": "Failed"}))
+
+    assert call("explain", "pod", "comes", "-f", "-", given=world).stdout == (
+        'pod default/comes has failed on node "n1": PodOSNotSupported: Pod was rejected: '
+        "Failed to admit pod as the OS field doesn't match node OS\n"
+    )
+    assert call("explain", "pod", "done", "-f", "-", given=world).stdout == "pod default/done is over.\n"
+
+
 # --- what else a node cannot do --------------------------------------------------------------------------------------
 
 

@@ -27,6 +27,7 @@ from volsched.framework.engine.engine import FastEngine
 from volsched.framework.rules import Holders
 from volsched.framework.validation import Fault
 from volsched.model import api
+from volsched.model.errors import shortened
 from volsched.model.job import NATIVE, JobInfo
 from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
@@ -43,6 +44,9 @@ MOST_HOLDERS: Final = 10
 MOST_NAMES: Final = 3
 _OF_QUOTA: Final = (Step.ENQUEUE, Step.OVERUSED, Step.ALLOCATABLE)
 _SORTED_LAST: Final = ""
+
+_LONGEST_REASON: Final = 600
+"""Characters of what a kubelet states of a pod that failed."""
 
 
 class NotFoundError(LookupError):
@@ -81,7 +85,7 @@ def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) ->
 
 def _told(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
     if _is_over(found):
-        return Explanation(subject, "finished", f"{_called(subject)} is over.", queue=found.job.queue)
+        return Explanation(subject, "finished", _end_of(simulation, subject, found), queue=found.job.queue)
     if not found.waiting and (found.job.tasks or found.job.phase not in ("", "Pending", "Inqueue")):
         return _scheduled(simulation, subject, found)
     return _waits(simulation, subject, found, nodes=nodes)
@@ -235,6 +239,15 @@ def _called(subject: Subject) -> str:
 def _is_over(found: AskedAbout) -> bool:
     tasks = [found.pod] if found.pod is not None else list(found.job.tasks.values())
     return bool(tasks) and all(IS_FINISHED[task.status] for task in tasks)
+
+
+def _end_of(simulation: Simulation, subject: Subject, found: AskedAbout) -> str:
+    """Return that something is over, of a pod that failed for a reason with that, as when its kubelet refused it."""
+    pod = simulation.world.pods.get(found.pod.key) if found.pod is not None else None
+    if pod is None or pod.status.phase != "Failed" or not pod.status.reason:
+        return f"{_called(subject)} is over."
+    why = ": ".join(filter(None, (pod.status.reason, shortened(pod.status.message, _LONGEST_REASON))))
+    return f'{_called(subject)} has failed on node "{pod.spec.node_name}": {why}'
 
 
 def _scheduled(simulation: Simulation, subject: Subject, found: AskedAbout) -> Explanation:

@@ -184,21 +184,22 @@ def _of_ends(simulation: Simulation) -> Iterator[str]:
 
 
 def _of_order(simulation: Simulation) -> Iterator[str]:
-    """Yield which StatefulSets are gangs whose pods a cluster would make one after the other."""
-    found = [
-        subject_of(workload)
+    """Yield which StatefulSets have pods that a cluster would make one after the other, where that matters."""
+    ours = simulation.settings.scheduler_names
+    ordered = [
+        workload
         for workload in simulation.world.inventory.of(api.StatefulSet)
         if workload.spec.pod_management_policy != "Parallel"
-        and (workload.spec.template.spec.scheduler_name or api.DEFAULT_SCHEDULER) in simulation.settings.scheduler_names
-        and replicas_of(workload) > 1 < min_member_of(workload.metadata.annotations)
+        and (workload.spec.template.spec.scheduler_name or api.DEFAULT_SCHEDULER) in ours
     ]
-    if found:
-        yield f"pods of StatefulSets come at once here; a cluster would make the gang of {_listed(found)} one by one"
-    more = [
+    gangs = [
         subject_of(workload)
-        for workload in simulation.world.inventory.of(api.StatefulSet)
-        if workload.spec.pod_management_policy != "Parallel" and _goes_on_too_early(simulation, workload)
+        for workload in ordered
+        if replicas_of(workload) > 1 < min_member_of(workload.metadata.annotations)
     ]
+    if gangs:
+        yield f"pods of StatefulSets come at once here; a cluster would make the gang of {_listed(gangs)} one by one"
+    more = [subject_of(workload) for workload in ordered if _goes_on_too_early(simulation, workload)]
     if more:
         yield f"a cluster makes no pod of a StatefulSet before the last one runs; here there are: {_listed(more)}"
 
