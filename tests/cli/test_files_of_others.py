@@ -221,3 +221,19 @@ def test_pods_that_operators_make_are_said_to_be_missing(verb: str) -> None:
 
 def test_the_waiting_time_of_the_prefixed_annotation_admits_a_group() -> None:
     assert simulated("sla-annotation-prefixed")["podGroups"]["default/pg"]["phase"] == "Inqueue"
+
+
+def test_a_configuration_of_another_program_is_only_warned_of(tmp_path: Path) -> None:
+    curator = "actions:\n  1:\n    action: delete_indices\n"
+    foreign = {**REFUSED, "data": {"action_file.yml": curator}}
+    (tmp_path / "action_file.yml").write_text(curator)
+    (tmp_path / "map.yaml").write_text(text_of(foreign))
+
+    done = call("validate", "-f", tmp_path, "-o", "json")
+
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)["problems"]
+    assert {problem["severity"] for problem in found} == {"warning"}
+    assert all(problem["field"].startswith("data[action_file.yml]") for problem in found)
+    own = {**foreign, "data": {"volcano-scheduler.conf": curator}}
+    assert call("validate", "-f", "-", given=text_of(own)).exit_code == 1

@@ -15,6 +15,7 @@ from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
 from volsched.framework.config.arguments import hint, nearest
+from volsched.framework.config.loading import is_of_scheduler
 from volsched.framework.validation import UNKNOWN_KIND, Fault
 from volsched.model import api
 from volsched.model.dra import api as dra
@@ -177,9 +178,15 @@ def _lacks_its_kind(raw: Mapping[str, Any]) -> bool:
     """Whether this was meant to be an object, or a configuration, and not something else that is written in YAML."""
     metadata = raw.get("metadata")
     is_named = isinstance(metadata, Mapping) and "name" in metadata
-    return (
-        is_named or raw.keys() >= {"apiVersion", "metadata"} or bool(raw.keys() & {"kind", "items", "actions", "tiers"})
-    )
+    is_some = is_named or raw.keys() >= {"apiVersion", "metadata"} or bool(raw.keys() & {"kind", "items"})
+    return is_some or _is_configuration(raw)
+
+
+def _is_configuration(raw: Mapping[str, Any]) -> bool:
+    tiers = raw.get("tiers")
+    listed = tiers if isinstance(tiers, list) else ()
+    has_plugins = any("plugins" in tier for tier in listed if isinstance(tier, Mapping))
+    return is_of_scheduler(raw.keys(), maps_actions=isinstance(raw.get("actions"), Mapping), has_plugins=has_plugins)
 
 
 def _without_kind(raw: Mapping[str, Any]) -> Fault:

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from volsched import registry
-from volsched.framework.config.loading import ConfigProblem, ConfigurationError, Loaded, find_in_data
+from volsched.framework.config.loading import (
+    PREFERRED_KEYS,
+    ConfigProblem,
+    ConfigurationError,
+    Loaded,
+    find_in_data,
+    is_of_another_program,
+)
 from volsched.framework.validation import ArgumentsOf, Fault, Faults
 from volsched.model import api
 from volsched.model.errors import ConfigError
@@ -16,14 +24,20 @@ AMBIGUOUS = "Ambiguous"
 
 
 def config_map_faults(found: api.ConfigMap) -> Faults:
-    """Yield what is wrong with the configuration that a ConfigMap holds; nothing when it holds none."""
+    """Yield what is wrong with the configuration that a ConfigMap holds; nothing when it holds none.
+
+    What seems to be one of another program is only warned of.
+    """
     try:
         key = find_in_data(found.data)
     except ConfigError as error:
         yield Fault(error.path, AMBIGUOUS, error.message)
         return
-    if key is not None:
-        yield from configuration_faults(f"data[{key}]", found.data[key])
+    if key is None:
+        return
+    is_foreign = key not in PREFERRED_KEYS and is_of_another_program(found.data[key])
+    for fault in configuration_faults(f"data[{key}]", found.data[key]):
+        yield replace(fault, severity="warning") if is_foreign else fault
 
 
 def configuration_faults(inside: str, text: str) -> Faults:

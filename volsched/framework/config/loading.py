@@ -189,29 +189,46 @@ def find_in_data(data: Mapping[str, str]) -> str | None:
 
 
 def looks_like_configuration(text: str) -> bool:
-    """Return whether a text is a configuration of a scheduler, whatever may be wrong with it.
+    """Return whether a text is a mapping with ``actions`` or ``tiers`` at the top, whatever else may be wrong."""
+    root = _root_with_names(text)
+    return root is not None and any(name in ("actions", "tiers") for name, _ in _plain_entries(root))
 
-    It has ``actions`` or ``tiers`` at the top, and is not one of another program that has keys of these names.
-    """
+
+def is_of_another_program(text: str) -> bool:
+    """Return whether a text that looks like a configuration is one of a program that has keys of the same names."""
+    root = _root_with_names(text)
+    return root is not None and not _is_of_scheduler(root)
+
+
+def _root_with_names(text: str) -> yaml.Node | None:
+    """Return the root of a text that may have actions or tiers, None of others and where it cannot be read."""
     if len(text) > LONGEST_TEXT or ("actions" not in text and "tiers" not in text):
-        return False
+        return None
     try:
-        root = _root(text, _ConfigProblems())
+        return _root(text, _ConfigProblems())
     except _TooMany:
-        return False
-    return _is_of_scheduler(root)
+        return None
 
 
 def _is_of_scheduler(root: yaml.Node) -> bool:
-    """Whether a mapping has actions and tiers, or one of them as only a scheduler has it or beside nothing unknown."""
+    """Whether this is a mapping that only a scheduler's configuration can be."""
     top = dict(_plain_entries(root))
-    if {"actions", "tiers"} <= top.keys():
-        return True
-    if isinstance(top.get("actions"), yaml.MappingNode):
-        return False
     tiers = _plain_items(top["tiers"]) if "tiers" in top else ()
     has_plugins = any(key == "plugins" for tier in tiers for key, _ in _plain_entries(tier))
-    return has_plugins or (not top.keys().isdisjoint(("actions", "tiers")) and top.keys() <= set(_TOP_KEYS))
+    return is_of_scheduler(top, maps_actions=isinstance(top.get("actions"), yaml.MappingNode), has_plugins=has_plugins)
+
+
+def is_of_scheduler(names: Collection[str], *, maps_actions: bool, has_plugins: bool) -> bool:
+    """Return whether a mapping with these names is a configuration of a scheduler, whatever may be wrong with it.
+
+    It has actions and tiers, or one of them as only a scheduler has it, or beside no name that is unknown. ``actions``
+    that are a mapping are another program's.
+    """
+    if {"actions", "tiers"} <= set(names):
+        return True
+    if maps_actions:
+        return False
+    return has_plugins or (not set(names).isdisjoint(("actions", "tiers")) and set(names) <= set(_TOP_KEYS))
 
 
 def is_bare_configuration(text: str, *, among_others: bool = False) -> bool:
