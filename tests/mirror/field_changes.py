@@ -302,6 +302,7 @@ _WHEN: Final = "decisions do not depend on when or for which generation a condit
 _UNUSED: Final[Mapping[str, str]] = {
     "metadata.generateName": "the name counts",
     "metadata.generation": "the mirror takes changes with any generation",
+    "metadata.deletionGracePeriodSeconds": "the object counts until it is gone",
     "metadata.ownerReferences": _BY_OTHERS,
     "metadata.finalizers": _BY_OTHERS,
 }
@@ -411,7 +412,12 @@ NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
         **{
             f"status.{containers}[].{field}": reason
             for containers in ("containerStatuses", "initContainerStatuses")
-            for field, reason in (("state", _BY_OTHERS), ("restartCount", _BY_OTHERS), ("resources.limits", "requests"))
+            for field, reason in (
+                ("state", _BY_OTHERS),
+                ("lastState", _BY_OTHERS),
+                ("restartCount", _BY_OTHERS),
+                ("resources.limits", "requests"),
+            )
         },
         "status.resources.limits": "only requests count",
     },
