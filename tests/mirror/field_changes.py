@@ -329,12 +329,16 @@ def _without_fields(given: Mapping[str, str], *fields: str) -> dict[str, str]:
 _UNSERVED: Final = "no subgroup or domain is looked for: jobs that insist on one wait"
 _NATIVE: Final[Mapping[str, str]] = {**_UNUSED, **_conditions("status.conditions")}
 
+_OF_KUBELETS: Final = "kubelets refuse pods by it, so only the kubelet of a simulation reads it"
+
 NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
     "Node": {
         **_UNUSED,
         "metadata.resourceVersion": _NAME_ALONE["metadata.resourceVersion"],
         "metadata.creationTimestamp": _NAME_ALONE["metadata.creationTimestamp"],
         "status.conditions": "the node lifecycle controller makes taints of them, which are read",
+        "status.nodeInfo.operatingSystem": _OF_KUBELETS,
+        "status.features.supplementalGroupsPolicy": _OF_KUBELETS,
     },
     "Namespace": {
         **_without_fields(_NAME_ALONE, "labels", "annotations"),
@@ -385,6 +389,9 @@ NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
         "status.disruptedPods": "status.disruptionsAllowed has them off already",
     },
     "Pod": {
+        "spec.os.name": _OF_KUBELETS,
+        "spec.securityContext.supplementalGroupsPolicy": _OF_KUBELETS,
+        "spec.securityContext.sysctls[].name": _OF_KUBELETS,
         **_without_fields(_UNUSED, "ownerReferences"),
         "metadata.ownerReferences[].name": "only the kind of the owner counts",
         "metadata.ownerReferences[].uid": "only the kind of the owner counts",

@@ -153,7 +153,7 @@ def test_what_is_wrong_in_the_job_of_a_cron_job_is_said_with_its_path() -> None:
     assert [str(problem).partition(": document 1: ")[2] for problem in caught.value.problems] == [
         "CronJob/default/report: spec.jobTemplate.spec.template.spec.containers[0].resources.requests[cpu]: "
         "'two' is not a quantity",
-        "CronJob/default/report: spec.jobTemplate.spec.parallelism: -1 must be from 0 to 1000000",
+        "CronJob/default/report: spec.jobTemplate.spec.parallelism: -1 must be from 0 to 200000",
     ]
 
 

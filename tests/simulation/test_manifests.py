@@ -142,7 +142,7 @@ QUANTITIES = [
     (group("g", phase="Ready"), "PodGroup/default/g: status.phase: 'Ready' is not one of"),
     (pod("p", status={"phase": "Runing"}), "status.phase: 'Runing' is not one of Pending, Running"),
     ({**queue("q"), "status": {"state": "Shut"}}, "Queue/q: status.state: 'Shut' is not one of Open"),
-    (workload("Deployment", "d", -1), "Deployment/default/d: spec.replicas: -1 must be from 0 to 1000000"),
+    (workload("Deployment", "d", -1), "Deployment/default/d: spec.replicas: -1 must be from 0 to 200000"),
     (workload("Job", "j", spec={"parallelism": 10**7}), "Job/default/j: spec.parallelism: 10000000 must be from 0 to"),
     (volcano_job("j", {"a": 1, "b": -1}), "Job/default/j: spec.tasks[1].replicas: -1 must be from 0 to"),
     (pod("p", metadata={"creationTimestamp": "yesterday"}), "metadata.creationTimestamp: 'yesterday' is not a time"),
