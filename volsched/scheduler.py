@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from volsched.backlog import Backlog
-from volsched.framework import reporter
+from volsched.framework import released, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
@@ -21,7 +21,7 @@ from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import rules as native_rules
 from volsched.framework.native import topology as native_topology
-from volsched.framework.outcome import groups, released
+from volsched.framework.outcome import groups
 from volsched.framework.outcome.permission import is_barring, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container
+from functools import cache
 from typing import Final
 
 from volsched.model.cluster import Cluster
@@ -19,12 +20,15 @@ ANOTHER: Final = "another job"
 _DEVICES: Final = "deviceclass"
 """With which names of resources begin that stand for devices."""
 
-_KEY: Final = re.compile(
-    r"""(?P<kind>\b(?:pod|PodGroup|job|gang|claim|resourceclaim|persistentvolumeclaim)\s)?(?P<quote>["']?)"""
-    r"(?<![\w./-])(?P<namespace>[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)/"
-    rf"(?P<name>(?:{NATIVE})?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?![\w/-])(?P=quote)"
-)
-"""A namespace and a name as messages have them; names of resources and labels have dots before the slash."""
+
+@cache
+def _key() -> re.Pattern[str]:
+    """Return a namespace and a name as messages have them; names of resources and labels have dots before the slash."""
+    return re.compile(
+        r"""(?P<kind>\b(?:pod|PodGroup|job|gang|claim|resourceclaim|persistentvolumeclaim)\s)?(?P<quote>["']?)"""
+        r"(?<![\w./-])(?P<namespace>[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)/"
+        rf"(?P<name>(?:{NATIVE})?[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?![\w/-])(?P=quote)"
+    )
 
 
 def within(cluster: Cluster, namespace: str, text: str) -> str:
@@ -66,7 +70,7 @@ def _replaced(text: str, instead: Callable[..., str | None]) -> str:
         words = instead(found["namespace"], found["name"], is_named=found["kind"] is not None)
         return found[0] if words is None else words
 
-    return _KEY.sub(shown, text)
+    return _key().sub(shown, text)
 
 
 def of_queue(queue: str) -> str:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from volsched import cli
 from volsched.cli.names import contexts, files, of_kind
-from volsched.kube.serve.connections import Network, networks
 from volsched.kube.serve.listeners import Listeners
 from volsched.model.pods.limits import DEFAULT
 from volsched.model.values.duration import seconds_of
+
+if TYPE_CHECKING:
+    from volsched.kube.serve.connections import Network
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -35,13 +37,15 @@ class Duration(click.ParamType[float]):
         return seconds
 
 
-class Networks(click.ParamType[tuple[Network, ...]]):
+class Networks(click.ParamType["tuple[Network, ...]"]):
     """Networks (CIDR) and single addresses, with commas between several."""
 
     name = "networks"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Network, ...]:
         """Return networks; a single address is one of its own."""
+        from volsched.kube.serve.connections import networks  # noqa: PLC0415 - `simulate` needs none of this
+
         try:
             return networks(str(value))
         except ValueError as error:

@@ -84,7 +84,7 @@ class Releases(Observer):
         judge = _Judge(session)
         if len(self._counted) > len(self._cluster.jobs):
             self._counted = {key: least for key, least in self._counted.items() if key in self._cluster.jobs}
-        for job in changed.values():
+        for job in sorted(changed.values(), key=lambda job: job.key):
             self._note(job)
             if (
                 job.released
