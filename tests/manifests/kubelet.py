@@ -23,6 +23,9 @@ from tests.manifests.pod_network import Address, PodNetwork
 from volsched.testing.controlplane import ControlPlane
 
 _SERVICE: Final = "/api/v1/namespaces/default/services/kubernetes"
+_HOST_IP: Final = "127.0.0.1"
+"""The address of the node, which is this machine."""
+
 _TOKEN_MODE: Final = 0o600
 
 Json = dict[str, Any]
@@ -167,7 +170,8 @@ def _value(pod: Json, entry: Json) -> str:
 
 
 def _field(pod: Json, reference: Json) -> str:
-    return str(functools.reduce(lambda found, key: found[key], reference["fieldPath"].split("."), pod))
+    placed = {**pod, "status": {**pod.get("status", {}), "hostIP": _HOST_IP}}
+    return str(functools.reduce(lambda found, key: found[key], reference["fieldPath"].split("."), placed))
 
 
 def _filled(text: str, variables: Mapping[str, str]) -> str:
