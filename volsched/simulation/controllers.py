@@ -7,7 +7,7 @@ dump of a whole cluster comes out as it went in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol, TypeGuard, TypeVar
 
@@ -114,9 +114,7 @@ class Controllers:
 
     def begin(self) -> list[api.Pod]:
         """Know the input and return all pods that there are at first; their PodGroups are written in its order."""
-        objects = self._inventory.objects
-        named = _without_uids(self._owners)
-        known = [_with_owner(found, self._owners, named) for found in objects]
+        known = with_owners(self._inventory.objects)
         self._owners.update((as_owner(found), found) for found in known if is_owner(found))
         self._take_on(known)
         for found in known:
@@ -426,6 +424,26 @@ class Controllers:
         if queue == group.spec.queue:
             return group
         return msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, queue=queue))
+
+
+def with_owners(objects: Sequence[api.ApiObject]) -> list[api.ApiObject]:
+    """Return the objects with the whole references to their controllers, where these, or uids, are left out."""
+    owners = {as_owner(found): found for found in objects if is_owner(found)}
+    named = _without_uids(owners)
+    return [_with_owner(found, owners, named) for found in objects]
+
+
+def settled(objects: Iterable[api.ApiObject]) -> list[api.ApiObject]:
+    """Return the objects so that nothing is left to their names: owners by uid, Deployments with their ReplicaSets."""
+    known = with_owners(list(objects))
+    served = {controller_of(found.metadata) for found in known if isinstance(found, api.ReplicaSet)}
+    return [each for found in known for each in _with_replica_set(found, served)]
+
+
+def _with_replica_set(found: api.ApiObject, served: Collection[Owner | None]) -> Iterator[api.ApiObject]:
+    yield found
+    if isinstance(found, api.Deployment) and as_owner(found) not in served:
+        yield workloads.replica_set_of(found)
 
 
 def _fixed_names(workload: Workload) -> Iterator[str]:

@@ -1,0 +1,98 @@
+"""A cluster under other names, that decides alike and tells nobody's secrets.
+
+Every text is replaced unless it is public and decides (``public``). Others are put in the place of words (``words``), so
+that the order of names stays, and what is put together of names still is. What is replaced where is said for each field
+(``objects``), annotation (``notes``), argument (``settings``) and selector of devices (``expressions``).
+
+Two passes go the same way: the first gathers words, the second replaces them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from volsched.asking.anonymous.expressions import Expressions
+from volsched.asking.anonymous.names import Names
+from volsched.asking.anonymous.objects import Objects
+from volsched.asking.anonymous.settings import Settings
+from volsched.asking.anonymous.words import Words
+from volsched.asking.known import KnownCluster
+from volsched.model import api
+from volsched.model.dra import api as dra
+from volsched.model.dra.device import Device
+from volsched.model.dra.reading import slice_of
+from volsched.model.selectors import GREATER, LESS
+from volsched.simulation.controllers import settled
+
+__all__ = ["Names", "anonymised"]
+
+ORIGIN: Final = "anonymised"
+_INDEXED: Final = (api.Pod, api.PersistentVolumeClaim, dra.ResourceClaim)
+
+
+def anonymised(known: KnownCluster) -> tuple[KnownCluster, Names]:
+    """Return the cluster under other names, and which they are; raises ConfigError."""
+    objects = settled(found for found in known.objects if not isinstance(found, api.ConfigMap))
+    words = Words()
+    indexed = {found.metadata.name for found in objects if isinstance(found, _INDEXED)}
+    names = Names(words, indexed, _numeric_keys(objects))
+    plan = _Anonymiser(known, objects, names)
+    plan.other()
+    words.settle()
+    return plan.other(), names
+
+
+class _Anonymiser:
+    """Goes through a cluster; whatever it meets goes through ``names``."""
+
+    def __init__(self, known: KnownCluster, objects: list[api.ApiObject], names: Names) -> None:
+        self._known = known
+        self._found = objects
+        self._names = names
+        expressions = Expressions(names, _devices(objects))
+        self._objects = Objects(names, expressions, frozenset(known.profile().pod_annotations()))
+        self._settings = Settings(names, self._objects.other)
+
+    def other(self) -> KnownCluster:
+        """Return the cluster as its names are now."""
+        # slices last: by then it is known what selectors ask of devices
+        slices = [place for place, found in enumerate(self._found) if isinstance(found, dra.ResourceSlice)]
+        others = {place: self._objects.other(self._found[place]) for place in self._in_order(slices)}
+        return replace(
+            self._known,
+            objects=tuple(others[place] for place in range(len(self._found))),
+            configuration=self._settings.other(self._known.configuration),
+            origin=ORIGIN,
+            scheduler_names=tuple(map(self._names.name, self._known.scheduler_names)),
+            default_queue=self._names.name(self._known.default_queue),
+        )
+
+    def _in_order(self, last: list[int]) -> Iterator[int]:
+        yield from (place for place in range(len(self._found)) if place not in set(last))
+        yield from last
+
+
+def _devices(objects: Iterable[api.ApiObject]) -> Iterator[Device]:
+    for found in objects:
+        if isinstance(found, dra.ResourceSlice):
+            yield from slice_of(found).devices
+
+
+def _numeric_keys(objects: Iterable[api.ApiObject]) -> frozenset[str]:
+    """Return the keys of labels and taints that some object compares as numbers."""
+    return frozenset(key for found in objects for key in _compared(found))
+
+
+def _compared(part: object) -> Iterator[str]:
+    if isinstance(part, api.LabelSelectorRequirement | api.Toleration) and part.operator in (GREATER, LESS):
+        yield part.key
+    elif isinstance(part, msgspec.Struct):
+        for name in part.__struct_fields__:
+            yield from _compared(getattr(part, name))
+    elif isinstance(part, tuple | list):
+        for each in part:
+            yield from _compared(each)
