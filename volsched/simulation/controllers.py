@@ -108,7 +108,7 @@ class Controllers:
         self._group_of: dict[Owner, str] = {}
         self._numbers: dict[Owner, int] = {}
         self._fixed_names: set[str] = set()
-        self._generations: dict[str, int] = {}
+        self._born = 0
 
     # -- turns --------------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,6 @@ class Controllers:
         owner = controller_of(pod.metadata)
         if owner is not None:
             self._pods.get(owner, {}).pop(pod.key, None)
-        self._generations[pod.key] = self._generations.get(pod.key, 0) + 1
 
     def _take_on(self, known: Sequence[api.ApiObject]) -> None:
         """Take on every workload as the object that it comes from."""
@@ -358,7 +357,8 @@ class Controllers:
         created = owner.metadata.creation_timestamp
         if created is not None and self._objects.cycle:
             created = self._objects.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        return Birth(name, created, self._generations.get(f"{owner.metadata.namespace}/{name}", 0))
+        self._born += 1
+        return Birth(name, created, self._born)
 
     # -- PodGroups and claims of pods ---------------------------------------------------------------------------------
 

@@ -1,8 +1,8 @@
 """A cluster under other names, that decides alike and tells nobody's secrets.
 
-Every text is replaced unless it is public and decides (``public``). Others are put in the place of words (``words``), so
-that the order of names stays, and what is put together of names still is. What is replaced where is said for each field
-(``objects``), annotation (``notes``), argument (``settings``) and selector of devices (``expressions``).
+Every text is replaced unless it is public and decides (``public``). Others take the place of its words (``words``), so
+that the order of names stays, and what is put together of names still is. What becomes of a text is stated for each
+field (``objects``), annotation (``notes``), argument (``settings``) and selector of devices (``expressions``).
 
 Two passes go the same way: the first gathers words, the second replaces them.
 """
@@ -39,7 +39,7 @@ def anonymised(known: KnownCluster) -> tuple[KnownCluster, Names]:
     objects = settled(found for found in known.objects if not isinstance(found, api.ConfigMap))
     words = Words()
     indexed = {found.metadata.name for found in objects if isinstance(found, _INDEXED)}
-    names = Names(words, indexed, _numeric_keys(objects))
+    names = Names(words, indexed, dict(_composed(objects)), _numeric_keys(objects))
     plan = _Anonymiser(known, objects, names)
     plan.other()
     words.settle()
@@ -80,6 +80,23 @@ def _devices(objects: Iterable[api.ApiObject]) -> Iterator[Device]:
     for found in objects:
         if isinstance(found, dra.ResourceSlice):
             yield from slice_of(found).devices
+
+
+def _composed(objects: Iterable[api.ApiObject]) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield names that controllers and the scheduler put together, up to a number at the end, and of what."""
+    for found in objects:
+        name = found.metadata.name
+        starts: list[str] = []
+        ends: list[str] = []
+        if isinstance(found, api.Pod):
+            ends = [volume.name for volume in found.spec.volumes if volume.ephemeral is not None]
+            ends += [use.name for use in found.spec.resource_claims if use.resource_claim_template_name]
+        elif isinstance(found, api.Job):
+            ends = [task.name for task in found.spec.tasks if task.name]
+        elif isinstance(found, api.StatefulSet):
+            starts = [template.metadata.name for template in found.spec.volume_claim_templates]
+        yield from ((f"{name}-{end}", (name, end)) for end in ends)
+        yield from ((f"{start}-{name}", (start, name)) for start in starts)
 
 
 def _numeric_keys(objects: Iterable[api.ApiObject]) -> frozenset[str]:

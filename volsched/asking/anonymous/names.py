@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
 from plugins.capacity_card.cards.amounts import joined, names_in
 from plugins.capacity_card.cards.cards import SHARING
 from plugins.capacity_card.cards.vendors import VENDORS
 from plugins.mgpu.devices import NODE_TYPE, POLICY
+from plugins.predicates.volumes.zones import BETWEEN_ZONES, ZONE_LABELS
 from volsched.asking.anonymous import public
 from volsched.asking.anonymous.words import Words
+from volsched.controllers import jobs
 from volsched.controllers.grouping import PLAIN
 from volsched.framework.dra.amounts import FLAT
 from volsched.mirror.reading import PREEMPTABLE
@@ -32,20 +34,32 @@ _OF_WORDS: Final = frozenset(
 _PARTS_OF_CARDS: Final = frozenset(key for _, labels in VENDORS for label in labels for _, key in label.parts if key)
 """Labels of which the values follow the model in the name of a card."""
 
+_INDEXES: Final = frozenset(
+    {jobs.TASK_INDEX, jobs.PARTITION, "apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index"}
+)
 _NUMBERS_OF_CARDS: Final = (".count", ".memory", ".replicas")
 _VERSION: Final = re.compile(r"v[0-9]{1,2}((alpha|beta)[0-9]{1,2})?", re.ASCII)
 _SEMVER: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?=[-+]|$)", re.ASCII)
 
 
 class Names:
-    """Gives names others. ``indexed`` are those whose number at the end may be read, as pods' are.
+    """Gives names others.
 
-    ``numeric`` are the keys of labels and taints whose values are compared as numbers.
+    ``indexed`` are those whose number at the end may be read, as pods' are. ``composed`` are those that somebody puts
+    together of two others with a dash between them. ``numeric`` are the keys of labels and taints whose values are
+    compared as numbers.
     """
 
-    def __init__(self, words: Words, indexed: Collection[str], numeric: Collection[str]) -> None:
+    def __init__(
+        self,
+        words: Words,
+        indexed: Collection[str],
+        composed: Mapping[str, tuple[str, str]],
+        numeric: Collection[str],
+    ) -> None:
         self._words = words
         self._indexed = indexed
+        self._composed = composed
         self._numeric = numeric
         self.resources: set[str] = set()
         """Resources that were met."""
@@ -56,6 +70,8 @@ class Names:
             return self._words.keep(text)
         if text.startswith(PLAIN):
             return self._words.keep(PLAIN) + self.name(text.removeprefix(PLAIN))
+        if text in self._composed:
+            return "-".join(map(self.name, self._composed[text]))
         end = _INDEX.fullmatch(text) if text in self._indexed else None
         if end is not None:
             return self.name(end[1]) + self._words.keep(end[2])
@@ -130,10 +146,12 @@ class Names:
             return self.word(text)
         if text and self._is_number(key) and int64(text) is not None:
             return text
+        if key in ZONE_LABELS:
+            return BETWEEN_ZONES.join(map(self.name, text.split(BETWEEN_ZONES)))
         return self._share(text) if key in _PARTS_OF_CARDS else self.card(text)
 
     def _is_number(self, key: str) -> bool:
-        return key in self._numeric or key.endswith(_NUMBERS_OF_CARDS)
+        return key in self._numeric or key in _INDEXES or key.endswith(_NUMBERS_OF_CARDS)
 
     def word(self, text: str) -> str:
         """Return a word of the API, the other name for any other text."""
@@ -142,7 +160,9 @@ class Names:
     def semver(self, text: str) -> str:
         """Return the other semantic version: its numbers stay."""
         numbers = _SEMVER.match(text)
-        return numbers[0] + self._words.other(text[numbers.end() :]) if numbers else self._words.other(text)
+        if numbers is None:
+            return self._words.other(text)
+        return numbers[0] + self._words.other(text[numbers.end() :], str.isdecimal)
 
 
 def _of(text: str, stays: Callable[[str], bool], other: Callable[[str], str]) -> str:

@@ -69,7 +69,7 @@ def _truth(_: Names, text: str) -> str:
     return text if text in _TRUTHS else UNREADABLE
 
 
-_TRUTHS: Final = frozenset("1 t T true TRUE True 0 f F false FALSE False yes".split())
+_TRUTHS: Final = frozenset(("1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False", "yes"))
 
 
 def _duration(_: Names, text: str) -> str:
@@ -168,7 +168,7 @@ NOTES: Final[Mapping[str, Note]] = {
 """What becomes of each annotation, by its key."""
 
 _FAMILIES: Final[Mapping[str, tuple[Note, Note]]] = {
-    INDEX: (_name, _ids),
+    INDEX: (lambda names, text: text if text.isdecimal() else names.name(text), _ids),
     CROSSQUOTA_PERCENTAGE: (lambda names, text: names.resource(text), _only(_AMOUNT)),
     CROSSQUOTA: (lambda names, text: names.resource(text), _only(_AMOUNT)),
 }

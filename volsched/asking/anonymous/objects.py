@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from volsched.asking.anonymous import notes, public
+from volsched.asking.anonymous import notes
 from volsched.asking.anonymous.expressions import Expressions
 from volsched.asking.anonymous.names import Names
 from volsched.model import api
@@ -43,10 +43,10 @@ _SPECS: Final[Mapping[type[api.ApiObject], type[dra.Strict]]] = {
 _OF_DRA_QUOTA: Final = ("capability", "deserved", "guarantee", "count", "capacity")
 _OF_NATIVE: Final = frozenset(
     {
-        *("schedulingPolicy", "basic", "gang", "minCount", "schedulingConstraints", "topology", "key", "resourceClaims"),
+        *("schedulingPolicy", "basic", "gang", "minCount", "schedulingConstraints", "topology", "key"),
         *("name", "resourceClaimName", "resourceClaimTemplateName", "priorityClassName", "priority", "workload"),
-        *("podGroupTemplateRef", "workloadName", "podGroupTemplateName", "workloadRef", "templateName", "disruptionMode"),
-        *("single", "all", "preemptionPolicy", "parentCompositePodGroupName"),
+        *("podGroupTemplateRef", "workloadName", "podGroupTemplateName", "workloadRef", "templateName"),
+        *("resourceClaims", "disruptionMode", "single", "all", "preemptionPolicy", "parentCompositePodGroupName"),
     }
 )  # fmt: skip
 """Members of specs of scheduling.k8s.io's PodGroups in any version; all others are refused, and still are."""
@@ -350,18 +350,23 @@ _OF_KIND: Final[Mapping[type[msgspec.Struct], Rule]] = {
 
 _DONE: Final = {"key": _O.done, "value": _O.done, "operator": _O.word, "effect": _O.word}
 _ASKED: Final = {"allocation_mode": _O.word}
+_SPEC_DONE: Final[Mapping[str, Rule]] = {"spec": _O.done}
 _QUANTITY: Final = {"value": _O.quantity}
 
 RULES: Final[Mapping[type[msgspec.Struct], Mapping[str, Rule]]] = {
     api.ObjectMeta: {
         **dict.fromkeys(("creation_timestamp", "deletion_timestamp"), _O.time),
-        **{"labels": _O.labels, "annotations": _O.annotations, "resource_version": _O.nothing, "finalizers": _O.word},
+        "labels": _O.labels,
+        "annotations": _O.annotations,
+        "resource_version": _O.nothing,
+        "finalizers": _O.word,
     },
     api.OwnerReference: {"kind": _O.word, "api_version": _O.version},
     api.Condition: {
         **dict.fromkeys(("type", "status", "reason"), _O.word),
         **dict.fromkeys(("last_transition_time", "last_probe_time"), _O.time),
-        **{"message": _O.done, "transition_id": _O.nothing},
+        "message": _O.done,
+        "transition_id": _O.nothing,
     },
     api.LabelSelectorRequirement: {"key": _O.done, "operator": _O.word, "values": _O.done},
     api.TopologyLabelRequirement: {"key": _O.done, "values": _O.done},
@@ -393,13 +398,16 @@ RULES: Final[Mapping[type[msgspec.Struct], Mapping[str, Rule]]] = {
     api.PersistentVolumeClaimSpec: {"access_modes": _O.word, "volume_mode": _O.word},
     api.PodSpec: {
         **dict.fromkeys(("preemption_policy", "restart_policy"), _O.word),
-        **{"overhead": _O.resources, "node_selector": _O.labels},
+        "overhead": _O.resources,
+        "node_selector": _O.labels,
     },
     api.TerminatedState: {"reason": _O.word, "finished_at": _O.time},
     api.ContainerStatus: {"allocated_resources": _O.resources},
     api.PodStatus: {
         **dict.fromkeys(("phase", "reason", "resize"), _O.word),
-        **{"message": _O.nothing, "start_time": _O.time, "allocated_resources": _O.resources},
+        "message": _O.nothing,
+        "start_time": _O.time,
+        "allocated_resources": _O.resources,
     },
     # volumes
     api.ObjectReference: {"kind": _O.word},
@@ -414,7 +422,10 @@ RULES: Final[Mapping[type[msgspec.Struct], Mapping[str, Rule]]] = {
     api.Guarantee: {"resource": _O.resources},
     api.QueueSpec: {
         **dict.fromkeys(("capability", "deserved"), _O.resources),
-        **{"state": _O.word, "dequeue_strategy": _O.word, "type": _O.word, "dra": _O.done},
+        "state": _O.word,
+        "dequeue_strategy": _O.word,
+        "type": _O.word,
+        "dra": _O.done,
     },
     api.QueueUsage: {"time": _O.time, "resource_seconds": _O.usage},
     api.QueueStatus: {"state": _O.word, "allocated": _O.resources},
@@ -436,7 +447,7 @@ RULES: Final[Mapping[type[msgspec.Struct], Mapping[str, Rule]]] = {
     api.BatchJobSpec: {"completion_mode": _O.word},
     api.BatchJobStatus: {"start_time": _O.time, "completion_time": _O.time},
     # resource.k8s.io
-    **dict.fromkeys((*_SPECS, dra.ResourceClaimTemplate), {"spec": _O.done}),
+    **dict.fromkeys((*_SPECS, dra.ResourceClaimTemplate), _SPEC_DONE),
     dra.DeviceTaint: {**_DONE, "time_added": _O.time},
     dra.DeviceToleration: _DONE,
     dra.CelSelector: {"expression": _O.expression},
@@ -463,13 +474,14 @@ RULES: Final[Mapping[type[msgspec.Struct], Mapping[str, Rule]]] = {
     dra.DeviceTaintSelector: {"driver": _O.domain},
     dra.DeviceResult: {
         **dict.fromkeys(("binding_conditions", "binding_failure_conditions"), _O.word),
-        **{"driver": _O.domain, "consumed_capacity": _O.capacities},
+        "driver": _O.domain,
+        "consumed_capacity": _O.capacities,
     },
     dra.DeviceStatus: {"driver": _O.domain},
     dra.Allocation: {"allocation_timestamp": _O.time},
     dra.Consumer: {"api_group": _O.domain, "resource": _O.word},
     # scheduling.k8s.io
-    **dict.fromkeys(native.VERSIONS.values(), {"spec": _O.done}),
+    **dict.fromkeys(native.VERSIONS.values(), _SPEC_DONE),
 }
 """What becomes of fields that are no names."""
 

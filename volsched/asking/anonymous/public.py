@@ -10,13 +10,12 @@ Names of objects are public in a few cases only. Words of cards and of resources
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
-from itertools import product
 from typing import Final
 
 from plugins.capacity_card.cards.vendors import INSTANCE_TYPE, VENDORS
 from plugins.mgpu.devices import CORE, MEMORY, NODE_TYPE, POLICY
+from plugins.predicates.volumes.zones import ZONE_LABELS
 from volsched.model.pods.task import ADMISSION_GATE
 from volsched.model.pods.workload import LABEL
 
@@ -32,10 +31,11 @@ NAMES: Final = frozenset(
         *("metadata.name", "kubernetes.io/no-provisioner"),
         *("gpu.nvidia.com", "compute-domain.nvidia.com", "gpu.amd.com", "gpu.intel.com", "gaudi.intel.com"),
         *("tpu.google.com", "neuron.aws.com", "dra.net", "dra.cpu", "dra.memory"),
-        *("ebs.csi.aws.com", "efs.csi.aws.com", "fsx.csi.aws.com", "pd.csi.storage.gke.io", "filestore.csi.storage.gke.io"),
+        *("ebs.csi.aws.com", "efs.csi.aws.com", "fsx.csi.aws.com", "pd.csi.storage.gke.io"),
+        *("filestore.csi.storage.gke.io", "local.csi.openebs.io", "topolvm.io", "nfs.csi.k8s.io"),
         *("disk.csi.azure.com", "file.csi.azure.com", "blob.csi.azure.com", "diskplugin.csi.alibabacloud.com"),
         *("rbd.csi.ceph.com", "cephfs.csi.ceph.com", "cinder.csi.openstack.org", "csi.vsphere.vmware.com"),
-        *("driver.longhorn.io", "local.csi.openebs.io", "topolvm.io", "nfs.csi.k8s.io", "rancher.io/local-path"),
+        *("driver.longhorn.io", "rancher.io/local-path"),
     }
 )  # fmt: skip
 """Names of objects, schedulers, drivers and provisioners."""
@@ -62,13 +62,14 @@ DOMAINS: Final = frozenset(
         *("app.kubernetes.io", "apps.kubernetes.io", "batch.kubernetes.io", "statefulset.kubernetes.io"),
         *("pod-security.kubernetes.io", "scheduling.k8s.io", "resource.kubernetes.io", "storage.k8s.io"),
         *("deviceclass.resource.kubernetes.io", "cluster-autoscaler.kubernetes.io", "feature.node.kubernetes.io"),
-        *("resource.k8s.io", "apiextensions.k8s.io", "policy", "apps", "batch", "training.kubeflow.org", "kubeflow.org"),
+        *("resource.k8s.io", "apiextensions.k8s.io", "policy", "apps", "batch", "kubeflow.org"),
         *("ray.io", "jobset.x-k8s.io", "leaderworkerset.x-k8s.io", "sparkoperator.k8s.io", "argoproj.io"),
+        *("training.kubeflow.org", "rdma"),
         *("volcano.sh", "batch.volcano.sh", "scheduling.volcano.sh", "flow.volcano.sh", "volsched.io"),
         *("nvidia.com", "amd.com", "beta.amd.com", "intel.com", "gpu.intel.com", "habana.ai", "huawei.com"),
         *("google.com", "cloud.google.com", "aws.amazon.com", "k8s.amazonaws.com", "eks.amazonaws.com"),
         *("karpenter.sh", "karpenter.k8s.aws", "karpenter.azure.com", "kubernetes.azure.com", "aliyun.accelerator"),
-        *("vke.volcengine.com", "machine.cluster.vke.volcengine.com", "cambricon.com", "hygon.com", "rdma"),
+        *("vke.volcengine.com", "machine.cluster.vke.volcengine.com", "cambricon.com", "hygon.com"),
     }
 )  # fmt: skip
 """Domains and groups of the API that are read by others; the name behind one may be anybody's."""
@@ -83,21 +84,23 @@ KEYS: Final = frozenset(
     {
         *("cpu", "memory", "pods", "storage", "ephemeral-storage"),
         *("nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu", CORE, MEMORY, POLICY, NODE_TYPE, LABEL),
-        *("aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "volcano.sh/vgpu-number", "volcano.sh/vgpu-memory"),
-        *("volcano.sh/vgpu-cores", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"),
+        *("aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "volcano.sh/vgpu-number"),
+        *("volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"),
         *(f"nvidia.com/gpu.{name}" for name in _GPU),
         *("nvidia.com/mig.strategy", "nvidia.com/mig.capable", "nvidia.com/cuda.driver.major", "gpu.intel.com/product"),
         *(resource for resources, _ in VENDORS for resource in resources),
         *(key for _, labels in VENDORS for label in labels for key in label.keys),
         *(f"kubernetes.io/{name}" for name in ("hostname", "arch", "os", "metadata.name", "config.mirror")),
         *("beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type", INSTANCE_TYPE),
-        *(f"{a}/{b}" for a, b in product(("topology.kubernetes.io", "failure-domain.beta.kubernetes.io"), ("zone", "region"))),
+        *ZONE_LABELS,
         *(f"node.kubernetes.io/{name}" for name in _NODE_TAINTS),
         *(f"node-role.kubernetes.io/{name}" for name in ("control-plane", "master", "worker", "node")),
         *("node.cloudprovider.kubernetes.io/uninitialized", "node.kubernetes.io/windows-build"),
-        *(f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "component", "part-of", "managed-by")),
-        *("batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-completion-index"),
-        *("statefulset.kubernetes.io/pod-name", "apps.kubernetes.io/pod-index", "pod-template-hash"),
+        *(f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "component", "part-of")),
+        "app.kubernetes.io/managed-by",
+        *("batch.kubernetes.io/job-name", "batch.kubernetes.io/controller-uid"),
+        *("batch.kubernetes.io/job-completion-index", "statefulset.kubernetes.io/pod-name"),
+        *("apps.kubernetes.io/pod-index", "pod-template-hash"),
         *("controller-revision-hash", "pod-template-generation", "job-name", "controller-uid"),
         *(f"volcano.sh/{name}" for name in ("job-name", "job-namespace", "job-version", "queue-name", "task-index")),
         *(f"volcano.sh/{name}" for name in ("task-spec", "preemptable", "partition-id", "revocable-zone")),
@@ -115,7 +118,7 @@ _WORDS_OF_KEYS: Final = re.compile(
     r"[a-z]?(gpu|npu|tpu|xpu|hpu|ipu|ppu|mlu|gcu|dcu|cuda|fpga)(s|num|mem|share|memory|cores?)?|gpu[0-9]{1,4}"
     r"|ascend|gaudi|accelerators?|neuron(core|device)?|qaic"
     r"|mem|memory|cores?|percentage|count|device|product|replicas|sharing|strategy|shared|monitoring"
-    r"|mig|mps|mgpu|mixed|time|slicing|[0-9]{1,4}gb?",
+    r"|mig|mps|mgpu|mixed|time|slicing|[0-9]{1,4}g?b?",
     re.ASCII | re.IGNORECASE,
 )
 """Words by which rules tell what a resource is (capacity-card), and that stand in names of shared cards."""
@@ -138,7 +141,22 @@ def is_word_of_keys(word: str) -> bool:
 
 # --- cards ------------------------------------------------------------------------------------------------------------
 
-_MAKERS: Final = frozenset("nvidia tesla geforce quadro amd instinct radeon intel habana gaudi gaudi2 gaudi3".split())
+_MAKERS: Final = frozenset(
+    (
+        "nvidia",
+        "tesla",
+        "geforce",
+        "quadro",
+        "amd",
+        "instinct",
+        "radeon",
+        "intel",
+        "habana",
+        "gaudi",
+        "gaudi2",
+        "gaudi3",
+    )
+)
 _MODEL: Final = re.compile(
     r"(gb|gh|[abhlptvk])[0-9]{1,4}[a-z]{0,2}|mi[0-9]{2,3}[axv]?|rtx|gtx|titan|[2-9]0[5-9]0|[2-9][05]00"
     r"|sxm[0-9]?|pcie|nvl|oam|hbm[0-9]e?|dgxs?|hgx|mig|shared|super|ti|d|pro|max|data|center|gpu|flex|[0-9]{2,3}gb?|"
@@ -178,8 +196,8 @@ ATTRIBUTES: Final = frozenset(
 # --- values of fields -------------------------------------------------------------------------------------------------
 
 
-def _listed(*lines: Iterable[str] | str) -> frozenset[str]:
-    return frozenset(word for line in lines for word in (line.split() if isinstance(line, str) else line))
+def _listed(*lines: str) -> frozenset[str]:
+    return frozenset(word for line in lines for word in line.split())
 
 
 VALUES: Final = _listed(
@@ -191,9 +209,9 @@ VALUES: Final = _listed(
     "ContainersReady DisruptionTarget PodResizePending PodResizeInProgress PodReadyToStartContainers Complete",
     "Suspended SuccessCriteriaMet FailureTarget Scheduled Unschedulable Reserved QueueKept NotReserved QueueNotKept",
     "volsched.io/Ungated volsched.io/Evicted PodGroupInitiallyScheduled PodGroupScheduled Infeasible Deferred",
-    "QueueAllocated NotEnoughResources NotEnoughPods NotEnoughTasks QuotaExceeded NotAdmitted QueueNotFound QueueClosed",
-    "QueueNotAllowed QueueInvalid PodGroupNotFound GangIncomplete ClaimNotReady InvalidField SchedulingGated",
-    "SchedulerError Schedulable Evicted Preempted OutOfcpu OutOfmemory OutOfpods NodeAffinity Error OOMKilled",
+    "QueueAllocated NotEnoughResources NotEnoughPods NotEnoughTasks QuotaExceeded NotAdmitted QueueNotFound",
+    "QueueClosed QueueNotAllowed QueueInvalid PodGroupNotFound GangIncomplete ClaimNotReady InvalidField",
+    "SchedulingGated SchedulerError Schedulable Evicted Preempted OutOfcpu OutOfmemory OutOfpods NodeAffinity Error OOMKilled",
     # policies
     "Always IfNotPresent Never OnFailure PreemptLowerPriority Immediate WaitForFirstConsumer Delete Retain Recycle",
     "DoNotSchedule ScheduleAnyway Honor Ignore RollingUpdate Recreate OrderedReady Parallel Indexed NonIndexed",

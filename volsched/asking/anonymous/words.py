@@ -2,8 +2,7 @@
 
 A text is cut where characters stand that sort before all digits and letters (space to ``/``), and these stay. What is
 between them are words, and each word becomes another one, the same everywhere. So what is put together of names (a pod
-of its job, a key of a domain) is, after that, put together of the other names. Numbers of a few digits stay, since
-those at the end of names are compared as numbers. What looks like an address, or like a uid, is one word.
+of its job, a key of a domain) is, after that, put together of the other names. Addresses and uids are one word.
 
 Other words sort among themselves as the words did, and beside words that stay (``fixed``) as they did, too: each begins
 like a text that sorts between the two fixed ones between which the word stood.
@@ -17,19 +16,20 @@ from collections.abc import Callable, Iterator
 from string import ascii_lowercase, ascii_uppercase, digits
 from typing import Final, NamedTuple
 
-_LONGEST_NUMBER: Final = 5
-_LONGEST_PLAIN: Final = 5
-"""Letters of a text of numbers alone that stays: a longer one, as a date, may tell something."""
-
 _PIECE: Final = re.compile(
     r"""
-    (?P<uid>(?<![^\x00-/])[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}(?![^\x00-/]))
-    |(?P<chain>(?<![^\x00-/])(?:[0-9]+(?:[-./][0-9]+){3,}|[0-9]+(?:\.[0-9]+){2,})(?![^\x00-/]))
-    |(?P<between>[\x00-/]+|__)
-    |(?P<word>(?:(?!__)[^\x00-/])+)
+    (?P<whole>(?<![^\x00-/])
+        (?:[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}
+        |[0-9]{1,3}(?:-[0-9]{1,3}){3}(?!-?[0-9])
+        |[0-9]+(?:\.[0-9]+){2,}(?:/[0-9]+)?)
+    (?![^\x00-/]))
+    |(?P<between>[\x00-/]+)
+    |(?P<word>[^\x00-/]+)
     """,
     re.VERBOSE,
 )
+"""``whole``: a uid, or an address, whose numbers may have dots or dashes between them."""
+
 _FILLERS: Final = ("", *ascii_lowercase)
 
 Keeps = Callable[[str], bool]
@@ -47,23 +47,11 @@ def nothing(_: str) -> bool:
     return False
 
 
-def pieces(text: str, keeps: Keeps = nothing) -> list[Piece]:
-    """Return the parts of a text; ``keeps`` tells which words stay besides numbers of a few digits."""
-    found = list(_pieces(text, keeps))
-    if len(text) > _LONGEST_PLAIN and all(piece.stays for piece in found) and not any(map(str.isalpha, text)):
-        return [Piece(text, stays=False)]
-    return found
-
-
-def _pieces(text: str, keeps: Keeps) -> Iterator[Piece]:
+def pieces(text: str, keeps: Keeps = nothing) -> Iterator[Piece]:
+    """Yield the parts of a text; ``keeps`` tells which words stay."""
     for match in _PIECE.finditer(text):
-        part, is_word = match.group(), match.lastgroup == "word"
-        stays = match.lastgroup == "between" or (is_word and (_is_number(part) or keeps(part)))
-        yield Piece(part, stays)
-
-
-def _is_number(word: str) -> bool:
-    return len(word) <= _LONGEST_NUMBER and word.isascii() and word.isdigit()
+        part, kind = match.group(), match.lastgroup
+        yield Piece(part, kind == "between" or (kind == "word" and keeps(part)))
 
 
 class Words:
@@ -76,10 +64,10 @@ class Words:
 
     def other(self, text: str, keeps: Keeps = nothing) -> str:
         """Return the other text."""
-        parts = pieces(text, keeps)
-        if self._others is not None:
-            return "".join(part.text if part.stays else self._others[part.text] for part in parts)
-        for part in parts:
+        others = self._others
+        if others is not None:
+            return "".join(part.text if part.stays else others[part.text] for part in pieces(text, keeps))
+        for part in pieces(text, keeps):
             (self._fixed if part.stays else self._seen).add(part.text)
         return text
 
