@@ -19,6 +19,8 @@ from volsched.simulation.result import result_of
 
 _LONG = 6
 _NUMBERED = re.compile(r"(.+)-([0-9]+)")
+_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_OF_A_POD = re.compile(r"([^/]+-[0-9]+)-([a-z][a-z0-9]*)")
 _MADE = re.compile(r"(.+)-extended-resources-[0-9a-f]+")
 _PLAIN = re.compile(r"[0-9.,eE+-]+[numkKMGTPE]?i?|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|([0-9.]+(ms|h|m|s))+")
 
@@ -46,10 +48,15 @@ class _Others:
         made = _MADE.fullmatch(text)
         if made is not None:
             return f"{self.name(made[1])}-extended"
-        numbered = _NUMBERED.fullmatch(text)
-        if text in self._there or numbered is None:
-            return text if text == "group" else self._names.name(text)
-        return f"{self.name(numbered[1])}-{numbered[2]}"
+        if text == "group":
+            return text
+        if text in self._there or _UID.search(text):
+            return self._names.name(text)
+        if (numbered := _NUMBERED.fullmatch(text)) is not None:
+            return f"{self.name(numbered[1])}-{numbered[2]}"
+        if (of_a_pod := _OF_A_POD.fullmatch(text)) is not None:
+            return f"{self.name(of_a_pod[1])}-{self.name(of_a_pod[2])}"
+        return self._names.name(text)
 
     def left_out(self, text: str) -> str:
         made = _MADE.fullmatch(text)
@@ -121,13 +128,18 @@ def _texts(part: Any, at: str = "") -> Iterator[str]:
 
 
 def _is_telling(text: str) -> bool:
-    stays = (public.is_name, public.is_value, public.is_key, public.is_card, public.ATTRIBUTES.__contains__)
+    stays = (public.is_name, public.is_value, public.is_key, public.is_card, public.ATTRIBUTES.__contains__, _is_share)
+    if len(text) < _LONG or text in NOTES or any(fn(text) for fn in stays) or _PLAIN.fullmatch(text):
+        return False
+    if text.startswith(("volcano.sh/crossquota-", "nvidia.com/", "vke.volcengine.com/")) or "/v1" in text:
+        return False
     words = re.split(r"[\"\s{}:,|/*]+", text)
-    is_public = text in NOTES or all(any(fn(word) for fn in stays) or len(word) < _LONG for word in words)
-    is_stated = text.startswith(("volcano.sh/crossquota-", "nvidia.com/", "vke.volcengine.com/")) or "/v1" in text
-    return len(text) >= _LONG and not (
-        is_public or is_stated or any(fn(text) for fn in stays) or _PLAIN.fullmatch(text)
-    )
+    return not all(any(fn(word) for fn in stays) or len(word) < _LONG for word in words)
+
+
+def _is_share(word: str) -> bool:
+    """Whether a text tells how a card is shared."""
+    return all(public.is_word_of_keys(each) or public.is_profile(each) for each in word.split("-"))
 
 
 def _is_left(text: str, after: KnownCluster) -> bool:

@@ -15,6 +15,7 @@ from tests.asking.test_explain import CONFIGURATION
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plans import examples
 from tests.plans.scenarios import CHUNKS, Scenario, stored_scenarios
+from tests.plans.sessions import read
 from tests.simulation.clusters import Manifest, group, node, pod, queue, stock
 from volsched.asking.anonymous import anonymised
 from volsched.asking.anonymous.expressions import NO_EXPRESSION
@@ -214,7 +215,7 @@ LOOKS = [
     'device.attributes["gpu.example.com"]["model"] == "A-one"',
     "device.attributes[\"gpu.example.com\"].model == r'A-one'",
     'isQuantity(device.attributes["gpu.example.com"].model)',
-    'quantity(device.attributes["gpu.example.com"].model).sign() > 0',
+    'sign(quantity(device.attributes["gpu.example.com"].model)) > 0',
     '["A-one"].exists(m, device.attributes["gpu.example.com"].model == m)',
 ]
 
@@ -270,7 +271,7 @@ def test_objects_of_devices_that_are_not_understood_stay_so() -> None:
     bad_claim, bad_slice = claim("c", exactly()), part("s1", DEVICES)
     bad_claim["spec"]["devices"]["newRule"] = {"secret": "hunter22"}
     bad_slice["spec"]["newField"] = "hunter22"
-    uses = [{"name": "device", "resourceClaimName": "c"}]
+    uses = [{"name": "cards", "resourceClaimName": "c"}]
     objects = [node("n1"), device_class("gpu"), bad_slice, bad_claim, group("g", 1), pod("p", "g", resourceClaims=uses)]
     after = check_alike(of(*objects))
     assert "hunter22" not in written_text(after)
@@ -288,10 +289,10 @@ NAMED = re.compile(r"(?<![A-Za-z0-9])((?:[qjgn]|old)[0-9])(?![A-Za-z0-9.])")
 names_of_people = st.one_of(
     st.from_regex(r"[a-c0-2]{1,3}", fullmatch=True),
     st.from_regex(r"[a-c]{1,2}-[0-9]{1,3}", fullmatch=True),
-    st.from_regex(r"(team|default|kube|root|gpu|node|system|podgroup|zone)-[ab]", fullmatch=True),
+    st.from_regex(r"(team|default|kube|root|gpu|node|system|zone)-[ab]", fullmatch=True),
     st.from_regex(r"ip-10-[0-9]{1,2}-0-[0-9]{1,2}", fullmatch=True),
     st.from_regex(r"2024-0[1-9]-1[0-9]|a-(1x|10|10-b|9z)|[0-9]{1,2}[az]", fullmatch=True),
-    st.sampled_from(["gpu", "memory", "pods", "cpu", "hostname"]),
+    st.sampled_from(["gpu", "memory", "pods", "cpu"]),
 )
 
 
@@ -299,8 +300,7 @@ def _renamed(scenario: Scenario, drawn: list[str]) -> KnownCluster:
     """Return the cluster at the start of a scenario, whose queues, nodes and gangs have drawn names."""
     left, chosen = iter(drawn), dict[str, str]()
     text = NAMED.sub(lambda found: chosen.setdefault(found[1], chosen.get(found[1]) or next(left)), _text_of(scenario))
-    objects = stock(*json.loads(text)).objects
-    return KnownCluster(tuple(objects), scenario.configuration)
+    return KnownCluster(tuple(map(read, json.loads(text))), scenario.configuration)
 
 
 def _text_of(scenario: Scenario) -> str:
@@ -310,8 +310,8 @@ def _text_of(scenario: Scenario) -> str:
 SCENARIOS = [scenario for scenario in stored_scenarios(3)[::4] if scenario.objects]
 
 
-@settings(max_examples=25, deadline=None)
-@given(st.sampled_from(SCENARIOS), st.lists(names_of_people, unique=True, min_size=12, max_size=12))
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(SCENARIOS), st.lists(names_of_people, unique=True, min_size=14, max_size=14))
 def test_recorded_scenarios_are_decided_alike_under_other_names(scenario: Scenario, drawn: list[str]) -> None:
     check_alike(_renamed(scenario, drawn))
 
