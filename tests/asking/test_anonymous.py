@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -307,13 +308,15 @@ def _text_of(scenario: Scenario) -> str:
     return json.dumps(scenario.objects)
 
 
-SCENARIOS = [scenario for scenario in stored_scenarios(3)[::4] if scenario.objects]
+@cache
+def _some_scenarios() -> list[Scenario]:
+    return stored_scenarios(3)[::4]
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.sampled_from(SCENARIOS), st.lists(names_of_people, unique=True, min_size=14, max_size=14))
-def test_recorded_scenarios_are_decided_alike_under_other_names(scenario: Scenario, drawn: list[str]) -> None:
-    check_alike(_renamed(scenario, drawn))
+@given(st.integers(0, 53), st.lists(names_of_people, unique=True, min_size=14, max_size=14))
+def test_recorded_scenarios_are_decided_alike_under_other_names(number: int, drawn: list[str]) -> None:
+    check_alike(_renamed(_some_scenarios()[number], drawn))
 
 
 @pytest.mark.slow(reason="2,000 scenarios")

@@ -211,7 +211,8 @@ VALUES: Final = _listed(
     "volsched.io/Ungated volsched.io/Evicted PodGroupInitiallyScheduled PodGroupScheduled Infeasible Deferred",
     "QueueAllocated NotEnoughResources NotEnoughPods NotEnoughTasks QuotaExceeded NotAdmitted QueueNotFound",
     "QueueClosed QueueNotAllowed QueueInvalid PodGroupNotFound GangIncomplete ClaimNotReady InvalidField",
-    "SchedulingGated SchedulerError Schedulable Evicted Preempted OutOfcpu OutOfmemory OutOfpods NodeAffinity Error OOMKilled",
+    "SchedulingGated SchedulerError Schedulable Evicted Preempted OutOfcpu OutOfmemory OutOfpods NodeAffinity Error",
+    "OOMKilled",
     # policies
     "Always IfNotPresent Never OnFailure PreemptLowerPriority Immediate WaitForFirstConsumer Delete Retain Recycle",
     "DoNotSchedule ScheduleAnyway Honor Ignore RollingUpdate Recreate OrderedReady Parallel Indexed NonIndexed",
