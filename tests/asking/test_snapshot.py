@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.asking.test_explain import cluster, known
+from tests.asking.test_explain import CONFIGURATION, cluster, known
 from volsched.asking import snapshot
 from volsched.asking.known import KnownCluster
 from volsched.asking.records import API_VERSION

@@ -36,7 +36,7 @@ _INDEXED: Final = (api.Pod, api.PersistentVolumeClaim, dra.ResourceClaim)
 
 def anonymised(known: KnownCluster) -> tuple[KnownCluster, Names]:
     """Return the cluster under other names, and which they are; raises ConfigError."""
-    objects = settled(found for found in known.objects if not isinstance(found, api.ConfigMap))
+    objects = settled(_whole(found) for found in known.objects if not isinstance(found, api.ConfigMap))
     words = Words()
     indexed = {found.metadata.name for found in objects if isinstance(found, _INDEXED)}
     names = Names(words, indexed, dict(_composed(objects)), _numeric_keys(objects))
@@ -54,7 +54,8 @@ class _Anonymiser:
         self._found = objects
         self._names = names
         expressions = Expressions(names, _devices(objects))
-        self._objects = Objects(names, expressions, frozenset(known.profile().pod_annotations()))
+        kept = known.profile().kept_annotations.kinds.values()
+        self._objects = Objects(names, expressions, lambda key: any(keys.covers(key) for keys in kept))
         self._settings = Settings(names, self._objects.other)
 
     def other(self) -> KnownCluster:
@@ -74,6 +75,14 @@ class _Anonymiser:
     def _in_order(self, last: list[int]) -> Iterator[int]:
         yield from (place for place in range(len(self._found)) if place not in set(last))
         yield from last
+
+
+def _whole(found: api.ApiObject) -> api.ApiObject:
+    """Return an object of resource.k8s.io in its own struct: that of a cluster was decoded without what is not kept."""
+    kind = dra.KINDS.get(type(found).__name__)
+    if kind is None or type(found) is kind:
+        return found
+    return kind(*(getattr(found, name) for name in kind.__struct_fields__))
 
 
 def _devices(objects: Iterable[api.ApiObject]) -> Iterator[Device]:

@@ -19,7 +19,6 @@ from plugins.crossquota.scoring import STRATEGY
 from plugins.mgpu.devices import CARD_IDS, POLICY
 from plugins.mgpu.requests import MULTIPLE
 from plugins.mgpu.results import ASSUMED, INDEX
-from plugins.predicates.volumes.claims import BIND_COMPLETED, OLD_CLASS, SELECTED_NODE
 from volsched.asking.anonymous.names import Names
 from volsched.controllers import grouping, jobs
 from volsched.controllers.queues import CLOSED_BY_PARENT
@@ -33,6 +32,7 @@ from volsched.model.job import PodGroupCondition
 from volsched.model.queues import kept_queue
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, parse
 from volsched.model.selectors import IN, LabelSelector, Requirement
+from volsched.model.storage import BIND_COMPLETED, OLD_CLASS, SELECTED_NODE
 from volsched.model.unserved import NUMA_POLICY, REVOCABLE_ZONE
 from volsched.model.values.duration import seconds_of
 from volsched.model.waiting_time import WAITING_TIMES
@@ -189,7 +189,10 @@ def note(names: Names, key: str, text: str) -> tuple[str, str] | None:
 
 def message(names: Names, condition: PodGroupCondition) -> str:
     """Return the message of a condition from which something is read again; empty for all others."""
-    promise = reservation.promise_in(condition.message) if condition.type == reservation.RESERVED else None
+    is_reserved = condition.type == reservation.RESERVED
+    if is_reserved and reservation.pause_in(condition.message) is not None:
+        return condition.message
+    promise = reservation.promise_in(condition.message) if is_reserved else None
     if promise is not None:
         nodes = [names.name(node) for node in promise.nodes]
         return reservation.condition_of(promise.at, promise.start, nodes).message

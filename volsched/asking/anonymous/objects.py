@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
+from plugins.capacity_dra.quota import LAST_APPLIED
 from volsched.asking.anonymous import notes
 from volsched.asking.anonymous.expressions import Expressions
 from volsched.asking.anonymous.names import Names
@@ -25,12 +26,16 @@ from volsched.model.job import PodGroupCondition
 from volsched.model.native import api as native
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.quantity import parse
+from volsched.simulation.kubelet_checks import SAFE_SYSCTLS
 
 T = TypeVar("T", bound=msgspec.Struct)
 Json: TypeAlias = Any
 
 _PERCENT: Final = re.compile(r"\s*[0-9]{1,9}%?\s*", re.ASCII)
 _FLOAT: Final = re.compile(r"[0-9.eE+-]{1,40}", re.ASCII)
+_NOT_READ_HERE: Final = frozenset({LAST_APPLIED})
+"""Annotations that are declared and change no decision: whether the API server dropped a field."""
+
 NOT_UNDERSTOOD: Final = {"invalid": True}
 """A field that no spec has."""
 
@@ -53,12 +58,12 @@ _OF_NATIVE: Final = frozenset(
 
 
 class Objects:
-    """Gives objects other names. ``declared`` are annotations that plugins name which are not ours."""
+    """Gives objects other names. ``is_declared`` tells which annotations plugins read that are not ours."""
 
-    def __init__(self, names: Names, expressions: Expressions, declared: Collection[str]) -> None:
+    def __init__(self, names: Names, expressions: Expressions, is_declared: Callable[[str], bool]) -> None:
         self._names = names
         self._expressions = expressions
-        self._declared = declared
+        self._is_declared = is_declared
 
     def other(self, found: T) -> T:
         """Return a struct under other names."""
@@ -123,6 +128,10 @@ class Objects:
     def card(self, value: Any) -> Any:
         """Values of attributes, of which one may be the name of a card."""
         return self._each(self._names.card, value)
+
+    def sysctl(self, value: str) -> str:
+        """A parameter of the kernel."""
+        return value if value.replace("/", ".") in SAFE_SYSCTLS else self._names.name(value)
 
     def semver(self, value: Any) -> Any:
         """Semantic versions."""
@@ -202,7 +211,7 @@ class Objects:
             other = notes.note(self._names, key, text)
             if other is not None:
                 yield other
-            elif key in self._declared:
+            elif self._is_declared(key) and key not in _NOT_READ_HERE:
                 yield key, self._names.name(text)
 
     def job_plugins(self, value: Mapping[str, Any]) -> Any:
@@ -375,6 +384,7 @@ RULES: Final[Mapping[type[msgspec.Struct], Mapping[str, Rule]]] = {
     # nodes, and what is for all
     api.Taint: _DONE,
     api.NodeStatus: {"capacity": _O.resources, "allocatable": _O.resources, "declared_features": _O.word},
+    api.NodeSystemInfo: {"operating_system": _O.word},
     api.ContainerImage: {"names": _O.image},
     api.NamespaceStatus: {"phase": _O.word},
     api.PriorityClass: {"preemption_policy": _O.word},
@@ -401,7 +411,11 @@ RULES: Final[Mapping[type[msgspec.Struct], Mapping[str, Rule]]] = {
         "overhead": _O.resources,
         "node_selector": _O.labels,
     },
-    api.TerminatedState: {"reason": _O.word, "finished_at": _O.time},
+    api.PodOS: {"name": _O.word},
+    api.Sysctl: {"name": _O.sysctl},
+    api.PodSecurityContext: {"supplemental_groups_policy": _O.word},
+    api.RunningState: {"started_at": _O.time},
+    api.TerminatedState: {"started_at": _O.time, "reason": _O.word, "finished_at": _O.time},
     api.ContainerStatus: {"allocated_resources": _O.resources},
     api.PodStatus: {
         **dict.fromkeys(("phase", "reason", "resize"), _O.word),

@@ -220,7 +220,7 @@ VALUES: Final = _listed(
     "TCP UDP SCTP Filesystem Block ReadWriteOnce ReadOnlyMany ReadWriteMany ReadWriteOncePod",
     "ExactCount All FromClaim FromClass Pod PodGroup hard soft fifo traverse any all online offline",
     "none best-effort restricted single-numa-node most-allocated least-allocated fixed-share guaranteed-burst-share",
-    "native-burst-share mps time-slicing mgpu mig single",
+    "Merge Strict native-burst-share mps time-slicing mgpu mig single",
     # architectures and systems
     "amd64 arm64 arm 386 ppc64le s390x riscv64 linux windows",
     # events and actions of Volcano Jobs
