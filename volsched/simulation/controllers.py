@@ -114,7 +114,7 @@ class Controllers:
 
     def begin(self) -> list[api.Pod]:
         """Know the input and return all pods that there are at first; their PodGroups are written in its order."""
-        known = with_owners(self._inventory.objects)
+        known = with_owners(self._inventory.objects, self._owners)
         self._owners.update((as_owner(found), found) for found in known if is_owner(found))
         self._take_on(known)
         for found in known:
@@ -426,16 +426,16 @@ class Controllers:
         return msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, queue=queue))
 
 
-def with_owners(objects: Sequence[api.ApiObject]) -> list[api.ApiObject]:
+def with_owners(objects: Sequence[api.ApiObject], owners: Mapping[Owner, api.ApiObject]) -> list[api.ApiObject]:
     """Return the objects with the whole references to their controllers, where these, or uids, are left out."""
-    owners = {as_owner(found): found for found in objects if is_owner(found)}
     named = _without_uids(owners)
     return [_with_owner(found, owners, named) for found in objects]
 
 
 def settled(objects: Iterable[api.ApiObject]) -> list[api.ApiObject]:
     """Return the objects so that nothing is left to their names: owners by uid, Deployments with their ReplicaSets."""
-    known = with_owners(list(objects))
+    given = list(objects)
+    known = with_owners(given, {as_owner(found): found for found in given if is_owner(found)})
     served = {controller_of(found.metadata) for found in known if isinstance(found, api.ReplicaSet)}
     return [each for found in known for each in _with_replica_set(found, served)]
 
