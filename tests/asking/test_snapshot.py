@@ -1,4 +1,4 @@
-"""Snapshots: nothing that decides is lost, nothing else is in them, and other names change no placement."""
+"""Snapshots: nothing that decides is lost, and nothing else is in them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.asking.test_explain import CONFIGURATION, cluster, known
-from tests.cli.calls import text_of
 from volsched.asking import snapshot
-from volsched.asking.anonymous import anonymised
 from volsched.asking.known import KnownCluster
 from volsched.asking.records import API_VERSION
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import take_stock
 from volsched.simulation.result import result_of
-from volsched.testing.builders import a_group, a_node, a_pod, a_queue
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "manifests" / "examples"
 
@@ -31,10 +26,6 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "manifests" / "examples"
 def example() -> KnownCluster:
     inventory = take_stock(read_documents([str(EXAMPLES)]))
     return KnownCluster(tuple(inventory.objects), inventory.configuration or "")
-
-
-def placements(of: KnownCluster) -> dict[str, str]:
-    return {bind["pod"]: bind["node"] for bind in result_of(of.stage().run())["binds"]}
 
 
 def test_a_snapshot_replays_to_the_same_result() -> None:
@@ -58,73 +49,6 @@ def test_what_decides_nothing_is_left_out() -> None:
 def test_what_is_no_snapshot_is_refused() -> None:
     with pytest.raises(snapshot.SnapshotError, match="is no snapshot"):
         snapshot.read(gzip.compress(b"[]"), "file")
-
-
-def test_other_names_place_the_examples_alike() -> None:
-    before = example()
-    after, renames = anonymised(before)
-    nodes = sorted(renames.names[node] for node in placements(before).values())
-    assert sorted(placements(after).values()) == nodes  # pods that controllers make have names made of uids
-
-
-def test_labels_that_name_cards_are_kept() -> None:
-    """A mapping's and those of the design; else quotas would be of cards that there are no more."""
-    configuration = """
-actions: allocate
-tiers:
-- plugins:
-  - {name: predicates}
-  - {name: capacity-card, arguments: {cards: [{resource: a.b/gpu, model: team.example/card}]}}
-"""
-    labels = {
-        f"vendor.example/npu.{key}": value for key, value in {"product": "N9", "count": "1", "memory": "1"}.items()
-    }
-    labels |= {"team.example/card": "Card-1", "team.example/pool": "blue", "team.example/odd.product": "secret"}
-    before = replace(known(text_of(a_node("n1", labels=labels))), configuration=configuration)
-
-    after, _ = anonymised(before)
-
-    [node] = after.objects
-    found = node.metadata.labels
-    assert (found["team.example/card"], found["vendor.example/npu.product"]) == ("Card-1", "N9")
-    assert not {"blue", "secret"} & set(found.values())
-
-
-worlds = st.builds(
-    lambda nodes, sizes: text_of(
-        *(a_node(f"worker-{name}", cpu=cpu, labels={"team.example/pool": f"p{cpu}"}) for name, cpu in nodes.items()),
-        a_queue("team-blue"),
-        *(a_group(f"gang-{number}", "team-blue", len(size)) for number, size in enumerate(sizes)),
-        *(
-            a_pod(
-                f"gang-{number}-{place}",
-                f"gang-{number}",
-                cpu=cpu,
-                spec={"nodeSelector": {"team.example/pool": "p8"}} if cpu == 3 else None,
-            )
-            for number, size in enumerate(sizes)
-            for place, cpu in enumerate(size)
-        ),
-    ),
-    st.dictionaries(st.sampled_from("abcdefgh"), st.sampled_from([4, 8]), min_size=1),
-    st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3), max_size=5),
-)
-
-
-@settings(max_examples=25, deadline=None)
-@given(worlds)
-def test_other_names_place_any_world_alike(text: str) -> None:
-    check_anonymised(known(text))
-
-
-def check_anonymised(before: KnownCluster) -> None:
-    after, renames = anonymised(before)
-    found = placements(after)
-    assert found == {renames.name(pod): renames.names[node] for pod, node in placements(before).items()}
-    assert before.configuration == after.configuration
-    names = {name for name in renames.names if len(name) > 5}
-    written = gzip.decompress(snapshot.written(after)).decode().replace(CONFIGURATION, "")
-    assert not [name for name in names if f'"{name}"' in written]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ EXAMPLES = ROOT / "manifests" / "examples"
 FILE = STORED / "examples.json"
 
 
-def _runs() -> Iterator[tuple[str, list[Path]]]:
+def runs() -> Iterator[tuple[str, list[Path]]]:
     """Yield what is simulated: the tour, its folders, and each file that is an example of its own."""
     tour = sorted(EXAMPLES.glob("*.yaml"))
     yield "tour", [EXAMPLES]
@@ -30,7 +30,7 @@ def _runs() -> Iterator[tuple[str, list[Path]]]:
 
 def results() -> dict[str, Any]:
     """Return the result of each example."""
-    return {name: _result(list(dict.fromkeys(paths))) for name, paths in _runs()}
+    return {name: _result(list(dict.fromkeys(paths))) for name, paths in runs()}
 
 
 def _result(paths: list[Path]) -> Any:

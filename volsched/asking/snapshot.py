@@ -1,14 +1,15 @@
 """Everything that decides, in one compressed file: gzip'd JSON, objects of one kind in a row together.
 
 What is left out: what the structs of objects do not have at all (environment, commands, volumes' secrets), ConfigMaps
-but for the configuration, and annotations of pods, workloads and namespaces that decide nothing.
+but for the configuration, annotations of pods, workloads and namespaces that decide nothing, and parameters for drivers
+of devices, which may be anything and decide nothing.
 """
 
 from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
 
@@ -129,7 +130,29 @@ def _items(row: _Row, source: str) -> list[Any]:
 def _slim(objects: Iterable[api.ApiObject], kept: Collection[str]) -> Iterator[api.ApiObject]:
     for found in objects:
         if not isinstance(found, api.ConfigMap):
-            yield _without_annotations(found, kept)
+            yield _without_annotations(_without_parameters(found), kept)
+
+
+def _without_parameters(found: api.ApiObject) -> api.ApiObject:
+    """Return an object of resource.k8s.io without parameters for drivers (``opaque``), in specs and in allocations."""
+    if not isinstance(found, dra.ResourceClaim | dra.ResourceClaimTemplate | dra.DeviceClass):
+        return found
+    changed: dict[str, Any] = {"spec": _plain_config(found.spec)}
+    if isinstance(found, dra.ResourceClaim) and found.status.allocation is not None:
+        allocation = found.status.allocation
+        config = tuple(msgspec.structs.replace(each, opaque=None) for each in allocation.devices.config)
+        devices = msgspec.structs.replace(allocation.devices, config=config)
+        allocation = msgspec.structs.replace(allocation, devices=devices)
+        changed["status"] = msgspec.structs.replace(found.status, allocation=allocation)
+    return msgspec.structs.replace(found, **changed)
+
+
+def _plain_config(part: Any, field: str = "") -> Any:
+    """Return a spec, as it was sent, in which no ``config`` has any ``opaque``."""
+    if isinstance(part, Mapping):
+        found = {key: _plain_config(each, key) for key, each in part.items()}
+        return {key: each for key, each in found.items() if (field, key) != ("config", "opaque")}
+    return [_plain_config(each, field) for each in part] if isinstance(part, list | tuple) else part
 
 
 def _without_annotations(found: api.ApiObject, kept: Collection[str]) -> api.ApiObject:

@@ -20,14 +20,14 @@ from volsched.garbage import little_garbage
 @known_flags
 @click.option("-o", "--output", "target", required=True, metavar="FILE", help="The file that is written.")
 @click.option(
-    "--anonymise", is_flag=True, help="Rename people's things: the same name becomes the same other one everywhere."
+    "--anonymise", is_flag=True, help="Replace every text that is not public: names, labels, addresses; same order."
 )
 def snapshot(*, paths: tuple[str, ...], target: str, anonymise: bool, **flags: Any) -> None:
     """Write everything that decides where pods go, from a cluster or from manifests, into one compressed file:
     nodes, queues, PodGroups, pods, claims, devices and the configuration in force.
 
-    Left out are environment, commands, ConfigMaps, Secrets, and annotations that decide nothing. The file may be given
-    to `volsched simulate`, `explain` and `diff` by -f.
+    Left out are environment, commands, ConfigMaps, Secrets, parameters for drivers of devices, and annotations that
+    decide nothing. The file may be given to `volsched simulate`, `explain` and `diff` by -f.
 
     \b
     Examples:

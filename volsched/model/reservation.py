@@ -81,7 +81,12 @@ def paused(job: JobInfo, until: float, seconds: float) -> tuple[PodGroupConditio
 def pause_of(job: JobInfo) -> tuple[float, float] | None:
     """Return until when no nodes are held for a job's namespace as its PodGroup states, and the pause in seconds."""
     condition = next((c for c in job.conditions if c.type == RESERVED and c.status == "False"), None)
-    found = _PAUSED.fullmatch(condition.message) if condition is not None else None
+    return pause_in(condition.message) if condition is not None else None
+
+
+def pause_in(text: str) -> tuple[float, float] | None:
+    """Read a pause from the message of a condition; None when it states none."""
+    found = _PAUSED.fullmatch(text)
     return (_seconds(found[1]), float(found[2])) if found is not None else None
 
 

@@ -7,7 +7,7 @@ dump of a whole cluster comes out as it went in.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol, TypeGuard, TypeVar
 
@@ -108,15 +108,13 @@ class Controllers:
         self._group_of: dict[Owner, str] = {}
         self._numbers: dict[Owner, int] = {}
         self._fixed_names: set[str] = set()
-        self._generations: dict[str, int] = {}
+        self._born = 0
 
     # -- turns --------------------------------------------------------------------------------------------------------
 
     def begin(self) -> list[api.Pod]:
         """Know the input and return all pods that there are at first; their PodGroups are written in its order."""
-        objects = self._inventory.objects
-        named = _without_uids(self._owners)
-        known = [_with_owner(found, self._owners, named) for found in objects]
+        known = with_owners(self._inventory.objects, self._owners)
         self._owners.update((as_owner(found), found) for found in known if is_owner(found))
         self._take_on(known)
         for found in known:
@@ -210,7 +208,6 @@ class Controllers:
         owner = controller_of(pod.metadata)
         if owner is not None:
             self._pods.get(owner, {}).pop(pod.key, None)
-        self._generations[pod.key] = self._generations.get(pod.key, 0) + 1
 
     def _take_on(self, known: Sequence[api.ApiObject]) -> None:
         """Take on every workload as the object that it comes from."""
@@ -360,7 +357,8 @@ class Controllers:
         created = owner.metadata.creation_timestamp
         if created is not None and self._objects.cycle:
             created = self._objects.now.strftime("%Y-%m-%dT%H:%M:%SZ")
-        return Birth(name, created, self._generations.get(f"{owner.metadata.namespace}/{name}", 0))
+        self._born += 1
+        return Birth(name, created, self._born)
 
     # -- PodGroups and claims of pods ---------------------------------------------------------------------------------
 
@@ -426,6 +424,26 @@ class Controllers:
         if queue == group.spec.queue:
             return group
         return msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, queue=queue))
+
+
+def with_owners(objects: Sequence[api.ApiObject], owners: Mapping[Owner, api.ApiObject]) -> list[api.ApiObject]:
+    """Return the objects with the whole references to their controllers, where these, or uids, are left out."""
+    named = _without_uids(owners)
+    return [_with_owner(found, owners, named) for found in objects]
+
+
+def settled(objects: Iterable[api.ApiObject]) -> list[api.ApiObject]:
+    """Return the objects so that nothing is left to their names: owners by uid, Deployments with their ReplicaSets."""
+    given = list(objects)
+    known = with_owners(given, {as_owner(found): found for found in given if is_owner(found)})
+    served = {controller_of(found.metadata) for found in known if isinstance(found, api.ReplicaSet)}
+    return [each for found in known for each in _with_replica_set(found, served)]
+
+
+def _with_replica_set(found: api.ApiObject, served: Collection[Owner | None]) -> Iterator[api.ApiObject]:
+    yield found
+    if isinstance(found, api.Deployment) and as_owner(found) not in served:
+        yield workloads.replica_set_of(found)
 
 
 def _fixed_names(workload: Workload) -> Iterator[str]:

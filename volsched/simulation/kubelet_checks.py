@@ -20,7 +20,7 @@ from volsched.simulation.nodes import OS_LABEL, PRESSURES, operating_system
 _CRITICAL: Final = 2_000_000_000
 """Pods of this priority and above are started whatever the node lacks."""
 
-_SAFE_SYSCTLS: Final = frozenset(
+SAFE_SYSCTLS: Final = frozenset(
     {
         "kernel.shm_rmid_forced",
         "net.ipv4.ip_local_port_range",
@@ -75,7 +75,7 @@ def unsafe_sysctls(spec: api.PodSpec) -> list[str]:
     """Return the kernel parameters of a pod that a kubelet refuses unless it was started to allow them."""
     security = spec.security_context
     found = [sysctl.name for sysctl in security.sysctls] if security is not None else []
-    return [name for name in found if name.replace("/", ".") not in _SAFE_SYSCTLS]
+    return [name for name in found if name.replace("/", ".") not in SAFE_SYSCTLS]
 
 
 def _pressure(pod: api.Pod, node: api.Node) -> Iterator[KubeletRefusal]:

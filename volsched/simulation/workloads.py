@@ -24,17 +24,18 @@ _BACKOFF_LIMIT: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Birth:
-    """What is special about a pod that a controller makes: its name, its uid when it is not the first of that name."""
+    """What is special about a pod that a controller makes: its name, and its number among all that are made."""
 
     name: str
     created: str | None = None
-    generation: int = 0
+    number: int = 0
 
 
 def pod_of(owner: api.ApiObject, template: api.PodTemplateSpec, birth: Birth, **changes: object) -> api.Pod:
     """Make a pod from a template; ``changes`` are fields of its spec."""
     namespace = owner.metadata.namespace
-    uid = derived_uid("Pod", namespace, f"{birth.name}#{birth.generation}" if birth.generation else birth.name)
+    # ties end at uids: those made first come first, whatever they are called
+    uid = f"{birth.number:08x}{derived_uid('Pod', namespace, birth.name)[8:]}"
     meta = api.ObjectMeta(
         name=birth.name,
         namespace=namespace,

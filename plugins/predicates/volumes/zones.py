@@ -13,12 +13,16 @@ from volsched.model.verdict import Verdict
 
 NO_ZONE = node_refusal("node(s) had no available volume zone", resolvable=False)
 
+BETWEEN_ZONES = "__"
+"""What stands between the values of a volume's label."""
+
 _PRESENT = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
+ZONE_LABELS = frozenset(_PRESENT)
 
 Zones = tuple[tuple[str, frozenset[str]], ...]
 """Label and the values one of which a node must have."""
@@ -29,7 +33,7 @@ def zones_of(volume: api.PersistentVolume) -> Zones:
     labels = volume.metadata.labels
     found = []
     for key in _PRESENT:
-        values = [value.strip() for value in labels[key].split("__")] if key in labels else []
+        values = [value.strip() for value in labels[key].split(BETWEEN_ZONES)] if key in labels else []
         if values and all(values):
             found.append((key, frozenset(values)))
     return tuple(found)

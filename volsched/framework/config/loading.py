@@ -26,6 +26,7 @@ The module is long and has one subject: each step of reading needs the key and t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -169,6 +170,21 @@ def load(text: str, plugins: PluginCatalogue, actions: PluginCatalogue) -> Loade
     if problems.errors:
         raise ConfigurationError(problems.errors)
     return Loaded(configuration, tuple(problems.warnings))
+
+
+def plain(text: str) -> Any:
+    """Return what a configuration states, from a bare file or a ConfigMap manifest, as plain values, unjudged.
+
+    What ``load`` takes has plain values; ConfigurationError for what is no YAML.
+    """
+    problems = _ConfigProblems()
+    try:
+        root = _root(text, problems)
+        if _is_config_map(root):
+            root = _inside_config_map(root, problems)
+    except _TooMany:
+        raise ConfigurationError(problems.errors) from None
+    return _plain(root, _ConfigLoader(""), count(1))
 
 
 def find_in_data(data: Mapping[str, str]) -> str | None:
@@ -628,7 +644,7 @@ class _ConfigReader:
     def _value(self, node: yaml.Node, path: str, otherwise: object = None) -> Any:
         """Return the plain value of a node; ``otherwise`` with a problem when it is none."""
         try:
-            return self._plain(node, count(1))
+            return _plain(node, self._constructor, count(1), _MOST_PARTS)
         except _SaidTwice as twice:
             first = _line(twice.first) + self._problems.shift
             self._problems.at(
@@ -640,18 +656,20 @@ class _ConfigReader:
             self._problems.at("WrongType", path, node, message)
             return otherwise
 
-    def _plain(self, node: yaml.Node, parts: Iterator[int]) -> Any:
-        if next(parts) > _MOST_PARTS:
-            raise RecursionError
-        if isinstance(node, yaml.SequenceNode):
-            return [self._plain(item, parts) for item in node.value]
-        if isinstance(node, yaml.MappingNode):
-            seen: dict[str, yaml.Node] = {}
-            for key, _ in node.value:
-                if seen.setdefault(str(key.value), key) is not key:
-                    raise _SaidTwice(seen[str(key.value)], key)
-            return {str(key.value): self._plain(value, parts) for key, value in node.value}
-        return self._constructor.construct_object(node)
+
+def _plain(node: yaml.Node, constructor: _ConfigLoader, parts: Iterator[int], most: float = math.inf) -> Any:
+    """Return the plain value of a node of at most so many parts; ``_SaidTwice`` where a mapping has a key twice."""
+    if next(parts) > most:
+        raise RecursionError
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(item, constructor, parts, most) for item in node.value]
+    if isinstance(node, yaml.MappingNode):
+        seen: dict[str, yaml.Node] = {}
+        for key, _ in node.value:
+            if seen.setdefault(str(key.value), key) is not key:
+                raise _SaidTwice(seen[str(key.value)], key)
+        return {str(key.value): _plain(value, constructor, parts, most) for key, value in node.value}
+    return constructor.construct_object(node)
 
 
 class _SaidTwice(Exception):  # noqa: N818 - as ``_TooMany``

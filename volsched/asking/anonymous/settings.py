@@ -1,0 +1,120 @@
+"""The scheduler's configuration under other names: actions, plugins, switches and arguments stay, and numbers.
+
+It is written anew, so comments are gone. Resources, drivers, labels and cards in arguments get their other names.
+Patterns of resources become the names, as they are then, of those resources that they are found in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+import yaml
+
+from plugins.capacity_card.cards import mapping
+from plugins.crossquota.arguments import DEVICES
+from plugins.crossquota.devices import DeviceNames
+from plugins.fragmentation.arguments import DRIVERS
+from volsched.asking.anonymous.names import Names
+from volsched.asking.anonymous.notes import UNREADABLE
+from volsched.framework.config.arguments import Argument, Schema, find
+from volsched.framework.config.loading import plain
+from volsched.model import api
+from volsched.model.values.duration import seconds_of
+from volsched.registry import ACTIONS, PLUGINS
+
+Json: TypeAlias = Any
+_AMOUNTS: Final = ("bool", "int", "float", "quantity", "percentage")
+_NUMBER: Final = re.compile(r"\s*[+-]?[0-9.]+\s*", re.ASCII)
+_NO_RESOURCE: Final = "^-$"
+"""A pattern that is found in the name of no resource."""
+
+
+class Settings:
+    """Gives configurations other names; ``other_selector`` does so for selectors of labels."""
+
+    def __init__(self, names: Names, other_selector: Callable[[api.LabelSelector], api.LabelSelector]) -> None:
+        self._names = names
+        self._other_selector = other_selector
+
+    def other(self, text: str) -> str:
+        """Return the other text of a configuration that can be loaded, once all resources have been met."""
+        given = plain(text)
+        found = {
+            "actions": given.get("actions"),
+            "tiers": [
+                {**tier, "plugins": [self._entry(each, PLUGINS.schema) for each in tier.get("plugins") or ()]}
+                for tier in given.get("tiers") or ()
+            ],
+            "configurations": [self._entry(each, ACTIONS.schema) for each in given.get("configurations") or ()],
+        }
+        return yaml.safe_dump({name: value for name, value in found.items() if value}, sort_keys=False)
+
+    def _entry(self, entry: Mapping[str, Json], schema_of: Callable[[str], Schema | None]) -> Json:
+        """Return a plugin or an action with its arguments; its name has to stay, or it could not be loaded."""
+        if not entry.get("arguments"):
+            return entry
+        schema = schema_of(entry["name"]) or ()
+        return {**entry, "arguments": dict(self._arguments(schema, entry["arguments"]))}
+
+    def _arguments(self, schema: Schema, given: Mapping[str, Json]) -> Iterable[tuple[str, Json]]:
+        for key, value in given.items():
+            argument = find(schema, key)
+            if argument is not None and argument.is_family:
+                start = argument.key[:-1]
+                yield start + self._names.resource(key.removeprefix(start)), self._value(argument, value)
+            elif argument is not None:
+                yield key, self._value(argument, value)
+
+    def _value(self, argument: Argument, value: Json) -> Json:
+        if argument.type == "names":
+            return self._listed(argument.key, argument.parse(value))
+        if argument.type == "mappings":
+            return [self._mapping(argument.key, entry) for entry in value]
+        if argument.type == "selector":
+            return msgspec.to_builtins(self._other_selector(api.convert(api.as_json(value), api.LabelSelector)))
+        if isinstance(value, str):
+            return self._text(argument, value)
+        return _numbers(value)
+
+    def _listed(self, key: str, listed: Sequence[str]) -> list[str]:
+        if key == DEVICES:
+            return [self._pattern(pattern) for pattern in listed]
+        other = self._names.domain if key == DRIVERS else self._names.resource
+        return [other(name) for name in listed]
+
+    def _pattern(self, pattern: str) -> str:
+        """Return a pattern that is found in the other names of the resources in which this one is found."""
+        devices = DeviceNames([pattern])
+        if devices.faults:
+            return "("  # which is none either
+        found = sorted(self._names.resource(name) for name in list(self._names.resources) if devices.include(name))
+        return f"^({'|'.join(map(re.escape, found))})$" if found else _NO_RESOURCE
+
+    def _mapping(self, key: str, entry: Mapping[str, Json]) -> Json:
+        others: Mapping[str, Callable[[str], str]] = (
+            {mapping.RESOURCE: self._names.resource, mapping.MODEL: self._names.key, mapping.NAME: self._names.card}
+            if key == mapping.CARDS
+            else {}
+        )
+        return {name: others.get(name, self._names.name)(text) for name, text in entry.items()}
+
+    def _text(self, argument: Argument, text: str) -> str:
+        try:
+            argument.parse(text)
+        except ValueError:
+            return UNREADABLE
+        if argument.type in _AMOUNTS or argument.choices or seconds_of(text) is not None:
+            return text
+        return self._names.name(text)
+
+
+def _numbers(value: Json) -> Json:
+    """Return plain values of which the texts are numbers."""
+    if isinstance(value, Mapping):
+        return {key: _numbers(each) for key, each in value.items() if key in ("utilization", "score")}
+    if isinstance(value, list | tuple):
+        return [_numbers(each) for each in value]
+    return value if not isinstance(value, str) or _NUMBER.fullmatch(value) else UNREADABLE
