@@ -428,7 +428,7 @@ def queues_have_what_their_spec_says(run: Run) -> None:
 
 
 def devices_are_given_out(run: Run) -> None:
-    """The plugin capacity brings the quotas of devices along; one gang holds a device, another waits for a node.
+    """The plugin capacity brings the quotas of devices along; one gang holds a device, another waits for its port.
 
     What the one holds is deserved by the other queue.
     """
@@ -445,12 +445,16 @@ def devices_are_given_out(run: Run) -> None:
     }
     for path, body in made.items():
         api.create(path, body)
-    for group, more in (("holds", {}), ("waits", {"nodeSelector": {"example.com/is": "nowhere"}})):
+    for group in ("holds", "waits"):
         wanted = {"metadata": {"name": group}, "spec": claim(group, exactly(cls=DEVICE_CLASS))["spec"]}
         api.create(f"{DEVICES}/namespaces/{town.namespace}/resourceclaims", wanted)
         town.gang(group, 0, "low", minimum=1)
-        uses = {"resourceClaims": [{"name": "gpu", "resourceClaimName": group}], **more}
-        run.installed.make_pods(town.namespace, [run.installed.pod(f"{group}-0", group=group, memory="1Mi", spec=uses)])
+        uses = {"resourceClaims": [{"name": "gpu", "resourceClaimName": group}]}
+        pod = run.installed.pod(f"{group}-0", group=group, memory="1Mi", spec=uses)
+        pod["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 8099}]
+        run.installed.make_pods(town.namespace, [pod])
+        if group == "holds":
+            town.wait_running(group, 1)
     run.wait_shown("max(volcano_queue_dra_allocated) == 1")
     run.wait_shown("max(volcano_queue_dra_inqueue) == 1")
     run.wait_shown("max(volsched_queue_dra_reclaimable) == 1")
