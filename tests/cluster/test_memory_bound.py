@@ -29,8 +29,8 @@ def test_one_namespace_fills_the_memory_and_nobody_else_is_refused(
     installed.wait_bound(honest, 2)
 
     assert scheduler.metric("volsched_kept_bytes") <= scheduler.metric("volsched_kept_bytes_limit")
+    installed.wait_event(namespace, "", "NoMemory")
     told = [event for event in installed.events(namespace) if event["reason"] == "NoMemory"]
-    assert told
     assert all(namespace in event["message"] and "--kept-bytes" in event["message"] for event in told)
     assert not [event for event in installed.events(honest) if event["reason"] == "NoMemory"]
     refused = {event["involvedObject"]["name"] for event in told}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -89,13 +90,16 @@ def test_the_process_is_nobody_and_has_no_rights(facts: Facts, name: str) -> Non
     assert found["status"] == [*["0000000000000000"] * 4, "1"]
 
 
+_OF_NODES: Final = frozenset({"HOSTNAME", "VOLSCHED_HOST_IP"})
+
+
 def test_the_only_variables_are_those_of_the_image_of_the_manifest_and_of_kubernetes(
     facts: Facts, image: Image
 ) -> None:
-    for name, own in (("volsched-scheduler", {"POD_NAMESPACE"}), ("volsched-controllers", set())):
+    for name, own in (("volsched-scheduler", {"POD_NAMESPACE"}), ("volsched-controllers", set[str]())):
         variables = set(facts(name)["variables"])
         rest = {variable for variable in variables if not variable.startswith("KUBERNETES_")}
-        assert rest - {"LC_CTYPE"} == image.stage.environment.keys() | {"HOSTNAME"} | own  # Python sets LC_CTYPE itself
+        assert rest - {"LC_CTYPE"} == image.stage.environment.keys() | _OF_NODES | own  # Python sets LC_CTYPE itself
         assert {"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} < variables
 
 

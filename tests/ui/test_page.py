@@ -205,6 +205,7 @@ def test_terminal_has_its_picture(page: Page) -> None:
     )
     assert done.returncode == 3, done.stderr
     style = "background:#12161b;color:#e6eaef;font:15px monospace;padding:1.2rem;margin:0;white-space:pre-wrap"
+    page.goto("about:blank")
     page.set_content(f'<pre style="{style}">$ volsched {" ".join(words[:-2])}\n{html.escape(done.stdout)}</pre>')
     page.screenshot(path=PICTURES / "terminal.png", full_page=True)
 

@@ -190,12 +190,12 @@ def add_watches(metrics: Metrics, informers: Sequence[Informer]) -> None:
 
 
 def add_quarantine(metrics: Metrics, quarantine: Quarantine) -> None:
-    """Objects that are set aside."""
+    """Objects that are set aside; for want of memory 0 is told, too, so that the alert has data."""
     metrics.add(
         "volsched_quarantined_objects",
         "Objects that are set aside, as they cannot be read or used, until they change",
         ("kind", "where"),
-        lambda: quarantine.counts,
+        lambda: {("Pod", "memory"): 0.0, **quarantine.counts},
     )
 
 
