@@ -188,7 +188,9 @@ def test_the_smallest_configuration_of_the_design_runs(simulated: Any) -> None:
 
 
 def test_queues_are_shown_in_cards(simulated: Any) -> None:
-    result = simulated(QUEUE_A, node("a1", A, f"{GPU}: 8"), job("waits", A, total=3, replicas=2, minimum=3))
+    holds = job("holds", A, total=6, replicas=6, minimum=6)
+    waits = job("waits", A, total=3, replicas=3, minimum=3)
+    result = simulated(QUEUE_A, node("a1", A, f"{GPU}: 8"), holds, waits)
 
     queue = result["queues"]["queue-a"]
     assert queue["inqueue"] == {A: "3"}
