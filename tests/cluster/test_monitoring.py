@@ -458,6 +458,7 @@ def devices_are_given_out(run: Run) -> None:
     run.wait_shown("max(volcano_queue_dra_allocated) == 1")
     run.wait_shown("max(volcano_queue_dra_inqueue) == 1")
     run.wait_shown("max(volsched_queue_dra_reclaimable) == 1")
+    run.look_at_pages()
     for path, body in made.items():
         api.delete(f"{path}/{body['metadata']['name']}")
 

@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 from volsched.kube.client.client import Api
 from volsched.kube.fence import Fence
+from volsched.kube.serve.connections import WHY_CLOSED
 from volsched.kube.serve.metrics import Metrics, Read
 from volsched.kube.serve.pulse import Pulse
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
@@ -105,7 +106,7 @@ def add_connections(metrics: Metrics, sites: Callable[[], Sequence[LimitedSites]
         "volsched_connections_closed",
         "Connections that were closed from this side, by port and why",
         ("port", "reason"),
-        lambda: {(site.name, why): count for site in sites() for why, count in dict(site.table.closed).items()},
+        lambda: {(site.name, why): site.table.closed[why] for site in sites() for why in WHY_CLOSED},
         counts=True,
     )
 

@@ -34,6 +34,10 @@ STALLED_SECONDS: Final = 30.0
 """A peer that takes nothing of an answer for so long is not waited for."""
 
 
+WHY_CLOSED: Final = ("displaced", "refused", "slow", "idle", "stalled", "handshake")
+"""Why connections are closed from this side while the process serves."""
+
+
 class Stage(IntEnum):
     """How far a connection is; the lower ones are given up first."""
 
