@@ -1,8 +1,8 @@
 """What it costs others to make room on a node: the choice of kube-scheduler between nodes.
 
-Volcano takes the node of the highest score on which room can be made, whoever has to go there; of equal ones any.
-kube-scheduler takes the node whose victims matter least. Actions can be told either. Of nodes of one score the one is
-taken where fewer running pods go, if none matters more (*ours*).
+Volcano takes the node of the highest score on which room can be made, and compares no victims. Of nodes of one score
+it takes any. kube-scheduler takes the node whose victims matter least. Actions can be told either. Of nodes of one
+score the one is taken where fewer running pods go, if none matters more (*ours*).
 """
 
 from __future__ import annotations

@@ -53,6 +53,15 @@ def test_a_pod_that_does_not_run_goes_on_whatever_node_it_is(configuration: str,
 
 
 @ACTIONS
+def test_of_nodes_on_which_as_many_run_the_first_by_name_is_taken(configuration: str) -> None:
+    world = full(nodes(3), "v1", "n1", BUSY, BUSY)
+    for number in (2, 3):
+        full(world, f"v{number}", f"n{number}", BUSY, IDLE)
+
+    assert sorted(decide(wants(world, configuration), configuration).evictions) == ["v2-0", "v2-1"]
+
+
+@ACTIONS
 def test_several_that_do_not_run_go_before_one_that_does(configuration: str) -> None:
     world = full(full(nodes(), "v", "n1", BUSY), "w", "n2", IDLE, IDLE)
 
