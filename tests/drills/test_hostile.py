@@ -11,6 +11,7 @@ import pytest
 
 from drills import hostile
 from drills import report as reporting
+from drills.crowds import FIRST_SECONDS, LATER_DECISIONS, Served, Sizes, judge
 from drills.hostile import Memory, Settings, grown, percentile
 from drills.hostile_objects import GROUPS, NATIVE, Attacker, Fate, Target
 from drills.report import Report
@@ -38,6 +39,7 @@ def test_what_one_tenant_writes_harms_nobody_else(report: Report) -> None:
             idle=3,
             kept_mib=3,
             connections=200,
+            crowds=Sizes(gangs=20, bindings=70, refused=10, scrapes=40, asked=0, late=5.0),
             flags=PATIENT_LEASE,
         ),
     )
@@ -124,3 +126,19 @@ def test_a_table_that_does_not_come_back_is_named_and_one_with_a_bound_is_not() 
     after = Memory({"s": 1.0}, {"s": 1.0}, {"s": {"mirror.pods": 500.0, "events.said": 16_000.0}})
     assert grown(before, before) == []
     assert grown(before, after) == ["s: mirror.pods 10 -> 500"]
+
+
+def judged(*served: Served, tries: float = 1.0) -> list[str]:
+    report = Report("hostile", "none")
+    judge(report, served, [tries])
+    return [line.what.partition(",")[0] for line in report.lines if not line.is_met]
+
+
+@pytest.mark.process
+def test_who_is_served_last_or_late_beside_a_crowd_is_told() -> None:
+    good = Served("bindings", 0.5, 4_000)
+    assert judged(good) == []
+    assert judged(good, Served("retries", 0.5, 0)) == ["lanes in which another's first request was served last"]
+    assert judged(good, Served("retries", FIRST_SECONDS, 9)) == ["slowest first request beside a crowd"]
+    assert judged(good, Served(LATER_DECISIONS, 9.0, 9)) == [], "sessions count there, and not seconds"
+    assert judged(good, tries=2.0) == ["sessions' worth of tries until another's pod is decided"]

@@ -19,12 +19,14 @@ from volsched.kube.fence import Fence
 from volsched.kube.write import binder, events, resource_claims, statuses, volumes
 from volsched.kube.write.binder import Binder, PrebindError
 from volsched.kube.write.events import Events
+from volsched.kube.write.polls import Polls
 from volsched.kube.write.resource_claims import ResourceClaims
 from volsched.kube.write.statuses import Statuses
 from volsched.kube.write.views import Views
 from volsched.kube.write.volumes import Volumes
 from volsched.model import api
 from volsched.model.changes import Put
+from volsched.model.dra.binding import Readiness
 from volsched.model.plan import (
     Bind,
     ClaimWrite,
@@ -241,6 +243,40 @@ async def test_claims_that_are_released_or_taken_back_take_turns() -> None:
     assert server.spaces().index("honest") <= 2
     await until(lambda: not len(lane._releasing))
     assert len(server.asked) == CROWD + 1
+
+
+@LANES
+async def test_the_more_pods_wait_for_claims_and_volumes_the_less_often_each_looks(
+    lane: Callable[[Server], Callable[[Bind], Awaitable[None]]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    goes_on = asyncio.Event()
+
+    async def pause(polls: Polls) -> None:
+        pauses.append(polls.seconds)
+        await goes_on.wait()
+
+    monkeypatch.setattr(Polls, "pause", pause)
+    monkeypatch.setattr(Volumes, "_is_bound", lambda *_: False)
+    monkeypatch.setattr(ResourceClaims, "_readiness", lambda *_: Readiness(("a condition",), ""))
+    monkeypatch.setattr(ResourceClaims, "_persistently", nothing)
+    monkeypatch.setattr(Volumes, "_persistently", nothing)
+    prepare = lane(Server())
+    waiting = [asyncio.create_task(prepared(prepare, with_claim("evil", number))) for number in range(4_000)]
+    await until(lambda: len(pauses) == 4_000)
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    last = asyncio.create_task(prepared(prepare, with_claim("honest", 0)))
+    await until(lambda: len(pauses) == 4_001)
+
+    assert (pauses[0], pauses[500], pauses[3_999], pauses[4_000]) == (0.25, 0.2505, 2.0, 0.25)
+    last.cancel()
+    await asyncio.gather(last, return_exceptions=True)
+
+
+async def nothing(*_: Any) -> int:
+    return 0
 
 
 # -- what is told -----------------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.turns import Turns
 from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views
 from volsched.model import api
 from volsched.model.changes import Change, Put
@@ -49,9 +50,6 @@ from volsched.model.values.bounded import Size
 ATTEMPTS: Final = 5
 IN_FLIGHT: Final = 32
 """Claims that are written at the same time; namespaces take turns."""
-
-POLL_SECONDS: Final = 0.25
-"""How often the claims that the informer knows are looked at for binding conditions; no request is made for it."""
 
 _WRITE_TIMEOUT_SECONDS: Final = 10.0
 
@@ -81,6 +79,7 @@ class ResourceClaims:
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
         self._releasing = Tasks()
+        self._polls = Polls()
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here."""
@@ -97,7 +96,8 @@ class ResourceClaims:
                 await self._persistently(write, step)
                 if write.made is not None:
                     await self._tell_pod(write.made, step)
-        await self._until_ready(step)
+        with self._polls.waiting():
+            await self._until_ready(step)
 
     async def withdraw(self, step: Bind) -> None:
         """Take this pod's reservations back; what cannot be taken back is left to Kubernetes' own controller."""
@@ -283,7 +283,7 @@ class ResourceClaims:
             for write in waiting:
                 self._check(write, self._readiness(write, step), began)
             self._fence.check()
-            await asyncio.sleep(POLL_SECONDS)
+            await self._polls.pause()
             waiting = [write for write in waiting if not self._readiness(write, step).is_reached]
 
     def _readiness(self, write: ClaimWrite, step: Bind) -> Readiness:

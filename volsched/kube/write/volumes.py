@@ -21,15 +21,13 @@ from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 from volsched.kube.turns import Turns
 from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views, number
 from volsched.model import api
 from volsched.model.plan import Bind, VolumeWrite
 from volsched.model.storage import BIND_COMPLETED, SELECTED_NODE
 
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
-
-POLL_SECONDS: Final = 0.25
-"""How often the claims that the informer knows are looked at; no request is made for it."""
 
 IN_FLIGHT: Final = 32
 """Volumes that are asked for at the same time; namespaces take turns."""
@@ -46,6 +44,7 @@ class Volumes:
         self._fence = fence
         self._views = views
         self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
+        self._polls = Polls()
 
     def is_needed(self, step: Bind) -> bool:
         """Whether a pod has volumes that are not bound yet."""
@@ -57,7 +56,8 @@ class Volumes:
         for write in step.volumes:
             reserve = self._reserve if write.kind == "static" else self._select_node
             written.append((write, await self._persistently(reserve, write)))
-        await self._until_bound(written)
+        with self._polls.waiting():
+            await self._until_bound(written)
 
     async def withdraw(self, step: Bind) -> None:
         """Leave everything in place: the next try finds it."""
@@ -142,7 +142,7 @@ class Volumes:
                 claims = ", ".join(write.claim for write, _ in waiting)
                 raise PrebindError(f"not bound within {within:g}s: {claims}")
             self._fence.check()
-            await asyncio.sleep(POLL_SECONDS)
+            await self._polls.pause()
 
     def _is_bound(self, write: VolumeWrite, version: int) -> bool:
         claim = self._views.claims.get(write.claim)
