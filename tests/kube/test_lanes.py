@@ -16,7 +16,7 @@ import pytest
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
-from volsched.kube.write import binder, events, resource_claims, statuses, volumes
+from volsched.kube.write import binder, events, executor, resource_claims, statuses, volumes
 from volsched.kube.write.binder import Binder, PrebindError
 from volsched.kube.write.events import Events
 from volsched.kube.write.polls import Polls
@@ -333,3 +333,48 @@ async def test_where_pods_went_is_told_beside_refusals_and_bindings_of_others(
     await until(lambda: lane.depth == 0)
     assert server.spaces().count("honest") == 3
     await lane.drain(0.0)
+
+
+# -- from sessions into lanes -----------------------------------------------------------------------------------------
+
+
+def a_condition(space: str, number: int) -> WritePodCondition:
+    return WritePodCondition(f"{space}-{number}", space, f"p{number}", "Unschedulable", "no room")
+
+
+async def test_bindings_do_not_wait_until_everything_is_taken_over_that_is_to_be_told() -> None:
+    server = Server()
+    server.is_open.clear()
+    views = Views()
+    views.observe([Put(api.Node(metadata=api.ObjectMeta(name="n")))])
+    lanes = executor.ClusterExecutor(server.api, FENCE, views, lambda _: None)
+    depths: list[int] = []
+    asked_at: dict[str, int] = {}
+    lanes.execute([a_condition("evil", number) for number in range(3_000)])
+    lanes.execute([a_binding("honest", 0)])
+    for _ in range(20):
+        await asyncio.sleep(0)
+        depths.append(lanes.statuses.depth)
+        if server.asked:
+            asked_at.setdefault(server.asked[0], len(depths))
+
+    assert asked_at["honest p0"] <= 3
+    assert [depth for depth in dict.fromkeys(depths) if depth] == [500, 1_000, 1_500, 2_000, 2_500, 3_000]
+    await lanes.stop()
+
+
+async def test_what_was_to_be_told_of_a_pod_before_it_was_bound_is_not_told_and_what_came_later_is() -> None:
+    server = Server()
+    server.is_open.clear()
+    lanes = executor.ClusterExecutor(server.api, FENCE, Views(), lambda _: None)
+    crowd = [a_condition("evil", number) for number in range(600)]
+    words = [a_condition("honest", 0), told("honest", 0, "FailedScheduling", "Warning")]
+    lanes.execute([*crowd, *words, a_binding("honest", 0), a_condition("honest", 1)])
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert (lanes.statuses.depth, lanes.events.depth) == (601, 0)
+    assert lanes.tables()["executor.incoming"]() == 0
+    lanes.execute([a_condition("honest", 0)])
+    await lanes.drain(0.0)
+    assert lanes.statuses.dropped == 602, "what comes after the binding is not passed over"
