@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import json
 import math
 import os
@@ -299,18 +300,20 @@ class Attack:
 
 
 def send(there: World, attack: Attack, objects: Iterable[Hostile]) -> None:
-    """Create objects, some at a time, as fast as the API server takes them."""
+    """Create objects, some at a time, as fast as the API server takes them; what it does not answer is not judged."""
 
     def one(found: Hostile) -> None:
         try:
             there.api.request("POST", found.path(attack.namespace), found.body, timeout=300)
-        except ApiServerError:
+        except (ApiServerError, OSError, http.client.HTTPException):
             attack.refused[found.kind] += 1
         else:
             attack.taken.append(found)
 
-    there.api.for_each(one, objects, in_flight=6)
-    attack.is_over = True
+    try:
+        there.api.for_each(one, objects, in_flight=6)
+    finally:
+        attack.is_over = True
 
 
 def spoil_results(there: World, attack: Attack) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+from http.client import RemoteDisconnected
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +17,7 @@ from drills.crowds import FIRST_SECONDS, LATER_DECISIONS, Served, Sizes, judge
 from drills.hostile import Memory, Settings, grown, percentile
 from drills.hostile_objects import GROUPS, NATIVE, Attacker, Fate, Target
 from drills.report import Report
+from drills.world import World
 from tests.cluster.scheduling import PATIENT_LEASE
 
 TARGET = Target("volsched", "honest", "steady", "uid", "hostile")
@@ -142,3 +145,23 @@ def test_who_is_served_last_or_late_beside_a_crowd_is_told() -> None:
     assert judged(good, Served("retries", FIRST_SECONDS, 9)) == ["slowest first request beside a crowd"]
     assert judged(good, Served(LATER_DECISIONS, 9.0, 9)) == [], "sessions count there, and not seconds"
     assert judged(good, tries=2.0) == ["sessions' worth of tries until another's pod is decided"]
+
+
+class Abrupt:
+    """An API server that closes a connection without an answer."""
+
+    def request(self, _: str, __: str, body: bytes, **___: Any) -> bytes:
+        if b"pod-2" in body:
+            raise RemoteDisconnected("closed without an answer")
+        return b""
+
+    def for_each(self, call: Any, arguments: Any, **_: Any) -> None:
+        for argument in arguments:
+            call(argument)
+
+
+def test_an_attack_ends_although_the_api_server_does_not_answer() -> None:
+    attack = hostile.Attack("hostile-1")
+    attacker = Attacker(TARGET, 1)
+    hostile.send(cast("World", SimpleNamespace(api=Abrupt())), attack, [attacker.pod("odd") for _ in range(3)])
+    assert (len(attack.taken), attack.refused, attack.is_over) == (2, {"Pod": 1}, True)
