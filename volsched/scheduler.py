@@ -232,6 +232,7 @@ class Scheduler:
             over="" if session.gave_way else session.over,
             gave_way=session.gave_way,
             hints=tuple(session.hints),
+            whole=tuple(session.whole),
         )
 
     @contextmanager
