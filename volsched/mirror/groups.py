@@ -12,7 +12,7 @@ from volsched.mirror.passers_by import PassersBy
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import NO_EFFECT, ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
-from volsched.model import api, unserved
+from volsched.model import api, labels, unserved
 from volsched.model.changes import Gone, GroupWriteFailed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -108,7 +108,8 @@ class Groups:
         job.has_group = True
         self.passers_by.leave(job)
         job.group_uid = meta.uid
-        job.labels, job.annotations = meta.labels, self._annotations.of("PodGroup", meta.annotations)
+        job.labels = labels.kept(meta.labels)
+        job.annotations = self._annotations.of("PodGroup", meta.annotations)
         job.min_available = spec.min_member
         job.min_roles = spec.min_task_member
         job.min_resources = reading.minimum_of(group, self._problems.reporter("PodGroup", group))

@@ -145,6 +145,19 @@ def files_flag(text: str = FILES_HELP, *, required: bool = True) -> Callable[[Co
     )
 
 
+def kept_bytes_flag(default: int, objects: str) -> Callable[[Command], Command]:
+    """Return the flag of how much is kept of objects (`volsched.mirror.holdings`); `objects` names which."""
+    return click.option(
+        "--kept-bytes",
+        type=click.IntRange(min=0),
+        default=default,
+        metavar="BYTES",
+        show_default=True,
+        help=f"Memory for the {objects} of all namespaces, by estimate: above it the newest ones that hold nothing are "
+        "refused, of the namespace that has most. Half of what the process may use. 0: no bound.",
+    )
+
+
 strict_flag: Final = click.option("--strict", is_flag=True, help="An unknown field is an error, not a warning.")
 
 
