@@ -25,6 +25,10 @@ _BETWEEN: Final = re.compile(r"\s*(?P<apart>(^---\s+)+)?", re.MULTILINE)
 _LARGEST: Final = 1e15
 """Below this every integer is a number of its own."""
 
+MOST_REPEATED: Final = 100_000
+MOST_TIMES: Final = 10
+"""So many values may stand in a document by its aliases, or so many times those that are written in it."""
+
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
@@ -166,14 +170,47 @@ _DocumentLoader.add_constructor("tag:yaml.org,2002:float", _float)
 
 def _of_yaml(text: str) -> Iterator[Parsed]:
     loader = _DocumentLoader(text)
+    has_aliases = "&" in text and "*" in text
     try:
         while loader.check_node():
             node = loader.get_node()
+            if has_aliases:
+                _check_aliases(node)
             loader.begin()
             value = loader.construct_document(node)
             yield Parsed(value, tuple(_located(node, _parts_of_node, loader.doubled)))
     finally:
         loader.dispose()
+
+
+def _check_aliases(root: yaml.Node) -> None:
+    """Raise yaml.YAMLError where a document stands for far more than is written: ten aliases of ten, and so on.
+
+    A list that contains itself counts once here; it is nested too deep for all that read it.
+    """
+    sizes: dict[int, int] = {}
+    left: list[tuple[yaml.Node, bool]] = [(root, False)]
+    while left:
+        node, is_counted = left.pop()
+        if is_counted:
+            inner = sum(sizes[id(part)] for part in _inside(node))
+            sizes[id(node)] = min(1 + inner, _ENDLESS)
+        elif id(node) not in sizes:
+            sizes[id(node)] = 1
+            left.append((node, True))
+            left.extend((part, False) for part in _inside(node))
+    if sizes[id(root)] > max(MOST_REPEATED, MOST_TIMES * len(sizes)):
+        problem = f"has {len(sizes)} values, and aliases that make far more of them"
+        raise yaml.constructor.ConstructorError(None, None, problem, root.start_mark)
+
+
+_ENDLESS: Final = 10**12
+
+
+def _inside(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def _parts_of_node(node: yaml.Node) -> Iterable[tuple[Step, yaml.Node]]:
