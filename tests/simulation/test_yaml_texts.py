@@ -173,3 +173,12 @@ def test_aliases_that_repeat_what_is_written_some_times_are_read() -> None:
     [document] = parsed(text)
     assert [len(each) for each in document.value] == [500] * 51
     assert list(parsed("&a [*a]"))
+
+
+@pytest.mark.parametrize(
+    "text", ["a: " + "[" * 100_000, "- " * 5_000 + "a", "? " * 5_000 + "a"], ids=["flow", "block", "keys"]
+)
+def test_a_document_that_is_nested_very_deep_is_refused_and_ends_no_process(text: str) -> None:
+    with pytest.raises(yaml.YAMLError, match="nested deeper than 500 levels"):
+        list(parsed(text))
+    assert list(parsed("[" * 400 + "]" * 400 + "\n---\n" + "- " * 400 + "a\n"))

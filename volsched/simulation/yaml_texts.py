@@ -29,6 +29,10 @@ MOST_REPEATED: Final = 100_000
 MOST_TIMES: Final = 10
 """So many values may stand in a document by its aliases, or so many times those that are written in it."""
 
+MOST_LEVELS: Final = 500
+"""A document of YAML may be nested so deep. libyaml follows it on the stack, which ends at some 20,000 levels, and the
+process with it; what reads objects takes far fewer."""
+
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
 
@@ -134,7 +138,18 @@ class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
     def __init__(self, text: str) -> None:
         self.doubled: dict[int, _Doubled] = {}
         self._merged: set[int] = set()
+        self._levels = 0
         super().__init__(text)
+
+    def descend_resolver(self, current_node: yaml.Node | None, current_index: Any) -> None:
+        """Refuse a document that is nested too deep: this is called for each node before those in it."""
+        self._levels += 1
+        if self._levels > MOST_LEVELS:
+            raise yaml.composer.ComposerError(None, None, f"is nested deeper than {MOST_LEVELS} levels")
+
+    def ascend_resolver(self) -> None:
+        """Leave a node."""
+        self._levels -= 1
 
     def begin(self) -> None:
         """Forget the document before."""
