@@ -20,7 +20,6 @@ from volsched.model.conditions import REMEMBERED
 from volsched.model.job import GroupStatus, JobInfo
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.kept_queue import queue_in
 from volsched.model.values.bounded import Bounded
 
 
@@ -45,7 +44,7 @@ class Groups:
         self._annotations = annotations
         self._left_overs = LeftOvers(cluster)
         self.passers_by = PassersBy(cluster, settings.default_queue, told)
-        self.native = NativeGroups(cluster, settings, arrival, self._left_overs, annotations)
+        self.native = NativeGroups(cluster, settings, arrival, self._left_overs, annotations, self.passers_by)
 
     # -- jobs of pods -------------------------------------------------------------------------------------------------
 
@@ -117,7 +116,7 @@ class Groups:
         job.priority = self._priorities.value(spec.priority_class_name)
         self._cluster.queue_ledger.set_unserved(job, unserved.refusal_of(job.label, spec))
         job.resource_version = meta.resource_version
-        self._cluster.queue_ledger.keep_job_queue(job, queue_in(reading.conditions_of(group)))
+        self._cluster.queue_ledger.keep_job_queue(job, reading.conditions_of(group))
         self._cluster.queue_ledger.set_job_queue(job, spec.queue or self._settings.default_queue)
         self._take_status(job, group)
         if _spec_of(job) != before:

@@ -94,12 +94,12 @@ class Pods:
         task.ungated = reading.was_ungated(pod)
         task.job = self._groups.job_of(task, self._drop_task)
         status, node = self._standing(task, pod)
-        held = task.job is not None and task.job.placed_count > 0
+        held = task.job is not None and task.job.placed_count > 0 and (placed_as is not None or not pod.spec.node_name)
         self._cluster.add_task(task, status, node)
-        if task.job is not None:
-            self._groups.passers_by.pod_placed(task.job, held=held)
         if task.scheduling_group:
             self._groups.native.joined(task)
+        if task.job is not None:
+            self._groups.passers_by.pod_placed(task.job, held=held)
         if task.gated and node is None:
             # what was reserved for it in its job's minimum is not, as long as it is gated
             self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
