@@ -1,14 +1,13 @@
-"""How much is kept of the objects of all namespaces together, and what is refused when that is too much.
+"""The bound on what is kept of the objects of all namespaces together: objects are refused when that is too much.
 
-Whoever may make objects in one namespace may make so many, or such large ones, that a process has no memory for them.
-So there is a bound on what is kept of all of them. Above it the newest objects go that hold nothing, of the namespace
+A tenant who may make objects in one namespace may make so many, or such large ones, that a process has no memory for
+them. So there is a bound on what is kept of all of them. Above it the newest objects go that hold nothing, of the namespace
 that holds most: pods without a node, claims without devices, PodGroups of which nothing runs. What holds something on a
-node always counts, as that room is not free. What was refused is looked at again once there is room.
+node always counts, as that room is not free. Refused objects are looked at again once there is room.
 
-What holds something was small when it began to, where one namespace has much: a large object that holds nothing is
-refused as soon as its namespace takes half of the bound. So nobody fills the bound with large objects that have nodes,
-and leaves none of it to others. Of a large pod that comes with its node there, the terms are left out, by which it is
-not placed any more.
+A large object that holds nothing is refused as soon as its namespace takes half of the bound. Otherwise a tenant could
+fill the bound with large pods that get nodes one after the other, and leave none of it to others. Of a large pod that
+comes with its node there the terms are left out, as it is not placed any more.
 
 Weights are estimates of memory, in KiB: the text of what is kept of an object as JSON, and what Python adds for each
 value. A spec that pods share is kept once, and weighed once.
@@ -32,7 +31,7 @@ from volsched.model.pods.limits import KEPT_BYTES, trimmed
 from volsched.model.values.bounded import Bounded, Size
 
 _ROOM: Final = 0.9
-"""Of the bound: below this part of it, what was refused is looked at again."""
+"""Of the bound: below this part of it refused objects are looked at again."""
 
 _SHARE: Final = 0.5
 """Of the bound: a namespace that takes more of it gets no more large objects."""
@@ -170,7 +169,7 @@ class Holdings:
         if self.refused:
             self.refused.pop((kind, namespace, name), None)
         before, _ = self._waiting.get(namespace, {}).get((kind, name), (0, ""))
-        if not waits or before < weight:  # what has grown is as what is new
+        if not waits or before < weight:  # an object that has grown is as a new one
             self._drop(kind, namespace, name)
             before = 0
         if waits:
@@ -200,7 +199,7 @@ class Holdings:
             self._count(namespace, -weight)
 
     def _make_room(self) -> Iterator[Refused]:
-        """Let the newest objects go that hold nothing, of whoever holds most, until the bound is kept."""
+        """Let the newest objects go that hold nothing, of the namespace that holds most, until the bound is kept."""
         while self.kept_bytes > self.most and self._waiting:
             namespace = max(self._waiting, key=lambda each: (self._spaces[each], each))
             (kind, name), (_, uid) = next(reversed(self._waiting[namespace].items()))
@@ -257,7 +256,7 @@ def holds_something(found: api.ApiObject) -> bool:
         case dra.ResourceClaim():
             return found.status.allocation is not None
         case api.PersistentVolumeClaim():
-            return found.status.phase == "Bound"  # a volume may be named by whoever makes the claim
+            return found.status.phase == "Bound"  # the author of a claim may name any volume
         case native.PodGroup():
             return any(one.type in _PLACED and one.status == "True" for one in found.status.conditions)
         case _:

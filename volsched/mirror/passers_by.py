@@ -1,6 +1,6 @@
 """In which queue a pod counts that came with a node, and that no PodGroup speaks for.
 
-Whoever makes a pod with ``spec.nodeName`` passes by every scheduler, and no queue was asked for room. The pod counts in
+A pod that is made with ``spec.nodeName`` passes by every scheduler, and no queue was asked for room. The pod counts in
 the first queue that lets its namespace in: the one that its annotation names, that of its namespace, the default queue,
 else the oldest of all. Where none does it counts on its node alone, which an Event and a metric tell. What is stated
 now decides, so whoever counts anew comes to the same; queues and namespaces that change have these pods asked about.

@@ -22,6 +22,9 @@ Step: TypeAlias = str | int
 _BETWEEN: Final = re.compile(r"\s*(?P<apart>(^---\s+)+)?", re.MULTILINE)
 """What may stand before a document of JSON, and between two: nothing, or lines by which those of YAML are apart."""
 
+_MOST_BITS: Final = 1024
+"""Of a whole number: ten times what any field takes."""
+
 _LARGEST: Final = 1e15
 """Below this every integer is a number of its own."""
 
@@ -180,7 +183,15 @@ def _float(loader: _DocumentLoader, node: yaml.ScalarNode) -> float:
     return _whole(loader.construct_yaml_float(node))
 
 
+def _int(loader: _DocumentLoader, node: yaml.ScalarNode) -> int:
+    number: int = loader.construct_yaml_int(node)
+    if number.bit_length() > _MOST_BITS:  # Python does not write thousands of digits, and messages write numbers
+        raise yaml.constructor.ConstructorError(None, None, "a number has too many digits", node.start_mark)
+    return number
+
+
 _DocumentLoader.add_constructor("tag:yaml.org,2002:float", _float)
+_DocumentLoader.add_constructor("tag:yaml.org,2002:int", _int)
 
 
 def _of_yaml(text: str) -> Iterator[Parsed]:

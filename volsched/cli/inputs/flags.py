@@ -11,11 +11,14 @@ import click
 from volsched import cli
 from volsched.cli.names import contexts, files, of_kind
 from volsched.kube.serve.listeners import Listeners
+from volsched.model.errors import shortened
 from volsched.model.pods.limits import DEFAULT
 from volsched.model.values.duration import seconds_of
 
 if TYPE_CHECKING:
     from volsched.kube.serve.connections import Network
+
+_MOST_DIGITS: Final = 18
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -62,8 +65,8 @@ class PodLimit(click.ParamType[tuple[str, int]]):
         name, _, number = str(value).partition("=")
         if name not in DEFAULT.by_name():
             self.fail(f"{name!r} is no limit of a pod; it is one of {', '.join(DEFAULT.by_name())}", param, ctx)
-        if not (number.isascii() and number.isdigit()):
-            self.fail(f"{value!r}: write it as {name}=NUMBER", param, ctx)
+        if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
+            self.fail(f"{shortened(str(value))!r}: write it as {name}=NUMBER", param, ctx)
         return name.replace("-", "_"), int(number)
 
 
