@@ -1,9 +1,9 @@
 """The bound on what is kept of the objects of all namespaces together: objects are refused when that is too much.
 
 A tenant who may make objects in one namespace may make so many, or such large ones, that a process has no memory for
-them. So there is a bound on what is kept of all of them. Above it the newest objects go that hold nothing, of the namespace
-that holds most: pods without a node, claims without devices, PodGroups of which nothing runs. What holds something on a
-node always counts, as that room is not free. Refused objects are looked at again once there is room.
+them. So there is a bound on what is kept of all of them. Above it the newest objects go that hold nothing, of the
+namespace that holds most: pods without a node, claims without devices, PodGroups of which nothing runs. What holds
+something on a node always counts, as that room is not free. Refused objects are looked at again once there is room.
 
 A large object that holds nothing is refused as soon as its namespace takes half of the bound. Otherwise a tenant could
 fill the bound with large pods that get nodes one after the other, and leave none of it to others. Of a large pod that
