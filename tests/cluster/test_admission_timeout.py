@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.control_plane import MakeNodes
-from tests.cluster.scheduling import GROUPS, Installed
+from tests.cluster.scheduling import GROUPS, Installed, Json
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -60,6 +60,10 @@ def test_who_squats_on_a_queue_makes_room_for_who_has_pods(
     installed.api.delete(f"{GROUPS}/queues/{queue}")
 
 
+def conditions_of(group: Json) -> list[str]:
+    return [condition["type"] for condition in group["status"].get("conditions", ())]
+
+
 @pytest.mark.parametrize(
     "spec", [{"nodeSelector": {"nowhere": "true"}}, {"schedulingGates": [{"name": "example.com/never"}]}]
 )
@@ -82,4 +86,8 @@ def test_what_a_podgroup_states_keeps_nobody_out_once_it_has_a_small_pod_that_st
         said = installed.wait_event(namespace, "hog", "ReservationReleased")["message"]
         assert said == "no room is kept for it: no node could take 1 of its pods if all others left"
     installed.wait_group(namespace, "hog", "Inqueue")
+    if "nodeSelector" in spec:
+        make_nodes(1, labels={"nowhere": "true"})
+        path = f"{GROUPS}/namespaces/{namespace}/podgroups/hog"
+        installed.api.wait_for(path, lambda group: "ReservationReleased" not in conditions_of(group))
     installed.api.delete(f"{GROUPS}/queues/{queue}")

@@ -14,31 +14,27 @@ amounts, limits of queues. A job that it lets pass may be impossible nevertheles
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from volsched.framework.engine.plain import ranked_of
 from volsched.framework.reporter import about_group
-from volsched.framework.rules import Allocatable, JobEnqueueable, NodeCallbacks
+from volsched.framework.rules import Allocatable, JobEnqueueable
 from volsched.framework.session import Session
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.conditions import RESERVATION_RELEASED
 from volsched.model.job import INQUEUE, RUNNING, JobInfo, PodGroupCondition, with_condition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import IS_VALID, TaskStatus
 from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import PODS, Resources
 from volsched.model.verdict import BINDER, Scope, Step
 
 ACCOUNT: Final = "framework.released"
-
-RESERVATION_RELEASED: Final = "ReservationReleased"
-"""The type of the condition, and the reason of the Event, of an admitted job for which no room is kept."""
 
 
 class Releases(Observer):
@@ -137,13 +133,20 @@ def _was_tried(job: JobInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """How many pods of a kind fit on empty nodes, by node; ``domain`` is the most of any topology domain."""
+    """How many pods of a kind fit on empty nodes; ``domain`` is the most of any topology domain.
+
+    Nodes were looked at until it was ``enough``.
+    """
 
     total: int
     domain: int
+    enough: int
 
 
-_NOWHERE: Final = _Room(0, 0)
+_NOWHERE: Final = _Room(0, 0, 0)
+
+_Alike: TypeAlias = Mapping[Hashable, list[TaskInfo]]
+"""Members of a job that wait, by what decides to which nodes they may go."""
 
 
 class _Judge:
@@ -156,56 +159,60 @@ class _Judge:
 
     def of(self, job: JobInfo) -> tuple[str, frozenset[str]]:
         """Return why a job could not be placed if all others left (empty: it could), and which of its members."""
-        waiting = [task for task in job.schedulable() if not task.best_effort]
-        rooms = {task.uid: self._room(job, task) for task in waiting}
-        hopeless = frozenset(uid for uid, room in rooms.items() if not room.total)
-        hopeful = [task for task in waiting if task.uid not in hopeless]
-        needed = job.min_available - (_members(job) - len(waiting))
-        least = _least(hopeful, needed)
+        alike = self._alike(job)
+        waiting = sum(map(len, alike.values()))
+        rooms = {key: self._room(job, tasks[0], key) for key, tasks in alike.items()}
+        hopeless = frozenset(task.uid for key, tasks in alike.items() for task in tasks if not rooms[key].total)
+        hopeful = {key: tasks for key, tasks in alike.items() if rooms[key].total}
+        needed = job.min_available - (_members(job) - waiting)
+        least = _least(hopeful.values(), needed)
         found = _lacking(job, hopeless) or self._crowded(job, hopeful, rooms, needed)
-        return found or self._beyond_queue(job, hopeful, least) or self._beyond_nodes(least), hopeless
+        return found or self._beyond_queue(job, hopeful.values(), least) or self._beyond_nodes(least), hopeless
 
-    def _room(self, job: JobInfo, task: TaskInfo) -> _Room:
-        if _is_refused_as_such(task):
+    def _alike(self, job: JobInfo) -> dict[Hashable, list[TaskInfo]]:
+        """Group the members that wait and ask for anything, by what decides where they may go; None: nowhere."""
+        engine, found = self._session.engine, dict[Hashable, list[TaskInfo]]()
+        speaks: dict[int, bool] = {}
+        for task in job.schedulable():
+            if task.best_effort:
+                continue
+            number = task.template.id
+            if number not in speaks:
+                speaks[number] = engine.speaks_for_queue(task)
+            key = None if _is_refused_as_such(task) else number if speaks[number] else engine.kind(task)
+            found.setdefault(key, []).append(task)
+        return found
+
+    def _room(self, job: JobInfo, task: TaskInfo, kind: Hashable) -> _Room:
+        if kind is None:
             return _NOWHERE
-        key = (task.template.id, task.queue, self._session.engine.kind(task), _topology_key(job))
-        if key not in self._rooms:
-            self._rooms[key] = self._look(job, task)
-        return self._rooms[key]
+        key = (kind, job.queue, _topology_key(job))
+        known = self._rooms.get(key)
+        if known is None or known.domain < job.min_available > known.enough:
+            known = self._rooms[key] = self._look(job, task)
+        return known
 
     def _look(self, job: JobInfo, task: TaskInfo) -> _Room:
+        """Look at nodes until there is room for as many as the gang starts with, in one domain if it has to be one."""
         request, key, total = self._cluster.columns.request(task.template), _topology_key(job), 0
+        enough = max(1, job.min_available)
         domains: Counter[str] = Counter()
-        for node in self._nodes(task):
+        for node in self._session.engine.hopeful(task):
             fits = _fits(node, request, alone=bool(task.template.host_ports))
             total += fits
-            domains[node.spec.labels.get(key, "") if key else ""] += fits
-        return _Room(total, max(domains.values(), default=0))
-
-    def _nodes(self, task: TaskInfo) -> Sequence[NodeInfo]:
-        """Return the nodes that would take a task if others left, those among them that are held for a while."""
-        predicates = self._session.rules.nodes.predicates
-        lasting = [predicate for predicate in predicates if predicate.plugin != "reserve"]
-        held = [p for p in predicates if p.plugin == "reserve" and p.applies(task)]
-        if not any(p.ask(task, node) is not None for p in held for node in self._cluster.rows):
-            found = self._session.engine.ranked(task)
-        else:
-            callbacks = NodeCallbacks(predicates=lasting)
-            found = ranked_of(self._cluster, callbacks, task, lambda _, nodes: [0.0] * len(nodes))
-        return [node for node, _ in found]
+            domain = node.spec.labels.get(key, "") if key else ""
+            domains[domain] += fits
+            if domains[domain] >= enough:
+                break
+        return _Room(total, max(domains.values(), default=0), enough)
 
     # -- the gang as a whole ------------------------------------------------------------------------------------------
 
-    def _crowded(
-        self, job: JobInfo, hopeful: Sequence[TaskInfo], rooms: Mapping[str, _Room], needed_in_all: int
-    ) -> str:
+    def _crowded(self, job: JobInfo, hopeful: _Alike, rooms: Mapping[Hashable, _Room], needed_in_all: int) -> str:
         """Say so if fewer pods of a kind fit on all nodes than the gang needs of them at least."""
-        alike: dict[int, list[TaskInfo]] = {}
-        for task in hopeful:
-            alike.setdefault(task.template.id, []).append(task)
-        for tasks in alike.values():
-            needed = needed_in_all - (len(hopeful) - len(tasks))
-            room = rooms[tasks[0].uid]
+        count = sum(map(len, hopeful.values()))
+        for key, tasks in hopeful.items():
+            needed, room = needed_in_all - (count - len(tasks)), rooms[key]
             fit = room.domain if _topology_key(job) else room.total
             if needed > fit:
                 where = "any topology domain" if _topology_key(job) else "all nodes"
@@ -222,11 +229,10 @@ class _Judge:
                 return f"it needs {format_amount(name, amount)} {name}, and all nodes have {format_amount(name, total)}"
         return ""
 
-    def _beyond_queue(self, job: JobInfo, hopeful: Sequence[TaskInfo], least: Mapping[str, int]) -> str:
+    def _beyond_queue(self, job: JobInfo, hopeful: Iterable[list[TaskInfo]], least: Mapping[str, int]) -> str:
         """Say so if its queue, or one above it, may hold less than the gang asks for at least, or than one pod does."""
         queue = self._cluster.queues.get(job.queue)
-        examples = {task.template.id: task for task in hopeful}
-        refusals = [self._session.rules.limit_refusal(queue, task) for task in examples.values()] if queue else []
+        refusals = [self._session.rules.limit_refusal(queue, tasks[0]) for tasks in hopeful] if queue else []
         for refusal in refusals:
             for short in refusal.shortfalls if refusal is not None and refusal.scope is Scope.QUEUE else ():
                 asked = max(short.requested, least.get(short.resource, 0))
@@ -248,12 +254,12 @@ def _is_refused_as_such(task: TaskInfo) -> bool:
 def _members(job: JobInfo) -> int:
     """How many members work or could: with those that have a gate, and those that do not exist yet."""
     missing = max(0, job.min_available - len(job.tasks))
-    return missing + sum(1 for task in job.tasks.values() if IS_VALID[task.status] and not _is_lost(task))
+    return missing + job.valid_count - sum(1 for task in job.waiting.values() if _is_lost(task))
 
 
 def _is_lost(task: TaskInfo) -> bool:
     """Whether a pod without a node never gets one from us: it is being deleted, or another scheduler's."""
-    return task.status is TaskStatus.PENDING and (task.terminating or not task.ours)
+    return task.terminating or not task.ours
 
 
 def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:
@@ -266,11 +272,18 @@ def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:
     return ""
 
 
-def _least(hopeful: Sequence[TaskInfo], needed: int) -> dict[str, int]:
+def _least(hopeful: Iterable[list[TaskInfo]], needed: int) -> dict[str, int]:
     """Return what so many of the members that wait ask for at least, by resource."""
-    names: Iterable[str] = sorted({name for task in hopeful for name in task.template.request}) if needed > 0 else ()
-    asked = {name: sorted(task.template.request.get(name, 0) for task in hopeful) for name in names}
-    return {name: sum(amounts[:needed]) for name, amounts in asked.items()}
+    if needed < 1:
+        return {}
+    kinds = [(tasks[0].template.request, len(tasks)) for tasks in hopeful]
+    found: dict[str, int] = {}
+    for name in sorted({name for request, _ in kinds for name in request}):
+        left = needed
+        for amount, count in sorted((request.get(name, 0), count) for request, count in kinds):
+            found[name] = found.get(name, 0) + amount * min(count, left)
+            left -= min(count, left)
+    return found
 
 
 def _fits(node: NodeInfo, request: Sequence[tuple[int, int]], *, alone: bool) -> int:
