@@ -7,26 +7,43 @@ A reject holds nobody else up. Pods need not exist yet: a controller may make th
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 from actions.job_order import Turns, closed_queue, settle_minimum
 from actions.of_volcano import OF_ENQUEUE
 from actions.retry import is_unschedulable, mark_unschedulable
 from volsched.framework.config.arguments import Argument
+from volsched.framework.released import Releases
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Step
+
+RESERVATION_TIMEOUT: Final = "reservationTimeout"
 
 
 class EnqueueAction:
     """Admit what the plugins let in."""
 
     name: ClassVar[str] = "enqueue"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = OF_ENQUEUE
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(
+            RESERVATION_TIMEOUT,
+            "duration",
+            0.0,
+            "How long room is kept for a job that is admitted and does not start; 0: for ever.",
+        ),
+        *OF_ENQUEUE,
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._timeout = arguments[RESERVATION_TIMEOUT] or math.inf
 
     def execute(self, session: Session) -> None:
         """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
+        Releases.of(session).times.timeout = self._timeout
         jobs, turn = _unadmitted(session), session.bounds.admissions.turn
         self._take_turns(session, [job for job in jobs if not turn(job)])
         for job in sorted((job for job in jobs if turn(job)), key=turn):

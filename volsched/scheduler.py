@@ -186,11 +186,11 @@ class Scheduler:
         session.modules = modules_of((option.name, plugin) for tier in self.profile.plugins for option, plugin in tier)
         durations: dict[str, float] = {}
         plugins: dict[str, float] = {}
+        releases = released.Releases.of(session)
         with self._bounded(session):
             self._open(session, plugins)
             session.nominations.keep()
             self._end_admissions(session)
-            releases = session.account(released.ACCOUNT, released.Releases)
             releases.begin()
         opened = self._clock.elapsed()
         if not session.over:
@@ -200,7 +200,9 @@ class Scheduler:
         self._explain_orphans(session)
         self._explain_barred(session)
         with self._bounded(session):
-            self._plugins_due = session.rules.wake_at()
+            self._plugins_due = min(
+                (due for due in (session.rules.wake_at(), releases.times.next()) if due is not None), default=None
+            )
         with self._bounded(session):
             session.close()
         with self._bounded(session):

@@ -371,6 +371,9 @@ def test_nodes_that_would_take_a_pod_if_others_left_are_asked_about_as_far_as_so
     assert [node.name for node in found] == ["n0001", "n0004"]
     assert [node.name for node, _ in stage.engine.ranked(stage.task("j-0"))] == ["n0000", "n0004"]
 
+    stage.apply(*a_cluster().node("n0005", cpu="8").changes())
+    assert [node.name for node in stage.engine.hopeful(stage.task("j-0"))] == ["n0000", "n0001", "n0004", "n0005"]
+
 
 def test_equal_pods_share_their_answers_and_others_have_their_own() -> None:
     stage = Stage(nodes(10).job("j", tasks=3, cpu="1").job("k", tasks=3, cpu="1").job("l", cpu="2"), least_used)

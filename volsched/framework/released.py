@@ -13,11 +13,13 @@ amounts, limits of queues. A job that it lets pass may be impossible nevertheles
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
+from volsched.framework.accounts.reservation_times import ReservationTimes
 from volsched.framework.reporter import about_group
 from volsched.framework.rules import Allocatable, JobEnqueueable
 from volsched.framework.session import Session
@@ -45,6 +47,13 @@ class Releases(Observer):
         self._counted: dict[str, Resources] = {}
         self._capabilities: dict[str, Mapping[str, int]] = {}
         self._facts: tuple[int, int] | None = None
+        self._is_new = True
+        self.times = ReservationTimes()
+
+    @classmethod
+    def of(cls, session: Session) -> Releases:
+        """Return what is remembered of a session's cluster."""
+        return session.account(ACCOUNT, cls)
 
     def follows(self, template: PodTemplate) -> bool:
         """Return False: what moves is looked at when the session is over."""
@@ -60,7 +69,11 @@ class Releases(Observer):
             self._capabilities[queue.name] = queue.capability
 
     def begin(self) -> None:
-        """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came."""
+        """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came.
+
+        How long room is kept an action states in each session, if it is among the actions.
+        """
+        self.times.timeout = math.inf
         if not self._counted:
             return
         for key in self._cluster.queue_ledger.dirty_jobs.keys() & self._counted.keys():
@@ -72,24 +85,50 @@ class Releases(Observer):
 
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
-        ledger, facts = self._cluster.queue_ledger, self._cluster.node_ledger.facts_version
-        if (facts == self._facts and not ledger.dirty_jobs) or not session.rules.of[JobEnqueueable]:
+        if not session.rules.of[JobEnqueueable]:
             return
-        changed = dict(ledger.dirty_jobs) if facts == self._facts else {**ledger.waiting, **ledger.dirty_jobs}
-        self._facts = facts
+        changed = self._changed(session.now)
+        if not changed:
+            return
+        self.times.keep(self._cluster.jobs)
         judge = _Judge(session)
         if len(self._counted) > len(self._cluster.jobs):
             self._counted = {key: least for key, least in self._counted.items() if key in self._cluster.jobs}
         for job in sorted(changed.values(), key=lambda job: job.key):
             self._note(job)
+            self._note_time(session, job)
             if (
                 job.released
+                or self.times.is_over(job, session.now)
                 or job.hopeless
                 or _states_release(job)
                 or (_may_keep_room(session, job) and _was_tried(job))
             ):
                 with session.about(job):
                     self._settle(session, judge, job)
+
+    def _changed(self, now: float) -> dict[str, JobInfo]:
+        """Return the jobs to look at: that changed, whose time is over, and all that wait if nodes changed."""
+        cluster, ledger = self._cluster, self._cluster.queue_ledger
+        changed, facts = dict(ledger.dirty_jobs), cluster.node_ledger.facts_version
+        if facts != self._facts:
+            changed = {**ledger.waiting, **changed}
+        if self._is_new and self.times.timeout < math.inf:
+            changed = dict(cluster.jobs)
+            self._is_new = False
+        for key in self.times.take_over(now):
+            if key in cluster.jobs:
+                changed[key] = cluster.jobs[key]
+        self._facts = facts
+        return changed
+
+    def _note_time(self, session: Session, job: JobInfo) -> None:
+        """Remember since when an admitted job waits, and state it on its PodGroup."""
+        if self.times.timeout == math.inf and not job.admitted_at:
+            return
+        self.times.follow(job, session.now)
+        if not job.is_native and job.has_group:
+            session.refusals.set_conditions(job, self.times.conditions_of(job))
 
     def _note(self, job: JobInfo) -> None:
         """Remember what counts for an admitted job."""
@@ -101,6 +140,8 @@ class Releases(Observer):
 
     def _settle(self, session: Session, judge: _Judge, job: JobInfo) -> None:
         why, hopeless = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
+        if not why and self.times.is_over(job, session.now):
+            why = f"it was admitted more than {self.times.timeout:g}s ago and has not started"
         is_news = bool(why) and not job.released
         self._cluster.queue_ledger.set_released(job, why, hopeless)
         message = f"no room is kept for it: {why}"
@@ -133,17 +174,29 @@ def _was_tried(job: JobInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """How many pods of a kind fit on empty nodes; ``domain`` is the most of any topology domain.
+    """How many pods of a kind fit on empty nodes: on each, with its topology domain.
 
-    Nodes were looked at until it was ``enough``.
+    Nodes were looked at until one domain had ``enough`` room, or all were.
     """
 
-    total: int
-    domain: int
+    nodes: Mapping[str, tuple[str, int]]
     enough: int
 
+    @property
+    def total(self) -> int:
+        """How many fit on all nodes."""
+        return sum(fits for _, fits in self.nodes.values())
 
-_NOWHERE: Final = _Room(0, 0, 0)
+    @property
+    def domain(self) -> int:
+        """The most that fit in a topology domain."""
+        domains: Counter[str] = Counter()
+        for domain, fits in self.nodes.values():
+            domains[domain] += fits
+        return max(domains.values(), default=0)
+
+
+_NOWHERE: Final = _Room({}, 0)
 
 _Alike: TypeAlias = Mapping[Hashable, list[TaskInfo]]
 """Members of a job that wait, by what decides to which nodes they may go."""
@@ -162,8 +215,8 @@ class _Judge:
         alike = self._alike(job)
         waiting = sum(map(len, alike.values()))
         rooms = {key: self._room(job, tasks[0], key) for key, tasks in alike.items()}
-        hopeless = frozenset(task.uid for key, tasks in alike.items() for task in tasks if not rooms[key].total)
-        hopeful = {key: tasks for key, tasks in alike.items() if rooms[key].total}
+        hopeless = frozenset(task.uid for key, tasks in alike.items() for task in tasks if not rooms[key].nodes)
+        hopeful = {key: tasks for key, tasks in alike.items() if rooms[key].nodes}
         needed = job.min_available - (_members(job) - waiting)
         least = _least(hopeful.values(), needed)
         found = _lacking(job, hopeless) or self._crowded(job, hopeful, rooms, needed)
@@ -188,31 +241,40 @@ class _Judge:
             return _NOWHERE
         key = (kind, job.queue, _topology_key(job))
         known = self._rooms.get(key)
-        if known is None or known.domain < job.min_available > known.enough:
+        if known is None or (job.min_available > known.enough and known.domain < job.min_available):
             known = self._rooms[key] = self._look(job, task)
         return known
 
     def _look(self, job: JobInfo, task: TaskInfo) -> _Room:
         """Look at nodes until there is room for as many as the gang starts with, in one domain if it has to be one."""
-        request, key, total = self._cluster.columns.request(task.template), _topology_key(job), 0
-        enough = max(1, job.min_available)
+        request, key, enough = (
+            self._cluster.columns.request(task.template),
+            _topology_key(job),
+            max(1, job.min_available),
+        )
+        found: dict[str, tuple[str, int]] = {}
         domains: Counter[str] = Counter()
         for node in self._session.engine.hopeful(task):
             fits = _fits(node, request, alone=bool(task.template.host_ports))
-            total += fits
             domain = node.spec.labels.get(key, "") if key else ""
+            if fits:
+                found[node.name] = domain, fits
             domains[domain] += fits
             if domains[domain] >= enough:
                 break
-        return _Room(total, max(domains.values(), default=0), enough)
+        return _Room(found, enough)
 
     # -- the gang as a whole ------------------------------------------------------------------------------------------
 
     def _crowded(self, job: JobInfo, hopeful: _Alike, rooms: Mapping[Hashable, _Room], needed_in_all: int) -> str:
-        """Say so if fewer pods of a kind fit on all nodes than the gang needs of them at least."""
-        count = sum(map(len, hopeful.values()))
+        """Say so if fewer pods of a template fit on all nodes than the gang needs of them at least."""
+        alike: dict[int, list[Hashable]] = {}
         for key, tasks in hopeful.items():
-            needed, room = needed_in_all - (count - len(tasks)), rooms[key]
+            alike.setdefault(tasks[0].template.id, []).append(key)
+        count = sum(map(len, hopeful.values()))
+        for keys in alike.values():
+            needed = needed_in_all - (count - sum(len(hopeful[key]) for key in keys))
+            room = _Room({name: fits for key in keys for name, fits in rooms[key].nodes.items()}, 0)
             fit = room.domain if _topology_key(job) else room.total
             if needed > fit:
                 where = "any topology domain" if _topology_key(job) else "all nodes"

@@ -13,4 +13,7 @@ from volsched.model.reservation import RESERVED
 RESERVATION_RELEASED: Final = "ReservationReleased"
 """The type of the condition, and the reason of the Event, of an admitted job for which no room is kept."""
 
+ADMITTED: Final = "Admitted"
+"""The type of the condition of a PodGroup that was admitted and has not started; its time is that of the admission."""
+
 REMEMBERED: Final = (RESERVED, QUEUE_KEPT)
