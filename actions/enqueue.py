@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from actions.after_preemption import AfterPreemption
 from actions.job_order import Turns, closed_queue, settle_minimum
 from actions.of_volcano import OF_ENQUEUE
 from actions.retry import is_unschedulable, mark_unschedulable
@@ -45,11 +46,12 @@ class EnqueueAction:
         """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
         Releases.of(session).times.timeout = self._timeout
         jobs, turn = _unadmitted(session), session.bounds.admissions.turn
-        self._take_turns(session, [job for job in jobs if not turn(job)])
+        later = AfterPreemption(session)
+        self._take_turns(session, [job for job in jobs if not turn(job)], later)
         for job in sorted((job for job in jobs if turn(job)), key=turn):
-            self._take_turns(session, [job])
+            self._take_turns(session, [job], later)
 
-    def _take_turns(self, session: Session, unadmitted: list[JobInfo]) -> None:
+    def _take_turns(self, session: Session, unadmitted: list[JobInfo], later: AfterPreemption) -> None:
         turns = Turns.of(session, unadmitted)
         while turns.queues:
             queue = turns.next_queue(session)
@@ -58,21 +60,24 @@ class EnqueueAction:
                 continue
             job = jobs.pop()
             with session.about(job):
-                self._admit(session, queue, job)
+                self._admit(session, queue, job, later)
             turns.queues.push(queue)
 
-    def _admit(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
+    def _admit(self, session: Session, queue: QueueInfo, job: JobInfo, later: AfterPreemption) -> None:
         if job.is_native and not settle_minimum(session, job):
             return
         refusal = closed_queue(queue, Step.ENQUEUE)
         if refusal is None and not (job.is_native and job.placed_count):
             refusal = session.rules.enqueue_refusal(job)
+            if refusal is not None:
+                refusal = later.refusal(job, refusal)
         if refusal is None:
             session.refusals.refuse_job(job, None)
             session.enqueued(job)
         else:
             session.refusals.refuse_job(job, refusal)
-            mark_unschedulable(job, session.cluster)
+            if job.key not in later.left_out:
+                mark_unschedulable(job, session.cluster)
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:
