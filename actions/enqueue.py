@@ -46,6 +46,8 @@ class EnqueueAction:
         """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
         Releases.of(session).times.timeout = self._timeout
         jobs, turn = _unadmitted(session), session.bounds.admissions.turn
+        if not jobs:
+            return
         later = AfterPreemption(session)
         self._take_turns(session, [job for job in jobs if not turn(job)], later)
         for job in sorted((job for job in jobs if turn(job)), key=turn):

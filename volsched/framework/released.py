@@ -85,11 +85,11 @@ class Releases(Observer):
 
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
-        if not session.rules.of[JobEnqueueable]:
+        ledger, facts = self._cluster.queue_ledger, self._cluster.node_ledger.facts_version
+        nothing_changed = facts == self._facts and not ledger.dirty_jobs and self.times.timeout == math.inf
+        if nothing_changed or not session.rules.of[JobEnqueueable]:
             return
         changed = self._changed(session.now)
-        if not changed:
-            return
         self.times.keep(self._cluster.jobs)
         judge = _Judge(session)
         if len(self._counted) > len(self._cluster.jobs):
