@@ -168,7 +168,8 @@ def _alike(job: JobInfo) -> Hashable:
     needs = tuple(sorted(stated.items())) if stated is not None else None
     kinds = tuple(sorted({(task.template.id, task.eviction_priority) for task in job.waiting.values()}))
     annotations = tuple(sorted(job.annotations.items()))
-    return job.queue, job.priority, job.min_available, len(job.tasks), needs, kinds, annotations
+    alone = job.key if any(task.template.has_resource_claims for task in job.waiting.values()) else ""
+    return job.queue, job.priority, job.min_available, len(job.tasks), needs, kinds, annotations, alone
 
 
 def _also(refusal: Verdict) -> Verdict:

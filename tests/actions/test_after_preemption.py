@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from actions import after_preemption
 from tests.actions.rigs import conf, cycle, decide, phases, rig
-from volsched.testing.builders import ClusterBuilder, CycleDecision, a_cluster
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster
 
 HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
 CARD = "nvidia.com/gpu"
@@ -52,6 +53,27 @@ def test_a_more_important_job_is_admitted_to_a_full_queue_where_preempt_could_ma
 
     assert phases(decide(given, configuration))["high"] == "Inqueue"
     assert phases(decide(given, configuration.replace(", preempt", "")))["high"] == "Pending"
+
+
+@pytest.mark.parametrize("plugin", ["capacity", "capacity-card", "capacity-dra", "drf", "crossquota", "mgpu"])
+@pytest.mark.parametrize("pods", [0, 1])
+def test_beside_any_plugin_whoever_is_tried_as_gone_is_back_when_the_session_ends(plugin: str, pods: int) -> None:
+    given = a_full_queue(**FULL).queue("other", reclaimable=True).node("n2", cpu=4, labels=LABELS, **{CARD: 8})
+    given.group("theirs", "other", phase="Running").pod("theirs-0", "theirs", on="n2", **{CARD: 8})
+    important(given, "high", 4, pods=pods)
+    on = rig(given, with_plugin(f"overcommit {plugin}", "enqueue"))
+    on.scheduler.profile = replace(
+        on.scheduler.profile, configuration=replace(on.scheduler.profile.configuration, actions=("preempt", "reclaim"))
+    )
+    before = records(on)
+
+    assert phases(cycle(on))["high"] == "Inqueue"
+    assert records(on) == before
+
+
+def records(on: Rig) -> list[tuple[str, str, str]]:
+    tasks = on.cluster.tasks.values()
+    return [(task.name, task.status.name, task.node.name if task.node else "") for task in tasks]
 
 
 def test_the_victims_go_and_the_important_job_starts_within_its_quota() -> None:
