@@ -28,7 +28,6 @@ from volsched.model.verdict import Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 BACKFILL = conf("backfill")
-BUSY = {"volcano.sh/task-spec": "busy"}
 BOTH = conf("allocate, backfill")
 
 
@@ -39,7 +38,7 @@ def world(**node: Any) -> ClusterBuilder:
 def test_pods_that_ask_for_nothing_go_where_the_predicates_let_them_though_nothing_is_free() -> None:
     given = world(cpu=1).pod("full", on="n1", cpu=1).node("n2", cpu=0, taints=[{"key": "k", "effect": "NoSchedule"}])
 
-    assert decide(given.job("j", 2, 1), BACKFILL).bindings == {"j-0": "n1", "j-1": "n1"}
+    assert decide(given.job("j", 2), BACKFILL).bindings == {"j-0": "n1", "j-1": "n1"}
 
 
 def test_slots_are_counted() -> None:
@@ -118,70 +117,32 @@ def gang(minimum: int, idle: int, busy: int, cpu: Any = 4) -> ClusterBuilder:
     [
         (2, 2, 0, ["g-idle-0", "g-idle-1"]),
         (3, 2, 0, []),
-        (3, 1, 2, ["g-busy-0", "g-idle-0", "g-busy-1"]),
+        (3, 1, 2, ["g-busy-0", "g-busy-1", "g-idle-0"]),  # an idle member that waits counts as ready
         (4, 1, 3, []),  # room for two of three: nobody
-        (3, 1, 3, ["g-busy-0", "g-idle-0", "g-busy-1"]),
-        (1, 1, 3, ["g-busy-0", "g-busy-1", "g-idle-0"]),  # a minimum of one leaves them to backfill
+        (3, 1, 3, ["g-busy-0", "g-busy-1", "g-idle-0"]),
+        (1, 1, 3, ["g-busy-0", "g-busy-1", "g-idle-0"]),
     ],
 )
-@pytest.mark.parametrize("backfill", [True, False])
-def test_idle_members_start_with_their_gang(
-    minimum: int, idle: int, busy: int, bound: list[str], *, backfill: bool
-) -> None:
-    decision = decide(gang(minimum, idle, busy), BOTH if backfill else conf("allocate"))
-
-    assert order_of(decision) == (bound if backfill or minimum > 1 else bound[:-1])
+def test_idle_members_start_with_their_gang(minimum: int, idle: int, busy: int, bound: list[str]) -> None:
+    assert order_of(decide(gang(minimum, idle, busy), BOTH)) == bound
 
 
-ON_HOST = [{"name": "main", "ports": [{"containerPort": 80, "hostPort": 80}]}]
-NOWHERE = {"nodeSelector": {"zone": "nowhere"}}
-
-
-@pytest.mark.parametrize("configuration", [BOTH, conf("allocate"), conf("allocate, preempt, backfill")])
-@pytest.mark.parametrize(
-    ("node", "spec"),
-    [({"pods": 2}, {}), ({}, {"containers": ON_HOST}), ({}, NOWHERE)],
-)
-@pytest.mark.parametrize("roles", [{}, {"minTaskMember": {"": 3}}])
-def test_a_gang_of_pods_that_ask_for_nothing_starts_completely_or_not_at_all(
-    configuration: str, node: dict[str, Any], spec: dict[str, Any], roles: dict[str, Any]
-) -> None:
-    """Slots, host ports and selectors: two of three could go."""
-    given = world(**node).group("g", minimum=3, **roles)
-    for number in range(3):
-        alike = number == 2 or "containers" in spec
-        given.pod(f"g-{number}", "g", spec=spec if alike else {})
-    decision = decide(given, configuration)
-
-    assert (decision.bindings, decision.evictions) == ({}, [])
-    assert "start together, " in decision.waiting["g-0"]
-
-
-def test_a_group_that_becomes_a_gang_leaves_nobody_to_backfill() -> None:
-    on = rig(world(pods=2).group("g", minimum=1).pod("full", on="n1"), BOTH)
-    cycle(on, *a_cluster().group("g", minimum=2).pod("g-0", "g").pod("g-1", "g").changes())
-
-    assert on.cluster.jobs["default/g"].pending_best_effort == 0
-    assert cycle(on, *a_cluster().group("g", minimum=1).changes()).bindings == {"g-0": "n1"}
-
-
-def test_an_idle_member_of_a_job_that_waits_for_another_role_takes_its_place_in_the_session_only() -> None:
+def test_an_idle_member_of_a_gang_that_waits_takes_its_place_in_the_session_only() -> None:
     seen: list[TaskStatus] = []
 
     def look(registrar: Registrar) -> None:
         tasks = registrar.cluster.tasks.values()
         registrar.register(SessionClose(lambda: seen.extend(t.status for t in tasks if t.name == "g-idle-0")))
 
-    given = world().group("g", minimum=1, minTaskMember={"busy": 1}).pod("g-idle-0", "g")
-    decision = cycle(rig(given.pod("g-busy-0", "g", annotations=BUSY, cpu=999), BOTH, look))
+    on = rig(gang(4, 1, 3), BOTH, look)
+    decision = cycle(on)
 
     assert (decision.bindings, seen) == ({}, [TaskStatus.ALLOCATED])
-    assert decision.waiting["g-idle-0"] == ('gang of PodGroup "default/g" waits: 1 of its pods have to start together')
+    assert decision.waiting["g-idle-0"] == ('gang of PodGroup "default/g" waits: 4 of its pods have to start together')
 
 
-def test_an_idle_member_is_bound_when_its_job_becomes_ready_after_it() -> None:
-    given = world().group("g", minimum=1, minTaskMember={"busy": 1}).pod("g-idle-0", "g")
-    decision = decide(given.pod("g-busy-0", "g", annotations=BUSY, cpu=2), conf("backfill, allocate"))
+def test_an_idle_member_is_bound_when_its_gang_becomes_ready_after_it() -> None:
+    decision = decide(gang(2, 1, 1), conf("backfill, allocate"))
 
     assert sorted(order_of(decision)) == ["g-busy-0", "g-idle-0"]
     told = [s for s in decision.steps if isinstance(s, RecordEvent) and s.kind == "Pod"]

@@ -109,9 +109,7 @@ class Groups:
         self.passers_by.leave(job)
         job.group_uid = meta.uid
         job.labels, job.annotations = meta.labels, self._annotations.of("PodGroup", meta.annotations)
-        if job.min_available != spec.min_member:
-            job.min_available = spec.min_member
-            self._cluster.queue_ledger.requests_changed(job)  # a gang leaves no member to backfill
+        job.min_available = spec.min_member
         job.min_roles = spec.min_task_member
         job.min_resources = reading.minimum_of(group, self._problems.reporter("PodGroup", group))
         job.priority_class = spec.priority_class_name

@@ -166,14 +166,11 @@ class TaskInfo:
 
     @property
     def best_effort(self) -> bool:
-        """Whether backfill places the task: it asks for nothing (pod slots aside), devices included.
+        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks.
 
-        Members of gangs are placed with their gang whatever they ask for, of native groups and of every job that starts
-        with more than one pod. (Ours; Volcano leaves them to backfill, so that a gang may start in part.)
+        Members of native groups are placed with their group whatever they ask for.
         """
-        if not self.template.best_effort or self.scheduling_group:
-            return False
-        return self.job is None or self.job.min_available <= 1
+        return self.template.best_effort and not self.scheduling_group
 
     @property
     def as_owner(self) -> Owner:
