@@ -15,11 +15,12 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from volsched.framework.accounts.holdings import held_in_cluster
 from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
 from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import JobEnqueueable
+from volsched.framework.rules import Holders, JobEnqueueable
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.verdict import Scope, Shortfall, Step, Verdict
@@ -66,7 +67,11 @@ class OvercommitPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the vote."""
         demand = registrar.account(ACCOUNT, QueueDemands)
-        registrar.register(JobEnqueueable(_OvercommitVote(registrar.cluster, demand, self).vote))
+        cluster = registrar.cluster
+        registrar.register(
+            JobEnqueueable(_OvercommitVote(cluster, demand, self).vote),
+            Holders(lambda _, refusal: held_in_cluster(cluster, refusal)),
+        )
 
 
 class _OvercommitVote:

@@ -420,8 +420,9 @@ def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
 
 
 def _largest(held: Iterable[Holding]) -> tuple[Holder, ...]:
-    ordered = sorted(held, key=lambda one: (one.resource, -one.amount, one.job))[:MOST_HOLDERS]
-    return tuple(Holder(one.job, one.queue, one.resource, one.text, one.pods) for one in ordered)
+    """Return those who hold most; first those for whom it is kept: they keep others out and hold nothing."""
+    ordered = sorted(held, key=lambda one: (one.resource, not one.reserved, -one.amount, one.job))[:MOST_HOLDERS]
+    return tuple(Holder(one.job, one.queue, one.resource, one.text, one.pods, one.reserved) for one in ordered)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from volsched.kube.write.native_statuses import NativeStatuses
 from volsched.kube.write.views import POD_SCHEDULED, PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed
-from volsched.model.conditions import REMEMBERED
+from volsched.model.conditions import ADMITTED, REMEMBERED, RESERVATION_RELEASED
 from volsched.model.errors import QuantityError
 from volsched.model.job import NATIVE, PodGroupCondition
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus, WritePodCondition, WriteQueueStatus
@@ -70,7 +70,7 @@ LONGEST_WORDS_INTERVAL_SECONDS: Final = 300.0
 """A condition of which only the message changed waits this long since the last write, doubling each time. Why pods and
 PodGroups wait is stated in other words whenever a node fills, and everybody who follows them hears of each."""
 
-OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", *REMEMBERED)
+OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", ADMITTED, RESERVATION_RELEASED, *REMEMBERED)
 """Types of PodGroup conditions that the scheduler sets; others are left as they are."""
 
 _REFUSED_PAUSE_SECONDS: Final = 30.0
