@@ -168,8 +168,8 @@ def stop_when_renewed(process: VolschedProcess, proxy: FaultProxy) -> None:
 
 
 def renew_late(process: VolschedProcess, proxy: FaultProxy) -> None:
-    """Have a stopped leader go on when it may write no more; its next renewal, which succeeds, takes a second."""
-    rule = proxy.inject(Latency(1.0), method="PUT", path="/leases/")
+    """Have a stopped leader go on when it may write no more; its next renewal, which succeeds, takes long."""
+    rule = proxy.inject(Latency(1.5), method="PUT", path="/leases/")
     time.sleep(4.5)  # no signal: the renew deadline passes
     process.process.send_signal(signal.SIGCONT)
     assert process.wait() == 1
@@ -182,7 +182,7 @@ def test_what_was_to_be_bound_when_the_lease_was_renewed_late_is_bound_by_the_ne
 ) -> None:
     make_nodes(4, cpu="32")
     flags = ("--plain-pods", "direct", *LATE_LEASE)
-    first = installed.start(*flags, "--kube-api-qps", "10", "--kube-api-burst", "1", proxy=fault_proxy).wait_leading()
+    first = installed.start(*flags, "--kube-api-qps", "4", "--kube-api-burst", "1", proxy=fault_proxy).wait_leading()
     installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(100)])
     eventually(lambda: fault_proxy.counts.count("create", "/pods/*/binding", status=201) > 5)
 
