@@ -419,6 +419,15 @@ def test_a_gang_larger_than_its_queue_may_ever_hold_keeps_no_room() -> None:
     assert told_of_release(cycle(on)) == ['no room is kept for it: it needs 6 cpu, and queue "q" may hold 4']
 
 
+def test_members_that_their_queue_may_never_hold_do_not_count_where_others_are_enough() -> None:
+    given = a_cluster().node("n0", cpu=10).queue("q", capability={"cpu": "4"})
+    given.group("run", "q", phase="Running", min_member=1).pod("run-0", "run", on="n0", cpu=4)
+    given.group("in", "q", phase="Inqueue", min_member=1).pod("in-0", "in", cpu=6).pod("in-1", "in", cpu=1)
+    on = rig(given, conf("enqueue, allocate", "priority gang", "capacity predicates"))
+
+    assert told_of_release(cycle(on)) == []
+
+
 # -- for how long room is kept ----------------------------------------------------------------------------------------
 
 AT = 1_767_225_600.0

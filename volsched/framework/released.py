@@ -34,7 +34,7 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import PODS, Resources
-from volsched.model.verdict import BINDER, Scope, Step
+from volsched.model.verdict import BINDER, Scope, Shortfall, Step, Verdict
 
 ACCOUNT: Final = "framework.released"
 
@@ -220,7 +220,7 @@ class _Judge:
         needed = job.min_available - (_members(job) - waiting)
         least = _least(hopeful.values(), needed)
         found = _lacking(job, hopeless) or self._crowded(job, hopeful, rooms, needed)
-        return found or self._beyond_queue(job, hopeful.values(), least) or self._beyond_nodes(least), hopeless
+        return found or self._beyond_queue(job, hopeful.values(), needed) or self._beyond_nodes(least), hopeless
 
     def _alike(self, job: JobInfo) -> dict[Hashable, list[TaskInfo]]:
         """Group the members that wait and ask for anything, by what decides where they may go; None: nowhere."""
@@ -291,18 +291,40 @@ class _Judge:
                 return f"it needs {format_amount(name, amount)} {name}, and all nodes have {format_amount(name, total)}"
         return ""
 
-    def _beyond_queue(self, job: JobInfo, hopeful: Iterable[list[TaskInfo]], least: Mapping[str, int]) -> str:
-        """Say so if its queue, or one above it, may hold less than the gang asks for at least, or than one pod does."""
+    def _beyond_queue(self, job: JobInfo, hopeful: Iterable[list[TaskInfo]], needed: int) -> str:
+        """Say so if its queue, or one above it, may hold less than the gang asks for at least.
+
+        Members of which the queue may not even hold one are like those that no node could take.
+        """
         queue = self._cluster.queues.get(job.queue)
-        refusals = [self._session.rules.limit_refusal(queue, tasks[0]) for tasks in hopeful] if queue else []
-        for refusal in refusals:
-            for short in refusal.shortfalls if refusal is not None and refusal.scope is Scope.QUEUE else ():
-                asked = max(short.requested, least.get(short.resource, 0))
-                if refusal is not None and asked > short.limit:
-                    name, above = short.resource, refusal.queue or job.queue
-                    limit = format_amount(name, short.limit)
-                    return f'it needs {format_amount(name, asked)} {name}, and queue "{above}" may hold {limit}'
+        if queue is None or needed < 1:
+            return ""
+        refusals = [(tasks, self._limit_refusal(queue, tasks[0])) for tasks in hopeful]
+        left = [(tasks, refusal) for tasks, refusal in refusals if _over(refusal, {}) is None]
+        if sum(len(tasks) for tasks, _ in left) < needed:
+            return next(filter(None, (_words(job, refusal, {}) for _, refusal in refusals)), "")
+        least = _least((tasks for tasks, _ in left), needed)
+        return next(filter(None, (_words(job, refusal, least) for _, refusal in left)), "")
+
+    def _limit_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        """Return which limit of queues a pod meets."""
+        refusal = self._session.rules.limit_refusal(queue, task)
+        return refusal if refusal is not None and refusal.scope is Scope.QUEUE else None
+
+
+def _over(refusal: Verdict | None, least: Mapping[str, int]) -> Shortfall | None:
+    """Return the first amount that a limit does not allow, of one pod or of what is asked for at least."""
+    shortfalls = refusal.shortfalls if refusal is not None else ()
+    return next((s for s in shortfalls if max(s.requested, least.get(s.resource, 0)) > s.limit), None)
+
+
+def _words(job: JobInfo, refusal: Verdict | None, least: Mapping[str, int]) -> str:
+    short = _over(refusal, least)
+    if refusal is None or short is None:
         return ""
+    name, above = short.resource, refusal.queue or job.queue
+    asked, limit = max(short.requested, least.get(name, 0)), format_amount(name, short.limit)
+    return f'it needs {format_amount(name, asked)} {name}, and queue "{above}" may hold {limit}'
 
 
 def _is_refused_as_such(task: TaskInfo) -> bool:
@@ -334,7 +356,7 @@ def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:
     return ""
 
 
-def _least(hopeful: Iterable[list[TaskInfo]], needed: int) -> dict[str, int]:
+def _least(hopeful: Iterable[Sequence[TaskInfo]], needed: int) -> dict[str, int]:
     """Return what so many of the members that wait ask for at least, by resource."""
     if needed < 1:
         return {}
