@@ -24,7 +24,6 @@ from volsched.framework.rules import (
     Allocatable,
     Due,
     JobEnqueueable,
-    Metric,
     Preemptive,
     QueueOrder,
     Reclaimable,
@@ -71,8 +70,7 @@ class CapacityPlugin:
             Reclaimable(reclaim.victims),
             Due(reclaim.is_within, reclaim.victims_by_due),
             *(VictimQueueOrder(reclaim.closeness) for _ in range(registrar.checks_ancestors)),
-            Metric(LIMIT, lambda: standing.limits),
-            *rules.shown(),
+            rules.report({LIMIT: lambda: standing.limits}),
         )
 
     def _rules(self, registrar: Registrar) -> tuple[CapacityRules, QueueDues]:

@@ -16,13 +16,14 @@ from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
 from volsched.framework.accounts.quotas import capability_of
 from volsched.framework.accounts.remedies import Remedy, raises
-from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, Vote
-from volsched.framework.rules import Holders, Remedies, Rule, ShownUsage
+from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, SeriesFn, Vote
+from volsched.framework.rules import Report
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import MAX_AMOUNT, PODS, UNLIMITED
+from volsched.model.values.series import Series
 from volsched.model.verdict import Shortfall, Step, Verdict
 
 Amounts = Mapping[str, int]
@@ -38,11 +39,9 @@ class CapacityRules:
         self._standing = standing
         self._demand = demand
 
-    def shown(self) -> Iterator[Rule]:
-        """Return what people are shown."""
-        yield ShownUsage(self.usage)
-        yield Holders(self.holders)
-        yield Remedies(self.remedies)
+    def report(self, metrics: Mapping[Series, SeriesFn]) -> Report:
+        """Return what is reported."""
+        return Report(metrics=metrics, usage=self.usage, consumers=self.holders, suggestions=self.remedies)
 
     def usage(self) -> Usage:
         """Return what all queues may have and hold, for people."""

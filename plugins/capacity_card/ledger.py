@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from plugins.capacity_card.accounts import QueueAccounts
 from plugins.capacity_card.cards.catalogue import NO_KIND, CardCatalogue
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping
 from plugins.capacity_card.quotas.limits import QueueLimits
 from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges
 from plugins.capacity_card.requests.requests import CardRequest
 from volsched.framework.columns.views import NodeFacts
+from volsched.model.cards.naming import UNMAPPED, CardMapping
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo, NodeProperties

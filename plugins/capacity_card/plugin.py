@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.cards.mapping import ARGUMENTS as MAPPING_ARGUMENTS
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping, check_mapping, mapping_of
+from plugins.capacity_card.cards.mapping import check_mapping, mapping_of
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
@@ -28,6 +28,7 @@ from volsched.framework.accounts.elastic import Elastic
 from volsched.framework.accounts.holdings import Holding, held_of_quota, queues_below
 from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
 from volsched.framework.accounts.quota_report import Usage
+from volsched.framework.annotation_types import AnnotationTypes
 from volsched.framework.callbacks import QueueAmounts
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.over_time import order_over_time
@@ -35,16 +36,13 @@ from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group, about_node, about_queue
 from volsched.framework.rules import (
     Deserved,
-    Holders,
     NodeOrder,
     QueueOrder,
-    Remedies,
+    Report,
     Rule,
-    ShownAmounts,
-    ShownHoldings,
-    ShownUsage,
 )
 from volsched.framework.session import Session
+from volsched.model.cards.naming import UNMAPPED, CardMapping
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
@@ -93,6 +91,10 @@ class CapacityCardPlugin:
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
     GROUP_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_REQUEST,)
     QUEUE_ANNOTATIONS: ClassVar[tuple[str, ...]] = OF_QUEUES
+    ANNOTATION_TYPES: ClassVar[AnnotationTypes] = {
+        **dict.fromkeys((*OF_QUEUES, CARD_REQUEST), "card amounts"),
+        CARD_NAME: "cards",
+    }
     ASKING_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
     EXCLUDES: ClassVar[tuple[str, ...]] = ("capacity", "proportion")
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
@@ -193,12 +195,15 @@ class _CardAccounts:
         yield Deserved(self.cpu, inside=False)
         score = self.nodes
         yield NodeOrder(score.score, vector=score.scores, applies_to=self.rules.has_list)
-        yield ShownAmounts(self.amounts)
-        yield ShownHoldings(self.allocated)
-        yield ShownUsage(self.usage)
-        yield Holders(self.holders)
-        yield Remedies(self.remedies.of)
-        yield from self.series.registered(self.queues, self.rules)
+        yield Report(
+            metrics=self.series.metrics(self.queues, self.rules),
+            usage=self.usage,
+            amounts=self.amounts,
+            allocated=self.allocated,
+            card_name=self._ledger.catalogue.mapping.card_of,
+            consumers=self.holders,
+            suggestions=self.remedies.of,
+        )
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""

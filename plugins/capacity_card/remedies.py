@@ -6,15 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from plugins.capacity_card.cards.amounts import joined, whole
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
-from plugins.capacity_card.quotas.quota import CARD_DESERVED, CARD_QUOTA, amounts_of
+from plugins.capacity_card.quotas.quota import CARD_DESERVED, amounts_of
 from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST, Names, card_names_of, job_request_of
 from volsched.framework.accounts.holdings import asked_of
 from volsched.framework.accounts.remedies import CARD, QUOTA, Remedy, Target, raises, with_annotation
 from volsched.model import api
+from volsched.model.cards.amounts import joined, whole
+from volsched.model.cards.names import CARD_QUOTA
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo

@@ -11,12 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from plugins.capacity_card.cards.amounts import at, is_plain, joined, whole
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping, mapping_of
-from plugins.capacity_card.cards.names import resource_by_name
-from plugins.capacity_card.cards.stock import Stock, stock_of
+from plugins.capacity_card.cards.mapping import mapping_of
 from plugins.capacity_card.quotas.dues import due_faults
-from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, amounts_of, path_of, quota_of
+from plugins.capacity_card.quotas.quota import OF_QUEUES, amounts_of, path_of, quota_of
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests.requests import (
     CARD_NAME,
@@ -42,6 +39,10 @@ from volsched.framework.validation import (
     warning,
 )
 from volsched.model import api
+from volsched.model.cards.amounts import at, is_plain, joined, whole
+from volsched.model.cards.names import CARD_QUOTA, resource_by_name
+from volsched.model.cards.naming import UNMAPPED, CardMapping
+from volsched.model.cards.stock import Stock, stock_of
 from volsched.model.errors import FieldError, shortened
 from volsched.model.pods.requests import of_pod
 
@@ -228,7 +229,7 @@ def _asked_devices(spec: api.PodSpec) -> frozenset[str] | None:
 
 
 def _stock(beside: Surroundings) -> Stock:
-    return stock_of(beside.of(api.Node), beside.derived(_mapping))
+    return stock_of(beside.of(api.Node), beside.derived(_mapping).card_of)
 
 
 def _mapping(beside: Surroundings) -> CardMapping:

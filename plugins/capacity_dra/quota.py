@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from volsched.framework.dra.amounts import COUNT, FLAT, Amount, Amounts, in_words
 from volsched.framework.dra.charges import named_as
+from volsched.model.annotations import LAST_APPLIED
 from volsched.model.errors import QuantityError
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.quantity import parse
@@ -29,7 +30,6 @@ DROPPED: Final = (
     "the CRD of Queue in this cluster drops it; install the one of volsched, or write the keys deviceclass/<class> "
     "under spec.capability"
 )
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True)

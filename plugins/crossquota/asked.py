@@ -10,7 +10,6 @@ from plugins.crossquota.pods import Amounts
 from plugins.crossquota.quota import ANNOTATION, has_annotations
 from volsched.framework.accounts.holdings import Holding
 from volsched.framework.accounts.remedies import NODE_QUOTA, Remedy, step_of, with_annotation
-from volsched.framework.rules import Holders, Remedies, Rule
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -37,11 +36,6 @@ class QuotaExplainer:
     def __init__(self, cluster: Cluster, budgets: NodeBudgets) -> None:
         self._cluster = cluster
         self._budgets = budgets
-
-    def rules(self) -> Iterator[Rule]:
-        """Return what the plugin registers of them."""
-        yield Holders(self.holders)
-        yield Remedies(self.remedies)
 
     def holders(self, job: JobInfo, _: Verdict) -> Iterator[Holding]:
         """Yield what CPU pods hold, by job, on GPU nodes that refuse: of resources of which one of them is full."""

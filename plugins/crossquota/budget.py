@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.crossquota.arguments import CrossQuotaArguments
-from plugins.crossquota.devices import DeviceNames
 from plugins.crossquota.pods import Amounts, CpuPods
 from plugins.crossquota.quota import NodeQuota, quota_of
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.views import NodeTable
+from volsched.framework.resource_patterns import DeviceNames
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer

@@ -49,7 +49,7 @@ class FragmentationPlugin:
         )
         accounts.selections.begin(registrar.session.clock)
         registrar.account(NAME, lambda _: accounts.demand).open()
-        registrar.register(*accounts.score.registered(), *accounts.stranded.registered())
+        registrar.register(*accounts.score.registered(), accounts.stranded.report())
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from volsched.framework.accounts.card_parts import WHOLE, CardParts
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaRow, QuotaTable, Value
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.columns import NodeColumns
-from volsched.framework.rules import Metric, Rule, ShownTable
+from volsched.framework.rules import Report
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.columns import CPU, MEMORY
 from volsched.model.nodes.node import NodeInfo
@@ -114,12 +114,16 @@ class Stranded:
         self._found: dict[str, dict[str, int]] = {}
         self._numbers: tuple[Numbers, Numbers, Numbers] = ({}, {}, {})
 
-    def registered(self) -> Iterator[Rule]:
-        """Return the numbers and the table that are shown."""
-        yield Metric(CARDS, lambda: self.numbers()[0])
-        yield Metric(FREE, lambda: self.numbers()[1])
-        yield Metric(STRANDED, lambda: self.numbers()[2])
-        yield ShownTable(self.table)
+    def report(self) -> Report:
+        """Return the numbers and the table that are reported."""
+        return Report(
+            metrics={
+                CARDS: lambda: self.numbers()[0],
+                FREE: lambda: self.numbers()[1],
+                STRANDED: lambda: self.numbers()[2],
+            },
+            table=self.table,
+        )
 
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
         """Return the numbers of the series; the same objects while nothing has changed."""

@@ -30,16 +30,12 @@ from volsched.framework.rules import (
     Allocatable,
     Due,
     EventHandler,
-    Holders,
     JobEnqueueable,
-    Metric,
     Overused,
     Preemptive,
     QueueOrder,
     Reclaimable,
-    Remedies,
-    Rule,
-    ShownUsage,
+    Report,
 )
 from volsched.model import api
 from volsched.model.cluster import Cluster
@@ -92,8 +88,12 @@ class ProportionPlugin:
             Preemptive(shares.may_preempt),
             JobEnqueueable(shares.vote),
             EventHandler(shares, promises=True),
-            Metric(FAIR_SHARE, last.fair_shares),
-            *shares.shown(),
+            Report(
+                metrics={FAIR_SHARE: last.fair_shares},
+                usage=shares.usage,
+                consumers=shares.holders,
+                suggestions=shares.remedies,
+            ),
         )
 
     def _shares(self, registrar: Registrar) -> tuple[FairShares, LastShares]:
@@ -292,12 +292,6 @@ class FairShares:
         return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
 
     # -- figures -----------------------------------------------------------------------------------------------------
-
-    def shown(self) -> Iterator[Rule]:
-        """Return what people are shown."""
-        yield ShownUsage(self.usage)
-        yield Holders(self.holders)
-        yield Remedies(self.remedies)
 
     def usage(self) -> Usage:
         """Return what all queues may have and hold, for people."""

@@ -27,11 +27,11 @@ from volsched.framework.rules import (
     JobPipelined,
     JobReady,
     JobValid,
-    Metric,
     NodeOrder,
     Predicate,
     Preemptable,
     PrePredicate,
+    Report,
     TaskOrder,
 )
 from volsched.mirror.mirror import Mirror
@@ -264,8 +264,7 @@ def test_numbers_that_cannot_be_made_are_left_out_and_all_others_are_shown() -> 
         name = "counts"
 
         def on_session_open(self, registrar: Registrar) -> None:
-            registrar.register(Metric(bad, lambda: {(): 1 / 0}))
-            registrar.register(Metric(good, lambda: {(): 1.0}))
+            registrar.register(Report(metrics={bad: lambda: {(): 1 / 0}, good: lambda: {(): 1.0}}))
 
     rig = rig_of(a_world(), Counts())  # type: ignore[arg-type]
 

@@ -22,9 +22,8 @@ from volsched.asking.lists import (
 from volsched.asking.records import Explanation, Gang, Holder, NodeLine, QueuePosition, Short, Subject, WaitingPod
 from volsched.controllers.waiting import NO_WAIT
 from volsched.framework.accounts.holdings import Holding, asked_of, held_of_queue, held_of_quota
-from volsched.framework.config.arguments import nearest
 from volsched.framework.engine.engine import FastEngine
-from volsched.framework.rules import Holders
+from volsched.framework.reports import reported_by
 from volsched.framework.validation import Fault
 from volsched.model import api
 from volsched.model.errors import shortened
@@ -33,6 +32,7 @@ from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, IS_FINISHED
 from volsched.model.values.quantity import format_amount
+from volsched.model.values.spelling import nearest
 from volsched.model.verdict import Step, Verdict
 from volsched.simulation.manifests import subject_of
 from volsched.simulation.result import waiting_verdict
@@ -388,8 +388,7 @@ def _holders(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tup
     """Name the jobs that hold most of what is short: as the plugin counts it that refused, else on the nodes."""
     if verdict.step is Step.GATED:
         return ()
-    rules = simulation.session.rules if simulation.session is not None else None
-    asked = dict(rules.of[Holders]).get(verdict.plugin) if rules is not None else None
+    asked = reported_by(simulation.session, verdict.plugin, lambda report: report.consumers)
     held = list(asked(found.job, verdict)) if asked is not None else []
     if not held and verdict.step in _OF_QUOTA:
         held = list(held_of_quota(usage_of(simulation), (found.job.queue,), found.job, verdict))

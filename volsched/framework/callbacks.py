@@ -11,11 +11,12 @@ A callback finds of annotations those that its plugin, or another one that is in
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -176,9 +177,9 @@ QuotaTableFn: TypeAlias = Callable[[], QuotaTable]
 """Quotas of another kind as a table for people; called when somebody asks."""
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
-HoldersFn: TypeAlias = Callable[[JobInfo, Verdict], Iterable[Holding]]
+ConsumersFn: TypeAlias = Callable[[JobInfo, Verdict], Iterable[Holding]]
 """Who holds what a job waits for that this plugin refused; called when somebody asks, after a session."""
-RemediesFn: TypeAlias = Callable[[JobInfo], Iterable[Remedy]]
+SuggestionsFn: TypeAlias = Callable[[JobInfo], Iterable[Remedy]]
 """What could be changed in the plugin's terms so that a job starts; called when somebody asks, after a session."""
 DeviceLimitsFn: TypeAlias = Callable[[TaskInfo], Mapping[tuple[str, str], Fraction] | None]
 """How much more of each (DeviceClass, dimension) a task may be given, "" for the number of devices; None: no limit at
@@ -188,6 +189,17 @@ SeriesFn: TypeAlias = Callable[[], Numbers]
 """The present numbers of a series, by label values. Called at the end of every session, after what was only held is
 undone: give the same mapping again while nothing has changed, and never change one that was given. A combination of
 labels that is left out disappears."""
+
+
+if not TYPE_CHECKING:  # a type checker knows the present names alone
+
+    def __getattr__(name: str) -> object:
+        """Return what a name of one minor version ago stands for."""
+        now = {"HoldersFn": "ConsumersFn", "RemediesFn": "SuggestionsFn"}.get(name)
+        if now is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        warnings.warn(f"{name} ends with the next minor version; it is {now}", DeprecationWarning, stacklevel=2)
+        return globals()[now]
 
 
 class TaskEvents(Protocol):

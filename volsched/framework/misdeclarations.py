@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, Final, get_args, get_origin
 
@@ -26,9 +26,10 @@ def check_rule(plugin: str, rule: object) -> Rule:
     if isinstance(rule, EventHandler):
         _check_handler(plugin, rule)
     for name, arguments in _callbacks(type(rule)):
-        fn = getattr(rule, name)
-        if fn is not None:
-            _check_callable(plugin, rule, name, fn, arguments)
+        given = getattr(rule, name)
+        for fn in given.values() if isinstance(given, Mapping) else (given,):
+            if fn is not None:
+                _check_callable(plugin, rule, name, fn, arguments)
     return rule
 
 

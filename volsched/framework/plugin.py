@@ -27,6 +27,9 @@ class Plugin(Protocol):
     ``TASK_ANNOTATIONS`` what it reads of ``task.annotations``, as ``GROUP_ANNOTATIONS`` what of ``job.annotations``, as
     ``QUEUE_ANNOTATIONS`` what of ``queue.annotations``, and as ``NODE_ANNOTATIONS`` what of ``node.annotations``. A
     key that ends in ``*`` stands for all that begin like it. Reading another one raises UndeclaredAnnotationError.
+
+    ``RESULT_ANNOTATIONS`` are those that it writes on pods with their Binding: a pod that is made again has none of
+    them. ``ANNOTATION_TYPES`` states how each annotation is read, for anonymous snapshots (``annotation_types``).
     """
 
     @property

@@ -7,9 +7,10 @@ holds. Which equal tasks are placed in one go follows from the rules (``Batches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+import warnings
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 import msgspec
 
@@ -24,10 +25,10 @@ from volsched.framework.callbacks import (
     BatchVectorFn,
     BestNodeFn,
     CloseFn,
+    ConsumersFn,
     DeviceLimitsFn,
     DueFn,
     HeadroomFn,
-    HoldersFn,
     JobEnqueuedFn,
     JobKeyFn,
     JobReadyFn,
@@ -43,8 +44,8 @@ from volsched.framework.callbacks import (
     QueueUsageFn,
     QuotaTableFn,
     RefusedFn,
-    RemediesFn,
     SeriesFn,
+    SuggestionsFn,
     TaskEvents,
     TaskKeyFn,
     UniformFn,
@@ -56,6 +57,7 @@ from volsched.framework.callbacks import (
 )
 from volsched.framework.columns.views import NodeTable, shown
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
+from volsched.model.cards.naming import CardNameFn
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -444,61 +446,41 @@ class Wake(Rule, frozen=True):
     fn: WakeFn
 
 
-# -- what is shown ----------------------------------------------------------------------------------------------------
+# -- what is reported -------------------------------------------------------------------------------------------------
 
 
-class Metric(Rule, frozen=True):
-    """Show numbers of the plugin's own beside the scheduler's metrics."""
+class Report(Rule, frozen=True):
+    """Report what a plugin counts: metrics, tables, cards, quotas. It decides nothing, and every field is optional.
 
-    series: Series
-    fn: SeriesFn
+    ``metrics``: numbers beside the scheduler's metrics. ``table``: quotas of any kind as a table. ``usage``: what all
+    queues may hold and hold by resource or by card; of several plugins the first counts. ``amounts``: what one queue
+    holds in the plugin's own terms. ``allocated``: what `status.allocated` of Queues reports of these.
+    ``card_name``: what a node's cards are called, beside those that have a standard label; of several plugins the
+    first counts. ``shared_cards``: resources in which containers share cards, and what people call each. ``consumers``:
+    who holds what a job waits for that this plugin refused. ``suggestions``: changes with which a job might start,
+    which are tried before they are shown.
+    """
 
-    def callback(self) -> tuple[Series, SeriesFn]:
-        """Return the series with what counts it."""
-        return self.series, self.fn
+    is_named: ClassVar[bool] = True
+    metrics: Mapping[Series, SeriesFn] = {}
+    table: QuotaTableFn | None = None
+    usage: QueueUsageFn | None = None
+    amounts: QueueAmountsFn | None = None
+    allocated: QueueHoldings | None = None
+    card_name: CardNameFn | None = None
+    shared_cards: Mapping[str, str] = {}
+    consumers: ConsumersFn | None = None
+    suggestions: SuggestionsFn | None = None
 
-
-class ShownAmounts(Rule, frozen=True):
-    """Return what queues hold in the plugin's own terms."""
-
-    fn: QueueAmountsFn
-
-
-class ShownHoldings(Rule, frozen=True):
-    """Report in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
-
-    holdings: QueueHoldings
+    def callback(self) -> Self:
+        """Return the rule: each reader looks at a part of it."""
+        return self
 
 
 class CountedOverTime(Rule, frozen=True):
     """Have what queues hold over time kept in their status (`status.usage`), from one session to the next."""
 
     past: PastUse
-
-
-class ShownUsage(Rule, frozen=True):
-    """Return what all queues may hold and hold, for `volsched queue`."""
-
-    fn: QueueUsageFn
-
-
-class ShownTable(Rule, frozen=True):
-    """Show quotas of another kind than those of queues by resource or card."""
-
-    fn: QuotaTableFn
-
-
-class Holders(Rule, frozen=True):
-    """Return who holds what a job waits for that the plugin refused."""
-
-    is_named: ClassVar[bool] = True
-    fn: HoldersFn
-
-
-class Remedies(Rule, frozen=True):
-    """Return what could be changed, in the plugin's terms, so that a job starts; whoever asks tries it."""
-
-    fn: RemediesFn
 
 
 def with_minimum(fn: JobVoteFn) -> JobVoteFn:
@@ -521,3 +503,33 @@ class NodeCallbacks:
             tuple((p.plugin, p.scope, p.signature, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
             tuple((s.plugin, s.scope, s.signature, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
         )
+
+
+# -- names of one minor version ago -----------------------------------------------------------------------------------
+
+_PARTS: Final[Mapping[str, str]] = {
+    "ShownAmounts": "amounts",
+    "ShownHoldings": "allocated",
+    "ShownUsage": "usage",
+    "ShownTable": "table",
+    "Holders": "consumers",
+    "Remedies": "suggestions",
+}
+"""Rules that became a part of ``Report``."""
+
+
+if not TYPE_CHECKING:  # a type checker knows the present names alone
+
+    def __getattr__(name: str) -> Callable[..., Report]:
+        """Return what makes a ``Report`` of the arguments of a rule that is now a part of it."""
+        if name == "Metric":
+            _warn_of(name, "Report(metrics={series: fn})")
+            return lambda series, fn: Report(metrics={series: fn})
+        if name not in _PARTS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        _warn_of(name, f"Report({_PARTS[name]}=...)")
+        return lambda given: Report(**{_PARTS[name]: given})
+
+
+def _warn_of(name: str, instead: str) -> None:
+    warnings.warn(f"{name} ends with the next minor version; register {instead}", DeprecationWarning, stacklevel=3)

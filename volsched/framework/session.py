@@ -33,7 +33,7 @@ from volsched.framework.engine.engine import Engine
 from volsched.framework.nominations import Nominations
 from volsched.framework.outcome.refusals import Refusals
 from volsched.framework.registration import Accounts
-from volsched.framework.rules import Metric, Preemptive, SessionClose
+from volsched.framework.rules import Preemptive, Report, SessionClose
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -356,7 +356,8 @@ class Session:
     def series(self) -> tuple[tuple[Series, Numbers], ...]:
         """The plugins' own numbers as they are now, but for those that fail."""
         found: list[tuple[Series, Numbers]] = []
-        for series, fn in self.rules.of[Metric]:
+        metrics = (each for _, report in self.rules.of[Report] for each in report.metrics.items())
+        for series, fn in metrics:
             try:
                 found.append((series, fn()))
             except Exception as error:

@@ -14,9 +14,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from volsched.framework.config.arguments import nearest
 from volsched.framework.validation import Fault, Faults, Severity
 from volsched.model.errors import shortened
+from volsched.model.values.spelling import nearest
 
 UNKNOWN_FIELD: Final = "UnknownField"
 

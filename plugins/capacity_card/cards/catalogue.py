@@ -12,9 +12,9 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, CardOffer, CardOffers, cards_of
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping
 from volsched.framework.columns.views import NodeFacts
+from volsched.model.cards.naming import UNMAPPED, CardMapping
+from volsched.model.cards.offers import NO_CARDS, SUFFIXES, CardOffer, CardOffers, cards_of
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
 
@@ -99,7 +99,7 @@ class CardCatalogue:
             if len(self._alike) >= _MOST_KNOWN:
                 self._alike.clear()
             offered = {names[column]: amount for column, amount in zip(self._extended, amounts, strict=True)}
-            found = self._alike[stated] = cards_of(labels, offered, self.mapping)
+            found = self._alike[stated] = cards_of(labels, offered, self.mapping.card_of)
         return found
 
     def _count(self, before: tuple[CardOffer, ...], now: tuple[CardOffer, ...]) -> None:

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from plugins.capacity_card.cards.amounts import at, whole
 from plugins.capacity_card.quotas.quota import (
     CARD_DESERVED,
     CARD_GUARANTEE,
-    CARD_QUOTA,
     Cards,
     amounts_of,
     path_of,
@@ -21,6 +19,8 @@ from plugins.capacity_card.quotas.quota import (
 )
 from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
 from volsched.model import api
+from volsched.model.cards.amounts import at, whole
+from volsched.model.cards.names import CARD_QUOTA
 
 Texts = Mapping[str, str]
 

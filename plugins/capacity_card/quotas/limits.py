@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from plugins.capacity_card.quotas.guarantees import CardGuarantees
-from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, CardQuota, Cards, quota_of
+from plugins.capacity_card.quotas.quota import OF_QUEUES, CardQuota, Cards, quota_of
+from volsched.model.cards.names import CARD_QUOTA
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.quantity import UNLIMITED

@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from plugins.capacity_card.cards.amounts import whole_up
 from plugins.capacity_card.cards.catalogue import CardCatalogue, Kind
 from plugins.capacity_card.requests.requests import CardRequest, Names, card_names_of, card_request_of
+from volsched.model.cards.amounts import whole_up
 from volsched.model.errors import FieldError
 from volsched.model.pods.requests import aggregate
 from volsched.model.pods.rules import INIT, MAIN

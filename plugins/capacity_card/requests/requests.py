@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from plugins.capacity_card.cards.amounts import at, entries, is_plain, joined, names_in
+from volsched.model.cards.amounts import at, entries, is_plain, joined, names_in
 from volsched.model.errors import FieldError
 
 CARD_NAME: Final = "volcano.sh/card.name"

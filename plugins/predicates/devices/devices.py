@@ -29,7 +29,7 @@ from volsched.framework.dra.search import Unfit
 from volsched.framework.dra.selectors import MOST_SECONDS
 from volsched.framework.leaving import terminating_on
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import EventHandler, Holders, NodeOrder, Predicate, PrePredicate, Rule, SessionClose, Wake
+from volsched.framework.rules import EventHandler, NodeOrder, Predicate, PrePredicate, Report, Rule, SessionClose, Wake
 from volsched.framework.session import Session
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -299,4 +299,4 @@ def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
     yield NodeOrder(found.score, applies_to=found.applies, key=found.preference_key, version=found.version)
     yield EventHandler(found, first=True, applies_to=found.concern)
     yield SessionClose(partial(release_useless, registrar.session, found))
-    yield Holders(DeviceHolders(registrar.cluster).of)
+    yield Report(consumers=DeviceHolders(registrar.cluster).of)

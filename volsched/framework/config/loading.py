@@ -35,7 +35,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import yaml
 
-from volsched.framework.config.arguments import CheckFn, Place, Schema, Severity, check, describe, find, hint, nearest
+from volsched.framework.config.arguments import CheckFn, Place, Schema, Severity, check, describe, find, hint
 from volsched.framework.config.configuration import (
     FORMER_SWITCHES,
     SWITCHES,
@@ -45,6 +45,7 @@ from volsched.framework.config.configuration import (
 )
 from volsched.model.errors import ConfigError, shortened
 from volsched.model.values.json_text import MOST_LEVELS
+from volsched.model.values.spelling import nearest
 
 DEFAULT_CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"
