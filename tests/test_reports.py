@@ -22,7 +22,7 @@ from volsched.asking.restarting import restarted
 from volsched.framework import rules
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import Report
+from volsched.framework.reports import Report
 from volsched.model import api
 from volsched.model.errors import ConfigError
 from volsched.model.values.series import Series
@@ -220,7 +220,9 @@ def test_a_type_of_annotations_that_there_is_not_is_named(monkeypatch: pytest.Mo
 def test_a_rule_of_before_becomes_a_report_and_says_so(name: str, part: str) -> None:
     given = SimpleNamespace()
 
-    with pytest.warns(DeprecationWarning, match=rf"{name} ends with the next minor version; register Report\({part}="):
+    with pytest.warns(
+        DeprecationWarning, match=rf"\.{name} ends with the next minor version; register Report\({part}="
+    ):
         made = getattr(rules, name)(given)
 
     assert made == Report(**{part: given})

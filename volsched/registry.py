@@ -16,14 +16,14 @@ from typing import Any, Final, Generic, TypeVar
 
 import actions
 import plugins
-from volsched.framework.annotation_types import AnnotationTypes
+from volsched.framework.annotation_types import TYPES, AnnotationTypes
 from volsched.framework.config import entries, nested_arguments
 from volsched.framework.config.arguments import Argument, CheckFn, Schema, describe
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.config.entries import CatalogueEntry
 from volsched.framework.config.loading import ConfigProblem, ConfigurationError, Loaded, load
 from volsched.framework.plugin import Action, Plugin
-from volsched.framework.rules import Report
+from volsched.framework.reports import Report
 from volsched.framework.validation import Fault, Validator
 from volsched.model.annotations import AnnotationKeys, Declared
 from volsched.model.errors import ConfigError, VolschedError
@@ -266,6 +266,10 @@ def annotation_types() -> AnnotationTypes:
     found: AnnotationTypes = {}
     for factory in _installed():
         found |= entries.annotation_types(factory)
+    for key, given in found.items():
+        for type_ in (given,) if isinstance(given, str) else given:
+            if type_ not in TYPES:
+                raise ConfigError("", f"ANNOTATION_TYPES has {key} of the type {type_}; there are {', '.join(TYPES)}")
     return found
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Accounts, Registrar
-from volsched.framework.rules import Report
+from volsched.framework.reports import Report
 from volsched.framework.session import Session
 from volsched.framework.signature import SignatureError
 from volsched.model.cluster import Cluster

@@ -25,8 +25,7 @@ from volsched.framework.outcome import groups
 from volsched.framework.outcome.permission import is_barring, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
-from volsched.framework.reports import reported
-from volsched.framework.rules import CountedOverTime
+from volsched.framework.reports import CountedOverTime
 from volsched.framework.session import Session
 from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
@@ -364,7 +363,7 @@ class Scheduler:
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self.mirror.take_rejections())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
-        beside = reported(session, lambda report: report.allocated)
+        beside = session.reported(lambda report: report.allocated)
         steps.extend(self._holdings.writes(beside, session.rules.of[CountedOverTime]))
         cluster.queue_ledger.dirty_jobs.clear()
         cluster.queue_ledger.dirty_jobs.update(

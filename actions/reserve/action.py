@@ -24,7 +24,8 @@ from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
-from volsched.framework.rules import Predicate, PrePredicate, Report, Wake
+from volsched.framework.reports import Report
+from volsched.framework.rules import Predicate, PrePredicate, Wake
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo, with_condition
 from volsched.model.pods.task import TaskInfo

@@ -22,32 +22,41 @@ from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
 from plugins.capacity_card.usage import usage_of
-from volsched.framework.accounts.card_lists import ACCOUNT as CARD_LISTS
-from volsched.framework.accounts.card_lists import CardLists
-from volsched.framework.accounts.elastic import Elastic
-from volsched.framework.accounts.holdings import Holding, held_of_quota, queues_below
-from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
-from volsched.framework.accounts.quota_report import Usage
-from volsched.framework.annotation_types import AnnotationTypes
-from volsched.framework.callbacks import QueueAmounts
-from volsched.framework.config.arguments import Argument, ArgumentProblem
-from volsched.framework.over_time import order_over_time
-from volsched.framework.registration import Registrar
-from volsched.framework.reporter import about_group, about_node, about_queue
-from volsched.framework.rules import (
+from volsched.plugin import (
+    CPU,
+    MEMORY,
+    AnnotationTypes,
+    Argument,
+    ArgumentProblem,
+    Cluster,
     Deserved,
+    JobInfo,
     NodeOrder,
+    QueueAmounts,
+    QueueInfo,
     QueueOrder,
+    Registrar,
     Report,
     Rule,
+    Session,
+    Verdict,
+    about_group,
+    about_node,
+    about_queue,
 )
-from volsched.framework.session import Session
-from volsched.model.cards.naming import UNMAPPED, CardMapping
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.resources import CPU, MEMORY
-from volsched.model.verdict import Verdict
+from volsched.plugin.cards import CARD_LISTS, UNMAPPED, CardLists, CardMapping
+from volsched.plugin.quota import (
+    HALF_LIFE_ARGUMENT,
+    Elastic,
+    Holding,
+    PastUse,
+    Usage,
+    check_half_life,
+    half_life_of,
+    held_of_quota,
+    order_over_time,
+    queues_below,
+)
 
 SPARES_CPU: Final = "cardUnlimitedCpuMemory"
 WEIGHT: Final = "nodeOrderWeight"
@@ -111,7 +120,7 @@ class CapacityCardPlugin:
         ),
         Argument(STRICT, "bool", False, "Refuse pods that ask for cards and do not name them."),
         Argument(ANCESTORS, "bool", False, "Another name for the switch `enableHierarchy`."),
-        ARGUMENT,
+        HALF_LIFE_ARGUMENT,
         *MAPPING_ARGUMENTS,
     )
 

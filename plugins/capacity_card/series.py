@@ -17,12 +17,9 @@ from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.requests.requests import Names
 from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.stakes import CardStakes
-from volsched.framework.callbacks import SeriesFn
-from volsched.model.cards.amounts import MILLI, joined
-from volsched.model.cards.offers import idle_of
-from volsched.model.cluster import Cluster
 from volsched.model.pods.workload import WORKLOADS
-from volsched.model.values.series import Numbers, Series
+from volsched.plugin import Cluster, Numbers, Series, SeriesFn
+from volsched.plugin.cards import MILLI, idle_of, joined
 
 _QUEUE: Final = ("queue_name", "card")
 

@@ -27,7 +27,10 @@ from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.series import by_list
 from plugins.capacity_card.stakes import CardStakes
-from volsched.framework.accounts.quota_report import (
+from volsched.model.values.quantity import UNLIMITED
+from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, QueueInfo, TaskInfo
+from volsched.plugin.cards import idle_of
+from volsched.plugin.quota import (
     CardUse,
     Dimension,
     JobUse,
@@ -39,13 +42,6 @@ from volsched.framework.accounts.quota_report import (
     node_name,
     pods_of,
 )
-from volsched.model.cards.offers import idle_of
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.quantity import UNLIMITED
-from volsched.model.values.resources import CPU, MEMORY
 
 
 def usage_of(cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, stakes: CardStakes) -> Usage:

@@ -24,8 +24,21 @@ from plugins.capacity_card.requests.requests import (
     card_names_of,
     job_request_of,
 )
-from volsched.framework.config.arguments import hint
-from volsched.framework.validation import (
+from volsched.model.pods.requests import of_pod
+from volsched.plugin import FieldError, hint, shortened
+from volsched.plugin.cards import (
+    CARD_QUOTA,
+    UNMAPPED,
+    CardMapping,
+    Stock,
+    at,
+    is_plain,
+    joined,
+    resource_by_name,
+    stock_of,
+    whole,
+)
+from volsched.plugin.objects import (
     FORBIDDEN,
     INVALID,
     NOT_FOUND,
@@ -35,16 +48,10 @@ from volsched.framework.validation import (
     Faults,
     PodIn,
     Surroundings,
+    api,
     pods_in,
     warning,
 )
-from volsched.model import api
-from volsched.model.cards.amounts import at, is_plain, joined, whole
-from volsched.model.cards.names import CARD_QUOTA, resource_by_name
-from volsched.model.cards.naming import UNMAPPED, CardMapping
-from volsched.model.cards.stock import Stock, stock_of
-from volsched.model.errors import FieldError, shortened
-from volsched.model.pods.requests import of_pod
 
 QUOTA_PATH: Final = path_of(CARD_QUOTA)
 _PREFIXES: Final = ("volcano.sh/card.", "volsched.io/card.")

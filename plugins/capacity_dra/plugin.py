@@ -19,13 +19,9 @@ from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.rules import DeviceQuotaRules
 from plugins.capacity_dra.shown import QueueFigures
 from plugins.capacity_dra.stakes import DeviceStakes
-from volsched.framework.config.arguments import Argument
-from volsched.framework.registration import Registrar
-from volsched.framework.reporter import about_queue
-from volsched.framework.session import Session
 from volsched.model.annotations import LAST_APPLIED
-from volsched.model.cluster import Cluster
 from volsched.model.dra.announced import ANNOTATION
+from volsched.plugin import Argument, Cluster, Registrar, Session, about_queue
 
 BAD_QUOTA: Final = "InvalidDRAQuota"
 

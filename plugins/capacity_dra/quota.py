@@ -15,12 +15,10 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, Final
 
-from volsched.framework.dra.amounts import COUNT, FLAT, Amount, Amounts, in_words
-from volsched.framework.dra.charges import named_as
 from volsched.model.annotations import LAST_APPLIED
-from volsched.model.errors import QuantityError
-from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.quantity import parse
+from volsched.plugin import QuantityError, QueueInfo
+from volsched.plugin.devices import COUNT, FLAT, Amount, Amounts, in_words, named_as
 
 SMALLER: Final = "the smaller counts"
 UNKNOWN: Final = "is not understood; it has no effect"

@@ -12,16 +12,9 @@ from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import Quota, as_named, total
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.stakes import DeviceStakes
-from volsched.framework.accounts.elastic import reclaimable_of
-from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
-from volsched.framework.callbacks import QueueAmounts
-from volsched.framework.dra.amounts import COUNT, Amount, Amounts, milli
-from volsched.framework.dra.charges import named_as
-from volsched.framework.rules import Report
-from volsched.model.cluster import Cluster
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.quantity import as_float
-from volsched.model.values.series import Numbers, Series
+from volsched.plugin import Cluster, Numbers, QueueAmounts, QueueInfo, Report, Series, as_float
+from volsched.plugin.devices import COUNT, Amount, Amounts, milli, named_as
+from volsched.plugin.quota import QuotaRow, QuotaTable, Value, reclaimable_of
 
 _LABELS: Final = ("queue_name", "device_class", "dimension")
 CAPACITY: Final = Series("volcano_queue_dra_capacity", "The queue's quota of devices, or of their capacity", _LABELS)

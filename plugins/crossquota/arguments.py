@@ -15,10 +15,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from plugins.crossquota.quota import HUGE_PAGES, PERCENTAGE, QUOTA, NodeQuotas, doubt_about
-from volsched.framework.config.arguments import Argument, ArgumentProblem, describe, hint
 from volsched.framework.resource_patterns import DeviceNames
-from volsched.model.selectors import EVERYTHING, LabelSelector
-from volsched.model.values.quantity import amount_of
+from volsched.plugin import EVERYTHING, Argument, ArgumentProblem, LabelSelector, amount_of, describe, hint
 
 DEVICES: Final = "gpu-resource-names"
 RESOURCES: Final = "quota-resources"

@@ -8,16 +8,9 @@ from typing import NamedTuple
 from plugins.crossquota.budget import NodeAccount, NodeBudgets
 from plugins.crossquota.pods import Amounts
 from plugins.crossquota.quota import ANNOTATION, has_annotations
-from volsched.framework.accounts.holdings import Holding
-from volsched.framework.accounts.remedies import NODE_QUOTA, Remedy, step_of, with_annotation
-from volsched.model import api
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.status import ON_NODE
-from volsched.model.values.quantity import format_amount
-from volsched.model.verdict import Verdict
+from volsched.plugin import ON_NODE, Cluster, JobInfo, NodeInfo, TaskInfo, Verdict, format_amount
+from volsched.plugin.objects import api
+from volsched.plugin.quota import NODE_QUOTA, Holding, Remedy, step_of, with_annotation
 
 _SHOWN = 3
 

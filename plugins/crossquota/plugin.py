@@ -13,11 +13,7 @@ from plugins.crossquota.numbers import FAULTS, QUOTA, REFUSALS, USED, QuotaSerie
 from plugins.crossquota.quota import ANNOTATION, PERCENTAGE_ANNOTATION
 from plugins.crossquota.scoring import STRATEGY, QuotaScore
 from plugins.crossquota.selected import rules_for_pods
-from volsched.framework.annotation_types import AnnotationTypes
-from volsched.framework.registration import Registrar
-from volsched.framework.reporter import about_node
-from volsched.framework.rules import Report, SessionClose
-from volsched.framework.session import Session
+from volsched.plugin import AnnotationTypes, Registrar, Report, Session, SessionClose, about_node
 
 __all__ = ["ARGUMENTS", "CrossQuotaPlugin", "build", "check_arguments"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from volsched.framework.config.arguments import Argument, ArgumentProblem
+from volsched.plugin import Argument, ArgumentProblem
 
 WEIGHT = "fragmentation.weight"
 BALANCE = "fragmentation.balance"

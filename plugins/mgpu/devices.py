@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from volsched.model.cards.names import MGPU_CORE, MGPU_MEMORY, MGPU_NODE_TYPE, MGPU_POLICY
+from volsched.plugin.cards import MGPU_CORE, MGPU_MEMORY, MGPU_NODE_TYPE, MGPU_POLICY
 
 CORE: Final = MGPU_CORE
 MEMORY: Final = MGPU_MEMORY

@@ -19,12 +19,8 @@ from plugins.mgpu.results import ASSUMED, INDEX
 from plugins.mgpu.rules import NAME, MgpuRules
 from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import MgpuSeries
-from volsched.framework.accounts.card_parts import ACCOUNT as CARD_PARTS
-from volsched.framework.accounts.card_parts import CardParts
-from volsched.framework.annotation_types import AnnotationTypes
-from volsched.framework.config.arguments import Argument
-from volsched.framework.registration import Registrar
-from volsched.framework.session import Session
+from volsched.plugin import AnnotationTypes, Argument, Registrar, Session
+from volsched.plugin.cards import CARD_PARTS, CardParts
 
 ENABLE: Final = "predicate.MGPUEnable"
 CARD_POLICY: Final = "predicate.MGPUPolicy"

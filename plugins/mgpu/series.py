@@ -13,12 +13,9 @@ from typing import Final, NamedTuple
 from plugins.mgpu.devices import CORE_OF_CARD
 from plugins.mgpu.ledger import CardAccount, CardLedger
 from plugins.mgpu.placement import PlacementSearch
-from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
-from volsched.framework.callbacks import SeriesFn
-from volsched.framework.rules import Report
-from volsched.model.cards.names import SHARED_AMOUNTS
-from volsched.model.values.quantity import format_amount
-from volsched.model.values.series import Numbers, Series
+from volsched.plugin import Numbers, Report, Series, SeriesFn, format_amount
+from volsched.plugin.cards import SHARED_AMOUNTS
+from volsched.plugin.quota import QuotaRow, QuotaTable, Value
 
 _MIB: Final = 1024 * 1024
 _CARD: Final = ("node", "card")

@@ -15,14 +15,21 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
-from volsched.framework.callbacks import PERMIT, Ballot, Vote
-from volsched.framework.config.arguments import Argument
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import JobEnqueueable
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.plugin import (
+    PERMIT,
+    Argument,
+    Ballot,
+    Cluster,
+    JobEnqueueable,
+    JobInfo,
+    Registrar,
+    Scope,
+    Shortfall,
+    Step,
+    Verdict,
+    Vote,
+)
+from volsched.plugin.quota import DEMANDS, QueueDemands
 
 FACTOR = "overcommit-factor"
 OF_RESOURCE = f"{FACTOR}."
@@ -65,7 +72,7 @@ class OvercommitPlugin:
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the vote."""
-        demand = registrar.account(ACCOUNT, QueueDemands)
+        demand = registrar.account(DEMANDS, QueueDemands)
         registrar.register(JobEnqueueable(_OvercommitVote(registrar.cluster, demand, self).vote))
 
 

@@ -19,6 +19,7 @@ from volsched.framework.columns.views import NodeFacts
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.nominations import waits_for_room
 from volsched.framework.registration import Registrar
+from volsched.framework.reports import Report
 from volsched.framework.rules import (
     Allocatable,
     EventHandler,
@@ -31,7 +32,6 @@ from volsched.framework.rules import (
     Predicate,
     Preemptable,
     PrePredicate,
-    Report,
     TaskOrder,
 )
 from volsched.mirror.mirror import Mirror

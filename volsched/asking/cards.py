@@ -10,7 +10,6 @@ from typing import Final
 from volsched.asking.records import AnswerRecord
 from volsched.framework.accounts.quota_report import CardUse
 from volsched.framework.config.configuration import Configuration
-from volsched.framework.rules import Report
 from volsched.model import api
 from volsched.model.cards.names import SHARED_AMOUNTS
 from volsched.model.cards.naming import BY_VENDOR_LABELS, CardNameFn, first_name, no_names
@@ -44,17 +43,12 @@ STANDARD: Final = CardNames()
 """Without any plugin: by the labels of the design, and Volcengine's resources of shared cards."""
 
 
-def card_names(reports: Iterable[Report]) -> CardNames:
-    """Return how cards are read where plugins report this; the first that names a card counts."""
-    found = [*reports]
-    names = first_name(report.card_name for report in found if report.card_name is not None)
-    shared = {resource: word for report in found for resource, word in report.shared_cards.items()}
-    return CardNames(names, {**SHARED_AMOUNTS, **shared})
-
-
 def card_names_in(configuration: Configuration) -> CardNames:
-    """Return how cards are read under a configuration."""
-    return card_names(reports_in(configuration))
+    """Return how cards are read under a configuration; of several plugins the first that names a card counts."""
+    reports = reports_in(configuration)
+    names = first_name(report.card_name for report in reports if report.card_name is not None)
+    shared = {resource: word for report in reports for resource, word in report.shared_cards.items()}
+    return CardNames(names, {**SHARED_AMOUNTS, **shared})
 
 
 class Cell(AnswerRecord, frozen=True):

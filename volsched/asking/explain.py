@@ -23,7 +23,6 @@ from volsched.asking.records import Explanation, Gang, Holder, NodeLine, QueuePo
 from volsched.controllers.waiting import NO_WAIT
 from volsched.framework.accounts.holdings import Holding, asked_of, held_of_queue, held_of_quota
 from volsched.framework.engine.engine import FastEngine
-from volsched.framework.reports import reported_by
 from volsched.framework.validation import Fault
 from volsched.model import api
 from volsched.model.errors import shortened
@@ -388,7 +387,8 @@ def _holders(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tup
     """Name the jobs that hold most of what is short: as the plugin counts it that refused, else on the nodes."""
     if verdict.step is Step.GATED:
         return ()
-    asked = reported_by(simulation.session, verdict.plugin, lambda report: report.consumers)
+    session = simulation.session
+    asked = session.reported_by(verdict.plugin, lambda report: report.consumers) if session is not None else None
     held = list(asked(found.job, verdict)) if asked is not None else []
     if not held and verdict.step in _OF_QUOTA:
         held = list(held_of_quota(usage_of(simulation), (found.job.queue,), found.job, verdict))

@@ -9,7 +9,6 @@ from typing import Final
 from volsched.asking.records import Figures, QueueState, WaitingJob
 from volsched.framework.accounts.holdings import asked_of
 from volsched.framework.accounts.quota_report import Dimension, QueueUse, Usage, unlimited_usage
-from volsched.framework.reports import reported
 from volsched.model.job import JobInfo
 from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Verdict
@@ -89,8 +88,9 @@ def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 def usage_of(simulation: Looked) -> Usage:
     """Return what queues hold as the quota plugins in force count it, else by resource."""
     session = simulation.session
-    for usage in reported(session, lambda report: report.usage):
-        return usage()
+    usages = session.reported(lambda report: report.usage) if session is not None else []
+    if usages:
+        return usages[0]()
     return unlimited_usage(simulation.mirror.cluster)
 
 

@@ -77,7 +77,11 @@ def _callbacks(kind: type[Rule]) -> tuple[tuple[str, int | None], ...]:
 @cache
 def _own_hints(kind: type) -> dict[str, Any]:
     """Return what a class itself annotates; bases that many rules share are evaluated once."""
-    return inspect.get_annotations(kind, eval_str=True) if issubclass(kind, Rule) else {}
+    if not issubclass(kind, Rule):
+        return {}
+    from volsched.framework.accounts.elastic import ElasticQuota  # noqa: PLC0415 - plugins are imported without it
+
+    return inspect.get_annotations(kind, eval_str=True, locals={"ElasticQuota": ElasticQuota})
 
 
 _CALLABLE: Final = get_origin(Callable[[], None])

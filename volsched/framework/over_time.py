@@ -8,7 +8,8 @@ from functools import partial
 from volsched.framework.accounts.past_use import MEAN_USE, PastUse
 from volsched.framework.callbacks import QueueKeyFn
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import CountedOverTime, QueueOrder, Report
+from volsched.framework.reports import CountedOverTime, Report
+from volsched.framework.rules import QueueOrder
 from volsched.model.values.series import Numbers
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from volsched.framework.config.entries import CatalogueEntry
-from volsched.framework.registration import Registrar
-from volsched.framework.session import Session
 from volsched.framework.validation import Fault
+
+if TYPE_CHECKING:
+    from volsched.framework.registration import Registrar
+    from volsched.framework.session import Session
 
 
 @runtime_checkable

@@ -7,16 +7,12 @@ holds. Which equal tasks are placed in one go follows from the rules (``Batches.
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from volsched.framework.accounts.elastic import ElasticQuota
-from volsched.framework.accounts.past_use import PastUse
-from volsched.framework.accounts.queue_status import QueueHoldings
 from volsched.framework.callbacks import (
     ABSTAIN,
     AllocatableFn,
@@ -25,7 +21,6 @@ from volsched.framework.callbacks import (
     BatchVectorFn,
     BestNodeFn,
     CloseFn,
-    ConsumersFn,
     DeviceLimitsFn,
     DueFn,
     HeadroomFn,
@@ -39,13 +34,8 @@ from volsched.framework.callbacks import (
     OverusedFn,
     PreemptiveFn,
     PrePredicateFn,
-    QueueAmountsFn,
     QueueKeyFn,
-    QueueUsageFn,
-    QuotaTableFn,
     RefusedFn,
-    SeriesFn,
-    SuggestionsFn,
     TaskEvents,
     TaskKeyFn,
     UniformFn,
@@ -56,13 +46,15 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.columns.views import NodeTable, shown
+from volsched.framework.former import former
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
-from volsched.model.cards.naming import CardNameFn
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.series import Series
+
+if TYPE_CHECKING:
+    from volsched.framework.accounts.elastic import ElasticQuota
 
 Lifetime: TypeAlias = Literal["static", "node", "domain", "pod"]
 """How long an answer about a pod and a node holds: until the node's own properties change, until something
@@ -446,43 +438,6 @@ class Wake(Rule, frozen=True):
     fn: WakeFn
 
 
-# -- what is reported -------------------------------------------------------------------------------------------------
-
-
-class Report(Rule, frozen=True):
-    """Report what a plugin counts: metrics, tables, cards, quotas. It decides nothing, and every field is optional.
-
-    ``metrics``: numbers beside the scheduler's metrics. ``table``: quotas of any kind as a table. ``usage``: what all
-    queues may hold and hold by resource or by card; of several plugins the first counts. ``amounts``: what one queue
-    holds in the plugin's own terms. ``allocated``: what `status.allocated` of Queues reports of these.
-    ``card_name``: what a node's cards are called, beside those that have a standard label; of several plugins the
-    first counts. ``shared_cards``: resources in which containers share cards, and what people call each. ``consumers``:
-    who holds what a job waits for that this plugin refused. ``suggestions``: changes with which a job might start,
-    which are tried before they are shown.
-    """
-
-    is_named: ClassVar[bool] = True
-    metrics: Mapping[Series, SeriesFn] = {}
-    table: QuotaTableFn | None = None
-    usage: QueueUsageFn | None = None
-    amounts: QueueAmountsFn | None = None
-    allocated: QueueHoldings | None = None
-    card_name: CardNameFn | None = None
-    shared_cards: Mapping[str, str] = {}
-    consumers: ConsumersFn | None = None
-    suggestions: SuggestionsFn | None = None
-
-    def callback(self) -> Self:
-        """Return the rule: each reader looks at a part of it."""
-        return self
-
-
-class CountedOverTime(Rule, frozen=True):
-    """Have what queues hold over time kept in their status (`status.usage`), from one session to the next."""
-
-    past: PastUse
-
-
 def with_minimum(fn: JobVoteFn) -> JobVoteFn:
     """Have a vote abstain about jobs that state no minimum of resources (Volcano's rule)."""
     return lambda job: ABSTAIN if job.min_resources is None else fn(job)
@@ -507,29 +462,24 @@ class NodeCallbacks:
 
 # -- names of one minor version ago -----------------------------------------------------------------------------------
 
-_PARTS: Final[Mapping[str, str]] = {
-    "ShownAmounts": "amounts",
-    "ShownHoldings": "allocated",
-    "ShownUsage": "usage",
-    "ShownTable": "table",
-    "Holders": "consumers",
-    "Remedies": "suggestions",
-}
-"""Rules that became a part of ``Report``."""
-
 
 if not TYPE_CHECKING:  # a type checker knows the present names alone
-
-    def __getattr__(name: str) -> Callable[..., Report]:
-        """Return what makes a ``Report`` of the arguments of a rule that is now a part of it."""
-        if name == "Metric":
-            _warn_of(name, "Report(metrics={series: fn})")
-            return lambda series, fn: Report(metrics={series: fn})
-        if name not in _PARTS:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        _warn_of(name, f"Report({_PARTS[name]}=...)")
-        return lambda given: Report(**{_PARTS[name]: given})
-
-
-def _warn_of(name: str, instead: str) -> None:
-    warnings.warn(f"{name} ends with the next minor version; register {instead}", DeprecationWarning, stacklevel=3)
+    _PARTS = {
+        "Metric": "metrics",
+        "ShownAmounts": "amounts",
+        "ShownHoldings": "allocated",
+        "ShownUsage": "usage",
+        "ShownTable": "table",
+        "Holders": "consumers",
+        "Remedies": "suggestions",
+    }
+    __getattr__ = former(
+        __name__,
+        {
+            "CountedOverTime": ("volsched.framework.reports:CountedOverTime", "it is in volsched.framework.reports"),
+            **{
+                name: (f"volsched.framework.former_rules:{name}", f"register Report({part}=...)")
+                for name, part in _PARTS.items()
+            },
+        },
+    )

@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.framework.callbacks import QueueAmountsFn, QuotaTableFn
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
-from volsched.framework.reports import reported
+from volsched.framework.reports import QueueAmountsFn, QuotaTableFn
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
@@ -69,12 +68,12 @@ class Simulation:
     @property
     def queue_amounts(self) -> Sequence[QueueAmountsFn]:
         """What quota plugins report of queues."""
-        return reported(self.session, lambda report: report.amounts)
+        return self.session.reported(lambda report: report.amounts) if self.session is not None else ()
 
     @property
     def quota_tables(self) -> Sequence[QuotaTableFn]:
         """What plugins report beside: quotas of other kinds, cards."""
-        return reported(self.session, lambda report: report.table)
+        return self.session.reported(lambda report: report.table) if self.session is not None else ()
 
 
 class _SimulatedClock:

@@ -12,11 +12,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.columns.views import NodeFacts
-from volsched.model.cards.naming import UNMAPPED, CardMapping
-from volsched.model.cards.offers import NO_CARDS, SUFFIXES, CardOffer, CardOffers, cards_of
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
+from volsched.plugin import Cluster, NodeFacts, NodeInfo
+from volsched.plugin.cards import NO_CARDS, SUFFIXES, UNMAPPED, CardMapping, CardOffer, CardOffers, cards_of
 
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 """What nodes of a kind offer, amounts aside: pairs of card and resource."""

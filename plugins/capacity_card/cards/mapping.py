@@ -14,11 +14,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from volsched.framework.config.arguments import Argument, ArgumentProblem, Place
-from volsched.model.cards.amounts import is_plain
-from volsched.model.cards.names import resource_by_name
-from volsched.model.cards.naming import BY_VENDORS, UNMAPPED, CardMapping, MappedCard
-from volsched.model.cards.vendors import CardLabel
+from volsched.plugin import Argument, ArgumentProblem, Place
+from volsched.plugin.cards import BY_VENDORS, UNMAPPED, CardLabel, CardMapping, MappedCard, is_plain, resource_by_name
 
 CARDS: Final = "cards"
 VENDOR_LABELS: Final = "vendorLabels"

@@ -17,10 +17,8 @@ from plugins.capacity_card.quotas.quota import (
     path_of,
     states_any,
 )
-from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
-from volsched.model import api
-from volsched.model.cards.amounts import at, whole
-from volsched.model.cards.names import CARD_QUOTA
+from volsched.plugin.cards import CARD_QUOTA, at, whole
+from volsched.plugin.objects import INVALID, Fault, Faults, Surroundings, api, warning
 
 Texts = Mapping[str, str]
 

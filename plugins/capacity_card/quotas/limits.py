@@ -14,11 +14,9 @@ from typing import Final
 
 from plugins.capacity_card.quotas.guarantees import CardGuarantees
 from plugins.capacity_card.quotas.quota import OF_QUEUES, CardQuota, Cards, quota_of
-from volsched.model.cards.names import CARD_QUOTA
-from volsched.model.cluster import Cluster
-from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.quantity import UNLIMITED
-from volsched.model.values.resources import CPU, MEMORY
+from volsched.plugin import CPU, MEMORY, Cluster, QueueInfo
+from volsched.plugin.cards import CARD_QUOTA
 
 ROOT: Final = "root"
 

@@ -12,9 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.model.cards.amounts import at, entries, is_plain
-from volsched.model.cards.names import CARD_QUOTA
-from volsched.model.errors import FieldError
+from volsched.plugin import FieldError
+from volsched.plugin.cards import CARD_QUOTA, at, entries, is_plain
 
 CARD_DESERVED: Final = "volsched.io/card.deserved"
 CARD_GUARANTEE: Final = "volsched.io/card.guarantee"

@@ -21,22 +21,7 @@ import numpy as np
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from plugins.predicates.volumes.claims import is_delayed, keys_of
 from plugins.predicates.volumes.volumes import OpenVolumes
-from volsched.framework.accounts.templates import keep
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.columns import FactColumns
-from volsched.framework.columns.node_terms import selector_mask, selects
-from volsched.framework.columns.views import NodeTable
-from volsched.model import api
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.observers import Observer
-from volsched.model.plan import VolumeWrite
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.selectors import NodeSelector
-from volsched.model.status import ON_NODE, TaskStatus
 from volsched.model.storage import SELECTED_NODE
-from volsched.model.verdict import Verdict
 from volsched.model.volumes import (
     NO_PROVISIONER,
     UnboundClaim,
@@ -47,6 +32,25 @@ from volsched.model.volumes import (
     reached_from,
     topology_term,
 )
+from volsched.plugin import (
+    ON_NODE,
+    Cluster,
+    FactColumns,
+    Mask,
+    NodeInfo,
+    NodeSelector,
+    NodeTable,
+    Observer,
+    PodTemplate,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+    VolumeWrite,
+    keep,
+    selector_mask,
+    selects,
+)
+from volsched.plugin.objects import api
 
 UNREACHED = node_refusal("node(s) didn't match PersistentVolume's node affinity", resolvable=False)
 NO_VOLUME = node_refusal("node(s) didn't find available persistent volumes to bind", resolvable=False)

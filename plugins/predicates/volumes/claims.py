@@ -8,13 +8,10 @@ bind first (*immediate*).
 from __future__ import annotations
 
 from plugins.predicates.verdicts import pod_refusal
-from volsched.model import api
 from volsched.model.pods.owners import controller_of
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.storage import Storage
-from volsched.model.verdict import Verdict
 from volsched.model.volumes import WAITS, class_of, is_bound
+from volsched.plugin import PodTemplate, Storage, TaskInfo, Verdict
+from volsched.plugin.objects import api
 
 ONE_POD = "ReadWriteOncePod"
 

@@ -10,13 +10,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 
 import numpy as np
 
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.columns import FactColumns
-from volsched.framework.columns.node_terms import selector_mask
-from volsched.model import api
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.storage import Storage
 from volsched.model.volumes import UnboundClaim, VolumeInfo, label_of
+from volsched.plugin import FactColumns, Mask, NodeInfo, Storage, selector_mask
+from volsched.plugin.objects import api
 
 
 class _Shelf:

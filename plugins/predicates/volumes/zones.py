@@ -7,10 +7,9 @@ beta names of the labels are met by the present ones.
 from __future__ import annotations
 
 from plugins.predicates.verdicts import node_refusal
-from volsched.model import api
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.verdict import Verdict
 from volsched.model.volumes import BETWEEN_ZONES, PRESENT_ZONE_LABELS
+from volsched.plugin import NodeInfo, Verdict
+from volsched.plugin.objects import api
 
 NO_ZONE = node_refusal("node(s) had no available volume zone", resolvable=False)
 

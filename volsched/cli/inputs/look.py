@@ -19,7 +19,6 @@ from volsched.framework.accounts.quota_report import RESERVATIONS, CardUse, Quot
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
-from volsched.framework.reports import reported
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
@@ -59,9 +58,9 @@ class _LookPlugin:
 
     def on_session_open(self, registrar: Registrar) -> None:
         session = registrar.session
-        self.usages = [usage() for usage in reported(session, lambda report: report.usage)]
-        self.tables = [table() for table in reported(session, lambda report: report.table)]
-        self.card_name = first_name(reported(session, lambda report: report.card_name))
+        self.usages = [usage() for usage in session.reported(lambda report: report.usage)]
+        self.tables = [table() for table in session.reported(lambda report: report.table)]
+        self.card_name = first_name(session.reported(lambda report: report.card_name))
 
 
 class _UnbudgetedClock:
