@@ -34,6 +34,7 @@ from drills.audit import Auditor
 from drills.reading import GROUP_NAME, QUEUE_NAME, Json, amounts, is_finished, notes_of, requests_of
 from drills.report import Report
 from drills.world import Replica, World, wait_until, world
+from tests.cluster.controlling import JOBS
 from tests.cluster.scheduling import GROUPS, PATIENT_LEASE
 from volsched.testing.controlplane import ApiServerError
 from volsched.testing.controlplane.stages import RUN_FOR
@@ -236,7 +237,8 @@ class Trial:
         was put back may be deleted at once. They are saved with their nodes, so that this is no loss.
         """
         with self._load.held():  # a gang that is saved in half would wait for its other half for ever
-            wait_until(self._all_have_nodes, RELISTED_SECONDS)
+            if not wait_until(self._all_have_nodes, PATIENCE):
+                raise TimeoutError("before the store was saved: pods of the load have no node")
             self._there.control_plane.save_store(folder)
         self.follows("saved")
         time.sleep(seconds)
@@ -246,7 +248,9 @@ class Trial:
         self.follows("put back", marks=2)
 
     def _all_have_nodes(self) -> bool:
-        return all("nodeName" in pod["spec"] for pod in self._there.pods(NAMESPACE).values())
+        jobs = self._there.api.items(f"{JOBS}/namespaces/{NAMESPACE}/jobs")
+        has_begun = all(job.get("status", {}).get("state", {}).get("phase", "Pending") != "Pending" for job in jobs)
+        return has_begun and all("nodeName" in pod["spec"] for pod in self._there.pods(NAMESPACE).values())
 
     def follows(self, after: str, marks: int = 1) -> None:
         """Make a mark, and wait until every replica knows of it.

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
+from volsched.model.plan import RecordEvent
 from volsched.model.values.series import Numbers, Series
 
 Labels: TypeAlias = tuple[str, ...]
@@ -47,7 +48,8 @@ class CycleReport:
     searches for victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room). ``series``
     are the plugins' own numbers. ``faults`` are exceptions that ended with the job that they were about, or with the
     session, each with the plugin that raised it; ``over`` states why the session ended before it was through.
-    ``hints`` tell authors of plugins what would be faster.
+    ``hints`` tell authors of plugins what would be faster. ``whole`` has Events from which names of other namespaces
+    were taken, as they were before.
     """
 
     placed: int = 0
@@ -67,3 +69,4 @@ class CycleReport:
     over: str = ""
     gave_way: bool = False
     hints: Sequence[str] = ()
+    whole: Sequence[RecordEvent] = ()

@@ -232,6 +232,7 @@ class Scheduler:
             over="" if session.gave_way else session.over,
             gave_way=session.gave_way,
             hints=tuple(session.hints),
+            whole=tuple(session.whole),
         )
 
     @contextmanager
@@ -345,7 +346,7 @@ class Scheduler:
         statuses = []
         for job in jobs:
             groups.note_refusal(cluster, job)
-            kept = groups.note_queue(job, cluster.queue_ledger.moves.kept.get(job.key, ""))
+            kept = groups.note_queue(job, cluster.queue_ledger.moves.condition(job))
             if kept is not None and job.has_group:
                 steps.append(reporter.about_group(job, "Warning", kept.type, kept.message))
             unschedulable = session.refusals.unschedulable.get(job.key, False)

@@ -13,7 +13,7 @@ from volsched.model.job import PodGroupCondition
 from volsched.model.native import api as native
 from volsched.model.native.group import QUEUE_NAME
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
-from volsched.model.queues.kept_queue import QUEUE_KEPT, condition_of, ended, queue_in
+from volsched.model.queues.kept_queue import QUEUE_KEPT, condition_of, ended, named_nowhere, nowhere_condition, queue_in
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_group, a_pod, a_rig, puts
 from volsched.testing.builders import a_member as member
 from volsched.testing.builders import a_native_group as native_group
@@ -264,6 +264,9 @@ def test_words_that_are_not_ours_keep_nothing(message: str) -> None:
     assert queue_in([PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, message)]) == ""
     assert queue_in([condition_of("a", "b")]) == "a"
     assert queue_in([ended()]) == ""
+    assert named_nowhere([PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, message)]) == ""
+    assert named_nowhere([nowhere_condition("a")]) == "a"
+    assert queue_in([nowhere_condition("a")]) == named_nowhere([condition_of("a", "b")]) == ""
 
 
 # -- pods that name another PodGroup ----------------------------------------------------------------------------------

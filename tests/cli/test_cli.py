@@ -461,3 +461,11 @@ def test_a_slip_that_many_objects_share_is_said_once(tmp_path: Path) -> None:
     answer = call("simulate", "-f", written(tmp_path, node("n1"), *pods))
     [line] = [line for line in answer.stderr.splitlines() if "unknown field" in line]
     assert "Pod/default/p0: spec.nodeSelectr: unknown field; did you mean nodeSelector? (and in 29 more)" in line
+
+
+def test_a_limit_of_thousands_of_digits_and_a_kind_of_megabytes_are_answered_in_a_few_words(tmp_path: Path) -> None:
+    limit = call("run", "--pod-limit", "volumes=" + "9" * 10_000)
+    assert (limit.exit_code, len(limit.stderr) < 1_000) == (2, True)
+    file = tmp_path / "long.yaml"
+    file.write_text("kind: " + "x" * 100_000 + "\nmetadata: {name: " + "y" * 100_000 + "}\n")
+    assert len(call("validate", "-f", file).output) < 2_000

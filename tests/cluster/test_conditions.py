@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 
@@ -196,13 +197,18 @@ def test_a_deployment_in_a_queue_that_is_closed_then_missing_tells_it_on_each_po
 def test_a_podgroup_whose_queue_is_gone_has_one_event(
     installed: Installed, namespace: str, make_nodes: MakeNodes
 ) -> None:
-    [node] = make_nodes(1)
+    """Sessions that look at the PodGroup again, as a pod of it has changed, find the same and tell nothing."""
+    make_nodes(1)
     scheduler = installed.start().wait_leading()
     installed.make_gang(namespace, "lost", 3, queue="nowhere", cpu="1")
 
+    def change() -> None:
+        role = {"metadata": {"annotations": {"volcano.sh/task-spec": f"r-{uuid.uuid4().hex}"}}}
+        installed.api.patch(f"/api/v1/namespaces/{namespace}/pods/lost-0", role)
+
     installed.wait_event(namespace, "lost-2", "Unschedulable")
     installed.wait_event(namespace, "lost", "Unschedulable")
-    after_sessions(scheduler, 2, lambda: touch(installed, node), lanes=("events",))
+    after_sessions(scheduler, 2, change, lanes=("events",))
     [event] = installed.events(namespace, "lost")
     assert (event["message"], event["count"]) == (f'queue "nowhere" of PodGroup "{namespace}/lost" does not exist', 1)
 

@@ -37,6 +37,7 @@ tiers:
   - name: predicates
   - name: nodeorder
 """
+QUEUE_NAMES = "abcd"
 KEEPING = (
     CONFIGURATION
     + """
@@ -55,14 +56,14 @@ class Town:
         self.suffix = uuid.uuid4().hex[:6]
         for name, value in (("low", 10), ("high", 1000)):
             self.api.create(CLASSES, {"metadata": {"name": f"{name}-{self.suffix}"}, "value": value})
-        for name in "ab":
+        for name in QUEUE_NAMES:
             queue = {"metadata": {"name": f"{name}-{self.suffix}"}, "spec": {"weight": 1}}
             self.api.create(QUEUES, {"apiVersion": VERSION, "kind": "Queue", **queue})
 
     def clean(self) -> None:
         for name in ("low", "high"):
             self.api.delete(f"{CLASSES}/{name}-{self.suffix}")
-        for name in "ab":
+        for name in QUEUE_NAMES:
             self.api.delete(f"{QUEUES}/{name}-{self.suffix}")
 
     def start(self, text: str = CONFIGURATION, *flags: str) -> Any:
@@ -80,6 +81,7 @@ class Town:
         minimum: int = 0,
         stop: str = "",
         port: int = 0,
+        select: str = "",
         **pod: Any,
     ) -> None:
         of_class = f"{level}-{self.suffix}"
@@ -91,6 +93,8 @@ class Town:
             body = self.installed.pod(f"{name}-{index}", group=name, spec={"priorityClassName": of_class}, **pod)
             if stop:
                 body["metadata"]["annotations"][STOP_AFTER] = stop
+            if select:
+                body["spec"]["nodeSelector"] = {"example.com/is": select}
             if port:
                 body["spec"]["containers"][0]["ports"] = [{"containerPort": port, "hostPort": port}]
             pods.append(body)
@@ -205,21 +209,36 @@ def test_cores_that_are_free_already_are_kept_with_a_port_that_is_not_yet(town: 
     assert set(evicted) == {"low-0"}
 
 
-def test_a_queue_below_its_share_gets_it_back(town: Town, make_nodes: MakeNodes) -> None:
-    make_nodes(2, cpu="4")
+def test_a_queue_below_its_share_gets_that_and_no_more_from_a_queue_above_its_own(
+    town: Town, make_nodes: MakeNodes
+) -> None:
+    """Each of four queues deserves four cores. One holds that, though by less important pods; one can use none of it,
+    so that the greedy one stays above its share and would have to give more, if the poor ones could ask for more."""
+    make_nodes(4, cpu="4")
     town.start()
-    town.gang("greedy", 8, "low", queue="a", minimum=1, cpu="1", stop="500ms")
-    town.wait_running("greedy", 8)
+    town.gang("fair", 4, "low", queue="c", minimum=1, cpu="1", stop="500ms")
+    town.wait_running("fair", 4)
+    town.gang("greedy", 12, "high", queue="a", minimum=1, cpu="1", stop="500ms")
+    town.wait_running("greedy", 12)
+    town.gang("stuck", 4, "low", queue="d", minimum=1, cpu="1", select="nowhere")
+    eventually(lambda: town.installed.condition(town.namespace, "stuck-0").get("status") == "False")
 
     for index in range(6):
         town.gang(f"poor{index}", 1, "low", queue="b", cpu="1")
 
+    def running() -> dict[str, int]:
+        return {name: len(town.running(name)) for name in ("poor", "greedy", "fair")}
+
     town.wait_running("poor", 4)
-    assert len(town.running("greedy")) == 4
     after_session(town.installed)
-    assert (len(town.running("poor")), len(town.running("greedy"))) == (4, 4)
-    event = town.installed.wait_event(town.namespace, "", "Preempted")
-    assert event["message"].startswith("reclaim: pod")
+    eventually(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in town.pods().values()))
+    after_session(town.installed)
+    assert running() == {"poor": 4, "greedy": 8, "fair": 4}
+    events = [event for event in town.installed.events(town.namespace) if event["reason"] == "Preempted"]
+    assert events
+    assert all(event["message"].startswith("reclaim: pod") for event in events)
+    waiting = town.pods().keys() - {*town.running("poor"), *town.running("greedy"), *town.running("fair")}
+    assert len([name for name in waiting if name.startswith("poor")]) == 2
 
 
 def test_a_scheduler_killed_between_eviction_and_binding_leaves_nothing_stuck(

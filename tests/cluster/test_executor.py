@@ -699,17 +699,20 @@ async def test_a_claim_is_provisioned_on_its_node_or_the_pod_comes_back(
     api.delete(f"/api/v1/persistentvolumes/made-{harness.namespace}")
 
 
-async def test_a_volume_that_another_claim_has_is_not_taken(harness: Harness, node: str, storage_class: str) -> None:
+@pytest.mark.parametrize(("other", "said"), [("", "taken by {}/other"), ("else", "by a claim of another namespace")])
+async def test_a_volume_that_another_claim_has_is_not_taken(
+    harness: Harness, node: str, storage_class: str, other: str, said: str
+) -> None:
     api, claims = harness.control_plane.api, f"{harness.path[:-5]}/persistentvolumeclaims"
     volume = a_volume(f"v-{harness.namespace}", storage_class)
-    volume["spec"]["claimRef"] = {"namespace": harness.namespace, "name": "other"}
+    volume["spec"]["claimRef"] = {"namespace": other or harness.namespace, "name": "other"}
     api.create("/api/v1/persistentvolumes", volume)
     api.create(claims, a_claim("data", storage_class))
     pod = harness.make("one")
     await harness.until(lambda: f"{harness.namespace}/data" in harness.views.claims)
     write = VolumeWrite("static", f"{harness.namespace}/data", volume["metadata"]["name"], node, 20.0)
 
-    with pytest.raises(PrebindError, match="was taken by"):
+    with pytest.raises(PrebindError, match=said.format(harness.namespace)):
         await harness.volumes.prepare(harness.bind(pod, node, volumes=(write,)))
 
     api.delete(f"/api/v1/persistentvolumes/v-{harness.namespace}")

@@ -187,6 +187,8 @@ def test_pods_whose_cards_nobody_knows_keep_others_away_until_they_are_annotated
     rack.wait_waiting("whole", "mgpu: node card state unknown")
     event = rack.installed.wait_event("default", node, "CardStateUnknown")
     assert "another job: metadata.annotations[vke.volcengine.com/gpu-index-container-main]" in event["message"]
+    whole = scheduler.wait_for("an Event names no other namespace")
+    assert f'pod "{rack.namespace}/foreign": ' in whole["message"]
     eventually(lambda: scheduler.metric(f'volsched_mgpu_card_state_unknown{{node="{node}"}}') == 1.0)
 
     rack.api.patch(path, {"metadata": {"annotations": {ASSUMED: "true", f"{INDEX}main": "0"}}})

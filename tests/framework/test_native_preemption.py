@@ -121,6 +121,18 @@ def test_nobody_goes_for_a_group_of_which_a_pod_preempts_never() -> None:
     assert evicted(nodes(3), *LOWS[:3], *wanting(3, 3, preemptionPolicy="Never")) == []
 
 
+def test_victims_of_another_namespace_are_told_the_queue_of_the_group() -> None:
+    rig: Rig = rig_of(nodes(1))
+    other = put(a_pod("low", on="n0", cpu=1, spec={"priority": LOW}, metadata={"namespace": "else"}))
+
+    decision = rig.cycle(other, *wanting(1, 1))
+
+    told = [step.message for step in decision.steps if isinstance(step, RecordEvent) and step.reason == "Preempted"]
+    assert len(told) == 1
+    assert told[0].startswith('Preempted by podgroup of queue "default" on node cluster; preempt: a job of queue ')
+    assert [step.preemptor for step in decision.steps if isinstance(step, Evict)] == ["default/want-0"]
+
+
 def test_what_victims_and_the_group_are_told() -> None:
     rig: Rig = rig_of(nodes(3))
 

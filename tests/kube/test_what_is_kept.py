@@ -36,6 +36,11 @@ OF_THE_SCHEDULER = (
     *(served.resource(version) for served in (POD_GROUPS, WORKLOADS) for version in served.structs),
 )
 OF_THE_CONTROLLERS = tuple(found for found in program.watched(("volsched",)) if found.kind != "Namespace")
+OF_TENANTS = (
+    *("Pod", "PodGroup", "NativePodGroup", "NativeWorkload", "PersistentVolumeClaim", "PodDisruptionBudget"),
+    *("ResourceClaim", "ResourceClaimTemplate", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"),
+)
+"""Kinds of which a tenant may write labels, owners and finalizers, as many as fit into an object."""
 SPECS: dict[str, Any] = {
     "ResourceClaim": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}},
     "ResourceClaimTemplate": {"spec": {"devices": {"requests": []}}},
@@ -55,6 +60,12 @@ def bulky(kind: str, number: int) -> dict[str, Any]:
         "annotations": {"example.com/unread": text, f"volcano.sh/{number}": text},
         "managedFields": [{"manager": "me", "fieldsV1": {"f:metadata": {text: {}}}}],
     }
+    if kind in OF_TENANTS:
+        meta["labels"] = {f"volcano.sh/k{each}": f"{number}{'v' * 60}" for each in range(BIG // 60)}
+        owners = [{"apiVersion": "v1", "kind": "K", "name": text, "uid": f"{number}.{each}"} for each in range(3)]
+        meta["ownerReferences"] = [*owners, {"apiVersion": "v1", "kind": "K", "name": "n", "controller": True}]
+        if kind != "ResourceClaim":  # those of claims are written again with the one that protects devices
+            meta["finalizers"] = [f"{text}/{each}" for each in range(3)]
     config = [{"requests": ["r"], "opaque": {"driver": "d", "parameters": {"a": [text, *LISTS]}}}]
     spec = {"unread": [text, *LISTS], **SPECS.get(kind, {})}
     status: dict[str, Any] = {"unread": [text, *LISTS]}
@@ -142,6 +153,18 @@ def test_a_job_hands_on_what_is_not_very_long_and_keeps_nothing_else() -> None:
     view = job_view(a_job(given), ("volsched",), "default")
     assert not view.too_large
     assert view.job.metadata.annotations == {"example.com/owner": "me", "volcano.sh/sla-waiting-time": "1h"}
+
+
+def test_a_job_with_many_labels_is_refused_with_words_and_owners_and_finalizers_are_not_kept() -> None:
+    raw = a_job({})
+    raw["metadata"]["labels"] = {f"k{number}": "v" * 60 for number in range(200)}
+    view = job_view(raw, ("volsched",), "default")
+    assert view.too_large.startswith("metadata.labels: have 12690 characters, more than the 8192 ")
+    assert len(msgspec.json.encode(view.job)) < 1_000
+    raw["metadata"] |= {"labels": {"a": "b"}, "finalizers": ["f" * BIG], "ownerReferences": [{"name": "o" * BIG}]}
+    view = job_view(raw, ("volsched",), "default")
+    assert not view.too_large
+    assert len(msgspec.json.encode(view.job)) < 1_000
 
 
 def a_job(annotations: dict[str, str]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import IO
 
 from tests.container import Mount
+from tests.manifests.layers import Key, Layers, kept_layers
 from tests.manifests.rendering import ROOT
 
 _BASE_PATH = "/usr/local/bin:/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -159,7 +160,7 @@ class Image:
 
 def built_image(folder: Path) -> Image:
     """Return the image of the checkout's Dockerfile, built below an empty folder."""
-    return Builder(ROOT, folder).build(read((ROOT / "Dockerfile").read_text()))
+    return Builder(ROOT, folder, kept_layers()).build(read((ROOT / "Dockerfile").read_text()))
 
 
 def folder_of_run(own: Path) -> Path:
@@ -171,7 +172,7 @@ def folder_of_run(own: Path) -> Path:
 def shared_image(run: Path, build: Callable[[Path], Image] = built_image) -> Iterator[Image]:
     """Have an image within a ``with`` block; `run` is a folder that all workers of a test run share.
 
-    A build takes a minute of CPU time. So the first worker builds, the others wait, and the last one that leaves
+    A build takes up to a minute of CPU time. So the first worker builds, the others wait, and the last one that leaves
     removes the image. The image is not in pytest's own folder, because the images of some runs would fill that one.
     """
     made = run / "image.pickle"
@@ -207,8 +208,9 @@ def _joined(lock: IO[str], made: Path, build: Callable[[Path], Image]) -> tuple[
 class Builder:
     """Builds the stages one after the other, each below `folder`/root, from the files of a context."""
 
-    def __init__(self, source: Path, folder: Path) -> None:
+    def __init__(self, source: Path, folder: Path, layers: Layers) -> None:
         self._source, self._context = source, context(source)
+        self._layers, self._key = layers, Key()
         self._folder = folder
         self._root = folder / "root"
         self._environment: dict[str, str] = {}
@@ -235,17 +237,35 @@ class Builder:
     def _stage(self, stage: Stage) -> None:
         self._environment = {"PATH": _BASE_PATH}
         here = self._root
-        for step in stage.steps:
+        keys = list(self._keys(stage))
+        done = next((n for n in reversed(range(len(keys))) if keys[n] and self._layers.restore(keys[n], here)), -1)
+        for number, step in enumerate(stage.steps):
             if step.word == "WORKDIR":
                 here = Path(self._below(step.text))
-                here.mkdir(parents=True)
+                here.mkdir(parents=True, exist_ok=True)
             elif step.word == "ENV":
                 values = pairs(_filled(self._below(step.text), self._environment))
                 self._environment |= values
-            elif step.word == "COPY":
+            elif step.word == "COPY" and number > done:
                 self._copy(step.text, here)
-            elif step.word == "RUN":
+            elif step.word == "RUN" and number > done:
                 self._run(step.text, here)
+                self._layers.keep(keys[number], self._root)
+
+    def _keys(self, stage: Stage) -> Iterator[str]:
+        """Yield the key of the layer that each RUN makes, and an empty one for other steps."""
+        for step in stage.steps:
+            self._key.add_step(step.word, step.text)
+            names = shlex.split(step.text)[:-1] if step.word == "COPY" and not step.text.startswith("--") else []
+            for file in (file for name in names for file in self._files(name)):
+                self._key.add_file(file, self._source / file)
+            yield str(self._key) if step.word == "RUN" else ""
+
+    def _files(self, name: str) -> list[str]:
+        """Return the files that a COPY of a name takes from the context."""
+        files = [file for file in sorted(self._context) if file == name or file.startswith(f"{name}/")]
+        assert files, f"COPY {name}: .dockerignore lets nothing of it through"
+        return files
 
     def _below(self, text: str) -> str:
         return _ABSOLUTE.sub(f"{self._root}/", text)
@@ -259,9 +279,7 @@ class Builder:
             if origin is not None:
                 shutil.copytree(self._finished[origin] / name.lstrip("/"), into, symlinks=True)
                 continue
-            files = [file for file in self._context if file == name or file.startswith(f"{name}/")]
-            assert files, f"COPY {name}: .dockerignore lets nothing of it through"
-            for file in files:
+            for file in self._files(name):
                 inside = file.removeprefix(name).lstrip("/")
                 is_folder = target.endswith("/")
                 place = into / inside if inside else into / Path(name).name if is_folder else into

@@ -74,7 +74,7 @@ def test_what_holds_something_always_counts() -> None:
 
 HOLDING = [
     api.PodGroup(api.ObjectMeta(name="g", namespace="ns"), status=api.PodGroupStatus(phase="Running")),
-    api.PersistentVolumeClaim(api.ObjectMeta(name="c", namespace="ns"), api.PersistentVolumeClaimSpec(volume_name="v")),
+    api.PersistentVolumeClaim(api.ObjectMeta(name="c", namespace="ns"), status=api.VolumePhase("Bound")),
     native.PodGroupV1alpha2(
         api.ObjectMeta(name="g", namespace="ns"),
         status=native.PodGroupStatus((api.Condition("PodGroupScheduled", "True"),)),
@@ -85,6 +85,57 @@ HOLDING = [
 @pytest.mark.parametrize("found", HOLDING, ids=native.kind_of)
 def test_of_every_kind_what_is_in_use_stays(found: api.ApiObject) -> None:
     assert refused_in(Holdings(1).of([Put(found)])) == []
+
+
+NOT_HOLDING = [
+    api.PersistentVolumeClaim(api.ObjectMeta(name="c", namespace="ns"), api.PersistentVolumeClaimSpec(volume_name="v")),
+    put(a_pod("p", "g", on="n", phase="Failed")).object,
+    put(a_pod("p", "g", on="n", phase="Succeeded")).object,
+]
+
+
+@pytest.mark.parametrize("found", NOT_HOLDING, ids=["named volume", "failed", "succeeded"])
+def test_what_only_says_that_it_holds_something_goes(found: api.ApiObject) -> None:
+    assert len(refused_in(Holdings(1).of([Put(found)]))) == 1
+
+
+def large_pod(name: str, namespace: str = "hog", on: str | None = None, values: int = 1000) -> Put:
+    terms = [{"matchExpressions": [{"key": "k", "operator": "NotIn", "values": [f"{name}{n}" for n in range(values)]}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    spec = {"affinity": {"nodeAffinity": required}}
+    return put(a_pod(name, on=on, spec=spec, metadata={"namespace": namespace}))
+
+
+def test_large_objects_fill_half_of_the_bound_and_no_more_of_it() -> None:
+    """A tenant's large pods get nodes one after the other; others go on, and small ones of the tenant do, too."""
+    holdings = Holdings(4096 * KIB)
+    placed = 0
+    for number in range(40):
+        if not refused_in(holdings.of([large_pod(f"p{number}")])):
+            holdings.of([large_pod(f"p{number}", on="n")])
+            placed += 1
+    assert 2 < placed < 20
+    assert holdings.kept_bytes < 0.6 * holdings.most
+    assert refused_in(holdings.of([large_pod("p", "honest")])) == []
+    assert refused_in(holdings.of([put(a_pod("small", metadata={"namespace": "hog"}))])) == []
+    assert not holdings.has_room_again
+    holdings.of([gone(large_pod(f"p{number}")) for number in range(2)])
+    assert holdings.has_room_again
+
+
+def test_of_a_large_pod_that_comes_with_its_node_the_terms_are_left_out_from_half_of_the_bound_on() -> None:
+    def has_terms(changes: Sequence[Change]) -> list[bool]:
+        return [change.object.spec.affinity is not None for change in changes if isinstance(change, Put)]  # type: ignore[attr-defined]
+
+    holdings = Holdings(1024 * KIB)
+    pods = [large_pod(f"p{number}", on="n") for number in range(10)]
+    known = has_terms(holdings.of(pods))
+    assert known[0]
+    assert not known[-1]
+    assert has_terms(holdings.of(pods)) == known
+    assert holdings.kept_bytes < 0.7 * holdings.most
+    holdings.of([gone(pod) for pod in pods])
+    assert has_terms(holdings.of(pods[-1:])) == [True]
 
 
 def test_an_object_that_grows_is_as_new_and_one_that_shrinks_keeps_its_place() -> None:

@@ -13,8 +13,19 @@ from tests.actions.rigs import conf, cycle, events, rig
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Gone, Put
+from volsched.model.job import NATIVE
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
-from volsched.testing.builders import a_cluster, a_group, a_namespace, a_node, a_pod, a_queue, put
+from volsched.testing.builders import (
+    a_cluster,
+    a_group,
+    a_member,
+    a_namespace,
+    a_native_group,
+    a_node,
+    a_pod,
+    a_queue,
+    put,
+)
 from volsched.testing.recount import faults
 
 QUEUE = "scheduling.volcano.sh/queue-name"
@@ -171,6 +182,87 @@ def test_what_is_kept_ends_with_the_pod() -> None:
     assert (len(mirror.passers_by), len(mirror.passers_by.uncharged)) == (0, 0)
 
 
+def native(of: str = "") -> dict[str, Any]:
+    return a_native_group(
+        "n", 1, annotations={QUEUE: of} if of else {}, metadata={"namespace": "evil", "uid": "evil-n"}
+    )
+
+
+def a_native_passer(name: str, on: str = "n1") -> dict[str, Any]:
+    made: dict[str, Any] = a_member(name, "n", on=on or None, cpu=1)
+    made["metadata"] |= {"namespace": "evil", "uid": f"evil-{name}"}
+    return made
+
+
+def as_shown(of: dict[str, Any], mirror: Mirror) -> dict[str, Any]:
+    """A PodGroup as it is once its status is written."""
+    meta, kind = of["metadata"], "" if of["apiVersion"].startswith("scheduling.volcano.sh") else NATIVE
+    job = mirror.cluster.jobs[f"{meta['namespace']}/{kind}{meta['name']}"]
+    stated = mirror.cluster.queue_ledger.moves.condition(job)
+    known = (
+        [] if stated is None else [{name: getattr(stated, name) for name in ("type", "status", "reason", "message")}]
+    )
+    return {**of, "status": {"conditions": known}}
+
+
+@pytest.mark.parametrize("made", [native("q"), native()], ids=["named", "by default"])
+@pytest.mark.parametrize(("evils", "counts_in"), [(["evil"], {"mine": 2}), (["honest"], {})], ids=["own", "none"])
+def test_a_native_group_that_may_not_use_its_queue_counts_elsewhere_with_pods_that_came_with_a_node(
+    made: dict[str, Any], evils: list[str], counts_in: dict[str, int]
+) -> None:
+    queues = [queue("default", "honest"), queue("q", "honest", created=2), queue("mine", *evils, created=3)]
+    pods = [a_native_passer("n-0"), a_native_passer("n-1")]
+    for before, after in (([made], pods), (pods, [made])):
+        mirror = mirror_of([NODE, *queues, *before])
+        mirror.cluster.queue_ledger.settle_queues()
+        mirror.apply([put(found) for found in after])
+
+        assert holding(mirror) == counts_in
+        assert faults(mirror.cluster) == []
+        anew = mirror_of([NODE, *queues, as_shown(made, mirror), *pods])
+        anew.cluster.queue_ledger.settle_queues()
+        assert holding(anew) == counts_in
+        mirror.apply([Gone("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods])
+        mirror.cluster.queue_ledger.settle_queues()
+        [job] = mirror.cluster.jobs.values()
+        assert job.queue == (made["metadata"].get("annotations", {}).get(QUEUE) or "default")
+
+
+def test_members_of_a_native_group_that_is_not_there_count_as_other_pods_that_came_with_a_node() -> None:
+    pods = [a_native_passer(f"n-{number}") for number in range(3)]
+    for pod in pods:
+        pod["metadata"]["annotations"] = {QUEUE: "q"}
+    mirror = mirror_of([NODE, queue("default", "honest"), queue("q", "honest"), queue("mine", "evil"), *pods])
+    assert holding(mirror) == {"mine": 3}
+
+    mirror.apply([Gone("Pod", "evil", "n-0", "evil-n-0")])
+
+    assert holding(mirror) == {"mine": 2}
+    assert mirror.cluster.queue_ledger.moves.kept == {}
+
+
+@pytest.mark.parametrize("made", [group("g", "q"), native("q")], ids=["volcano", "native"])
+def test_pods_that_are_added_with_a_node_once_the_right_is_lost_fill_no_queue_of_others(made: dict[str, Any]) -> None:
+    is_native = made["metadata"]["name"] == "n"
+    pods = [a_native_passer(f"n-{n}") if is_native else a_passer(f"g-{n}", group="g") for n in range(3)]
+    mirror = mirror_of(
+        [NODE, queue("q"), queue("mine", "evil", created=3), queue("default", "honest"), made, *pods[:2]]
+    )
+    mirror.cluster.queue_ledger.settle_queues()
+    mirror.apply([put(queue("q", "honest"))])
+    assert holding(mirror) == {"q": 2}
+
+    mirror.apply([put(pods[2])])
+
+    assert holding(mirror) == {"mine": 3}
+    assert faults(mirror.cluster) == []
+    left = [Gone("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods]
+    mirror.apply(left)
+    mirror.cluster.queue_ledger.settle_queues()
+    [job] = mirror.cluster.jobs.values()
+    assert (job.queue, holding(mirror)) == ("q", {})
+
+
 QUEUES, NAMESPACES = ("default", "a", "b"), ("evil", "honest")
 
 CHANGES = st.lists(
@@ -183,7 +275,11 @@ CHANGES = st.lists(
             st.sampled_from(("", *QUEUES)),
             namespace=st.sampled_from(NAMESPACES),
         ),
-        st.tuples(st.sampled_from(("Queue", "Pod")), st.sampled_from((*QUEUES, "p", "r"))),
+        st.builds(group, st.just("g"), st.sampled_from(QUEUES)),
+        st.builds(a_passer, st.sampled_from(("g-0", "g-1")), group=st.just("g")),
+        st.builds(native, st.sampled_from(("", *QUEUES))),
+        st.builds(a_native_passer, st.sampled_from(("n-0", "n-1"))),
+        st.tuples(st.sampled_from(("Queue", "Pod")), st.sampled_from((*QUEUES, "p", "r", "g-0", "g-1", "n-0", "n-1"))),
     ),
     max_size=25,
 )
@@ -210,7 +306,9 @@ def test_the_account_is_what_whoever_counts_anew_comes_to(changes: list[Any]) ->
 
         assert faults(live.cluster) == []
 
-    anew = mirror_of(have.values())
+    groups = (found for found in have.values() if found["kind"] == "PodGroup")
+    anew = mirror_of((have | {key_of(found): as_shown(found, live) for found in groups}).values())
+    anew.cluster.queue_ledger.settle_queues()
     assert holding(live) == holding(anew)
     assert {k: j.queue for k, j in live.cluster.jobs.items()} == {k: j.queue for k, j in anew.cluster.jobs.items()}
 

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from hypothesis import settings
+
 from tests.plans.cluster import Cluster, Happening, Manifest
 from tests.plans.sessions import Sessions
 
@@ -94,6 +96,13 @@ def _write(file: Path, content: Any) -> None:
 def stored_scenarios(chunk: int) -> list[Scenario]:
     """Return the scenarios of a chunk."""
     return [Scenario(**stored) for stored in _read(_file("scenarios", chunk))]
+
+
+def some_scenarios(chunk: int, one_in: int) -> list[Scenario]:
+    """Return one in so many scenarios of a chunk; with the profile ``thorough`` all of them."""
+    is_thorough = settings.default is not None and settings.default.max_examples > 40
+    step = 1 if is_thorough else one_in
+    return stored_scenarios(chunk)[chunk * 7 % step :: step]
 
 
 def store_scenarios(chunk: int, scenarios: list[Scenario]) -> None:

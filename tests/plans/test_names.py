@@ -8,12 +8,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
-from tests.plans.scenarios import CHUNKS, Plan, Scenario, plan_of, stored_scenarios
+from tests.plans.scenarios import CHUNKS, Plan, Scenario, plan_of, some_scenarios
 
-ALL = settings.default is not None and settings.default.max_examples > 40
-EVERY = 1 if ALL else 10
 SHARED = ("tests", "default")
 """The namespaces of the scenarios."""
 
@@ -61,7 +58,7 @@ def told(plan: Plan) -> Iterator[tuple[str, str]]:
 @pytest.mark.slow(reason="two hundred scenarios")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_nothing_of_another_namespace_is_named(chunk: int) -> None:
-    for scenario in stored_scenarios(chunk)[chunk % EVERY :: EVERY]:
+    for scenario in some_scenarios(chunk, one_in=10):
         plan = json.loads(json.dumps(plan_of(of_tenants(scenario))))
         for about, message in told(plan):
             own = JOB.match(about.partition("/")[2])

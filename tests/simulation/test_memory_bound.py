@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+from tests.cli.calls import call, written
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.mirror.quarantine import NO_MEMORY
 from volsched.model import api
@@ -30,6 +33,15 @@ def refused(run: Any) -> set[tuple[str, str]]:
 
 def test_within_the_bound_nothing_is_refused() -> None:
     assert refused(a_run(10**9)) == set()
+
+
+def test_the_command_has_the_flag_of_the_scheduler(tmp_path: Path) -> None:
+    world = written(tmp_path, a_node("n", cpu=4), *(a_pod(f"p{number}", cpu=1) for number in range(3)))
+    found = json.loads(call("simulate", "-f", world, "-o", "json", "--kept-bytes", "1").stdout)
+    assert found["binds"] == []
+    assert NO_MEMORY in {event["reason"] for event in found["events"]}
+    found = json.loads(call("simulate", "-f", world, "-o", "json", "--kept-bytes", "0").stdout)
+    assert len(found["binds"]) == 3
 
 
 def test_above_it_the_newest_that_hold_nothing_are_refused_of_whoever_has_most() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -151,3 +152,39 @@ def test_a_number_without_a_fraction_is_a_whole_one(number: str) -> None:
         [found] = parsed(text)
         assert found.value["a"] == float(number)
         assert isinstance(found.value["a"], int) is (number.endswith(".0"))
+
+
+TEN = ", ".join(["*{0}"] * 10)
+MERGED = "- &{1} {{<<: [" + TEN + "]}}\n"
+LISTED = "- &{1} [" + TEN + "]\n"
+
+
+@pytest.mark.parametrize("level", [LISTED, MERGED], ids=["lists", "merged"])
+def test_aliases_that_make_far_more_than_is_written_are_refused_before_it_is_made(level: str) -> None:
+    letters = "abcdefghijklmnop"
+    text = "- &a {k: v}\n" + "".join(level.format(*pair) for pair in itertools.pairwise(letters))
+    with pytest.raises(yaml.YAMLError, match="aliases that make far more"):
+        list(parsed(text))
+
+
+def test_aliases_that_repeat_what_is_written_some_times_are_read() -> None:
+    written = ", ".join(f"k{number}: {number}" for number in range(500))
+    text = f"- &a {{{written}}}\n" + "- *a\n" * 50
+    [document] = parsed(text)
+    assert [len(each) for each in document.value] == [500] * 51
+    assert list(parsed("&a [*a]"))
+
+
+@pytest.mark.parametrize(
+    "text", ["a: " + "[" * 100_000, "- " * 5_000 + "a", "? " * 5_000 + "a"], ids=["flow", "block", "keys"]
+)
+def test_a_document_that_is_nested_very_deep_is_refused_and_ends_no_process(text: str) -> None:
+    with pytest.raises(yaml.YAMLError, match="nested deeper than 500 levels"):
+        list(parsed(text))
+    assert list(parsed("[" * 400 + "]" * 400 + "\n---\n" + "- " * 400 + "a\n"))
+
+
+def test_a_number_that_python_does_not_write_is_refused() -> None:
+    with pytest.raises(yaml.YAMLError, match="too many digits"):
+        list(parsed("a: 0x" + "f" * 10_000))
+    assert next(parsed("a: 0xff")).value == {"a": 255}

@@ -89,7 +89,7 @@ class Journal:
 
 
 class CpuTime:
-    """Notes in each report how much CPU time the worker and its descendants took since the report before."""
+    """Notes in the last report of a test how much CPU time the worker and its descendants took for it."""
 
     ATTRIBUTE: Final = "cpu_seconds"
 
@@ -101,8 +101,10 @@ class CpuTime:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Note the CPU time of a phase."""
+        """Note the CPU time of a test: to look at all descendants takes time itself."""
         report = yield
+        if report.when != "teardown":
+            return report
         now = cpu_seconds()
         setattr(report, self.ATTRIBUTE, max(0.0, now - self._before))  # less, if an orphan found another parent
         self._before = now

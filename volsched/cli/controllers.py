@@ -10,6 +10,7 @@ import click
 from volsched.cli.inputs.flags import (
     Duration,
     Networks,
+    kept_bytes_flag,
     leader_flags,
     lease_from,
     listening,
@@ -62,15 +63,7 @@ from volsched.model.pods.limits import KEPT_BYTES_OF_CONTROLLERS
     default=500,
     help="Pods that are made or deleted for one Volcano Job before others have their turn.",
 )
-@click.option(
-    "--kept-bytes",
-    type=click.IntRange(min=0),
-    default=KEPT_BYTES_OF_CONTROLLERS,
-    metavar="BYTES",
-    show_default=True,
-    help="Memory for the PodGroups, workloads and Volcano Jobs of all namespaces, by estimate: above it no more is "
-    "kept of the newest ones that do not run than who they are, of the namespace that has most. 0: no bound.",
-)
+@kept_bytes_flag(KEPT_BYTES_OF_CONTROLLERS, "PodGroups, workloads and Volcano Jobs")
 @click.option(
     "--job-bytes",
     type=click.IntRange(1024, 1_572_864),

@@ -12,6 +12,7 @@ from volsched.cli.inputs.flags import (
     Duration,
     PodLimit,
     check_configmap,
+    kept_bytes_flag,
     leader_flags,
     lease_from,
     listening,
@@ -119,15 +120,7 @@ class Labels(click.ParamType[tuple[tuple[str, str], ...]]):
     show_default=", ".join(f"{name}={number}" for name, number in DEFAULT_POD_LIMITS.by_name().items()),
     help="How much one pod may say; a pod that says more is not placed. May be repeated.",
 )
-@click.option(
-    "--kept-bytes",
-    type=click.IntRange(min=0),
-    default=KEPT_BYTES,
-    metavar="BYTES",
-    show_default=True,
-    help="Memory for the objects of all namespaces, by estimate: above it the newest ones that hold nothing are "
-    "refused, of the namespace that has most. Half of what the process may use. 0: no bound.",
-)
+@kept_bytes_flag(KEPT_BYTES, "objects")
 @click.option("--default-queue", default="default", metavar="NAME", help="The queue of what names none.")
 @click.option(
     "--node-selector",

@@ -10,11 +10,12 @@ import click
 
 from volsched.asking.known import KnownCluster
 from volsched.cli.inputs.configuration import profile_of
-from volsched.cli.inputs.flags import files_flag, output_flag, strict_flag
+from volsched.cli.inputs.flags import files_flag, kept_bytes_flag, output_flag, strict_flag
 from volsched.cli.inputs.known import Progress, snapshot_in
 from volsched.cli.inputs.sources import read_manifests
 from volsched.cli.output import print_result, report, width
 from volsched.cli.printing import say, show
+from volsched.model.pods.limits import KEPT_BYTES
 from volsched.ports import CycleReport
 from volsched.simulation import result as results
 from volsched.simulation import table
@@ -57,6 +58,7 @@ EXIT_PENDING: Final = 1
     help="Play the Job controller as the gate WorkloadWithJob has it: an Indexed Job all of whose pods run at a time "
     "gets a PodGroup of scheduling.k8s.io.",
 )
+@kept_bytes_flag(KEPT_BYTES, "objects")
 @strict_flag
 def simulate(  # noqa: PLR0913 - a parameter for each flag
     *,
@@ -69,6 +71,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
     scheduler_names: tuple[str, ...],
     at_max: bool,
     workload_with_job: bool,
+    kept_bytes: int,
     strict: bool,
 ) -> None:
     """Schedule the pods of manifests on the nodes of manifests, as a cluster would, and show where they go and why
@@ -109,6 +112,7 @@ def simulate(  # noqa: PLR0913 - a parameter for each flag
         scheduler_names=tuple(dict.fromkeys(scheduler_names)) or _names_of(replayed),
         default_queue=replayed.default_queue if replayed is not None else "default",
         scores=scores,
+        kept_bytes=kept_bytes,
     )
     simulation = run(inventory, profile, settings, _with_hints(progress))
     result = results.result_of(simulation)

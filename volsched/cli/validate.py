@@ -16,7 +16,7 @@ from volsched.cli.printing import say
 from volsched.framework.config.loading import is_bare_configuration
 from volsched.framework.validation import DUPLICATE, UNKNOWN_KIND, WRONG_TYPE, Fault, Severity
 from volsched.model import api
-from volsched.model.errors import ConfigError, ObjectError
+from volsched.model.errors import ConfigError, ObjectError, shortened
 from volsched.simulation.documents import Document, InputError, documents_in, read_texts
 from volsched.simulation.generated_names import named
 from volsched.simulation.kinds import LeftOut, Why, judged
@@ -122,5 +122,6 @@ def _of_document(document: Document, objects: list[api.ApiObject]) -> Iterator[P
 
 
 def _of_kind(document: Document, fault: Fault) -> Problem:
-    subject = f"{document.raw.get('kind') or 'object'} in {document.source}, {document.place}"
+    kind = shortened(str(document.raw.get("kind") or "object"))
+    subject = f"{kind} in {document.source}, {document.place}"
     return Problem(subject, fault.field, UNKNOWN_KIND, fault.message)

@@ -17,6 +17,7 @@ from volsched.mirror.reading import GROUP_NAME, PREEMPTABLE, ROLE
 from volsched.model import api
 from volsched.model.dra.announced import announcement
 from volsched.model.errors import shortened
+from volsched.model.labels import MOST_LABELS
 from volsched.model.unserved import is_hard
 from volsched.model.values.resources import Resources
 
@@ -69,8 +70,17 @@ def handed_on(annotations: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def too_much_handed_on(annotations: Mapping[str, str]) -> str:
-    """Return why a Job has more annotations than it can hand on; empty when it has not."""
+def with_what_is_handed_on(meta: api.ObjectMeta) -> api.ObjectMeta:
+    """Return the metadata of a Job without what neither its PodGroup nor anything else is made of."""
+    return msgspec.structs.replace(meta, annotations=handed_on(meta.annotations), owner_references=(), finalizers=())
+
+
+def too_much_handed_on(meta: api.ObjectMeta) -> str:
+    """Return why a Job has more annotations or labels than it can hand on; empty when it has not."""
+    size = sum(len(key) + len(value) for key, value in meta.labels.items())
+    if size > MOST_LABELS:
+        return f"metadata.labels: have {size} characters, more than the {MOST_LABELS} that a PodGroup gets"
+    annotations = meta.annotations
     long = next((key for key, value in annotations.items() if _may_decide(key) and len(value) > LONGEST_INHERITED), "")
     if long:
         size = len(annotations[long])

@@ -421,7 +421,7 @@ class Store:
                 known = self.groups.get(key)
                 if known is not None:
                     spec = api.PodGroupSpec(queue=as_name(known.spec.queue))
-                    meta = msgspec.structs.replace(known.metadata, annotations={}, labels={}, finalizers=())
+                    meta = msgspec.structs.replace(known.metadata, annotations={}, labels={})
                     self.groups[key] = api.PodGroup(meta, spec, api.PodGroupStatus(phase=known.status.phase))
                     self._authors.pop(key, None)
                     self.refused.add(key)
@@ -591,7 +591,9 @@ def _plain_meta(meta: api.ObjectMeta) -> api.ObjectMeta:
     plain = {name: getattr(meta, name) for name in api.ObjectMeta.__struct_fields__}
     notes = grouping.inherited(meta.annotations)
     notes |= {WRITTEN: meta.annotations[WRITTEN]} if len(meta.annotations.get(WRITTEN, "")) in _NOTES else {}
-    return api.ObjectMeta(**plain | {"annotations": notes, "labels": grouping.inherited(meta.labels)})
+    owners = tuple(owner for owner in meta.owner_references if owner.controller)
+    kept = {"annotations": notes, "labels": grouping.inherited(meta.labels), "owner_references": owners}
+    return api.ObjectMeta(**plain | kept | {"finalizers": ()})
 
 
 def _condition_since(group: api.PodGroup) -> float | None:

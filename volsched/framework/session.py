@@ -68,6 +68,7 @@ class Session:
     used, for budgets. ``submit`` of the constructor takes the steps of every committed statement at once. ``faults``
     are the exceptions of this session, each with the plugin that raised it, ``over`` states why it ended before it was
     through, and ``modules`` has which plugin's code is where. ``hints`` tell authors of plugins what would be faster.
+    ``whole`` has Events from which names of other namespaces were taken, as they were before: the log has these.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Session:
         self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
         self.events: list[RecordEvent] = []
+        self.whole: list[RecordEvent] = []
         self._told: set[RecordEvent] = set()
         self.refusals = Refusals(cluster, self.tell)
         self.nominations = Nominations(self)
@@ -316,12 +318,14 @@ class Session:
 
         It names no object of another namespace than its own.
         """
-        message = within(self.cluster, event.namespace, event.message)
-        if message is not event.message:
+        whole, message = event, within(self.cluster, event.namespace, event.message)
+        if message != event.message:
             event = msgspec.structs.replace(event, message=message)
         if event.each or event not in self._told:
             self._told.add(event)
             self.events.append(event)
+            if event is not whole:
+                self.whole.append(whole)
 
     def opened(self) -> None:
         """Every plugin has registered: get ready to answer."""

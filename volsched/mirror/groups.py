@@ -12,7 +12,7 @@ from volsched.mirror.passers_by import PassersBy
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import NO_EFFECT, ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
-from volsched.model import api, unserved
+from volsched.model import api, labels, unserved
 from volsched.model.changes import Gone, GroupWriteFailed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -20,7 +20,6 @@ from volsched.model.conditions import REMEMBERED
 from volsched.model.job import GroupStatus, JobInfo
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.kept_queue import queue_in
 from volsched.model.values.bounded import Bounded
 
 
@@ -45,7 +44,7 @@ class Groups:
         self._annotations = annotations
         self._left_overs = LeftOvers(cluster)
         self.passers_by = PassersBy(cluster, settings.default_queue, told)
-        self.native = NativeGroups(cluster, settings, arrival, self._left_overs, annotations)
+        self.native = NativeGroups(cluster, settings, arrival, self._left_overs, annotations, self.passers_by)
 
     # -- jobs of pods -------------------------------------------------------------------------------------------------
 
@@ -108,7 +107,8 @@ class Groups:
         job.has_group = True
         self.passers_by.leave(job)
         job.group_uid = meta.uid
-        job.labels, job.annotations = meta.labels, self._annotations.of("PodGroup", meta.annotations)
+        job.labels = labels.kept(meta.labels)
+        job.annotations = self._annotations.of("PodGroup", meta.annotations)
         job.min_available = spec.min_member
         job.min_roles = spec.min_task_member
         job.min_resources = reading.minimum_of(group, self._problems.reporter("PodGroup", group))
@@ -116,7 +116,7 @@ class Groups:
         job.priority = self._priorities.value(spec.priority_class_name)
         self._cluster.queue_ledger.set_unserved(job, unserved.refusal_of(job.label, spec))
         job.resource_version = meta.resource_version
-        self._cluster.queue_ledger.keep_job_queue(job, queue_in(reading.conditions_of(group)))
+        self._cluster.queue_ledger.keep_job_queue(job, reading.conditions_of(group))
         self._cluster.queue_ledger.set_job_queue(job, spec.queue or self._settings.default_queue)
         self._take_status(job, group)
         if _spec_of(job) != before:

@@ -1,9 +1,13 @@
-"""How much is kept of the objects of all namespaces together, and what is refused when that is too much.
+"""The bound on what is kept of the objects of all namespaces together: objects are refused when that is too much.
 
-Whoever may make objects in one namespace may make so many, or such large ones, that a process has no memory for them.
-So there is a bound on what is kept of all of them. Above it the newest objects go that hold nothing, of the namespace
-that holds most: pods without a node, claims without devices, PodGroups of which nothing runs. What holds something on a
-node always counts, as that room is not free. What was refused is looked at again once there is room.
+A tenant who may make objects in one namespace may make so many, or such large ones, that a process has no memory for
+them. So there is a bound on what is kept of all of them. Above it the newest objects go that hold nothing, of the
+namespace that holds most: pods without a node, claims without devices, PodGroups of which nothing runs. What holds
+something on a node always counts, as that room is not free. Refused objects are looked at again once there is room.
+
+A large object that holds nothing is refused as soon as its namespace takes half of the bound. Otherwise a tenant could
+fill the bound with large pods that get nodes one after the other, and leave none of it to others. Of a large pod that
+comes with its node there the terms are left out, as it is not placed any more.
 
 Weights are estimates of memory, in KiB: the text of what is kept of an object as JSON, and what Python adds for each
 value. A spec that pods share is kept once, and weighed once.
@@ -23,11 +27,17 @@ from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
 from volsched.model.job import NATIVE, RUNNING, UNKNOWN
 from volsched.model.native import api as native
-from volsched.model.pods.limits import KEPT_BYTES
+from volsched.model.pods.limits import KEPT_BYTES, trimmed
 from volsched.model.values.bounded import Bounded, Size
 
 _ROOM: Final = 0.9
-"""Of the bound: below this part of it, what was refused is looked at again."""
+"""Of the bound: below this part of it refused objects are looked at again."""
+
+_SHARE: Final = 0.5
+"""Of the bound: a namespace that takes more of it gets no more large objects."""
+
+LARGE: Final = 32 << 10
+"""Bytes: an object that takes more is large. An ordinary pod takes 4 KiB."""
 
 _EACH: Final = 1024
 """Bytes that an object takes beside its content: entries of tables, what is counted for it."""
@@ -49,7 +59,8 @@ class Holdings:
     """What is kept, by namespace. Belongs to the thread that takes changes in.
 
     ``most`` is in bytes; 0 is no bound. ``holds`` states whether an object stands for something that is in use, and
-    ``weigh`` how many bytes are kept of one; None leaves it to the estimate.
+    ``weigh`` how many bytes are kept of one; None leaves it to the estimate. One that takes more than ``large`` bytes
+    is large.
     """
 
     def __init__(
@@ -57,20 +68,23 @@ class Holdings:
         most: int = KEPT_BYTES,
         holds: Callable[[api.ApiObject], bool] | None = None,
         weigh: Callable[[api.ApiObject], int | None] = lambda _: None,
+        large: int = LARGE,
     ) -> None:
         self.most = most
+        self._large = large >> 10
         self._holds = holds or holds_something
         self._weigh = weigh
         self.total = 0
         """KiB that are kept."""
-        self.refused: dict[tuple[str, str, str], None] = {}
-        """Kind, namespace and name of what was refused, and is there still."""
+        self.refused: dict[tuple[str, str, str], bool] = {}
+        """Kind, namespace and name of what was refused, and is there still; whether it was as a large one."""
         self.passed = 0
         """KiB of all that was ever taken in."""
         self._spaces: Counter[str] = Counter()
         self._holding: dict[_Name, dict[str, int]] = {}
         self._waiting: dict[str, dict[_Name, tuple[int, str]]] = {}
         self._specs: Bounded[int, None] = Bounded(_SHARED)
+        self._cut: dict[tuple[str, str], None] = {}
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here."""
@@ -79,6 +93,7 @@ class Holdings:
             "holdings.waiting": lambda: sum(map(len, list(self._waiting.values()))),
             "holdings.specs": lambda: len(self._specs),
             "holdings.refused": lambda: len(self.refused),
+            "holdings.cut": lambda: len(self._cut),
         }
 
     @property
@@ -89,7 +104,15 @@ class Holdings:
     @property
     def has_room_again(self) -> bool:
         """Whether something was refused for which there may be room by now."""
-        return bool(self.refused) and self.kept_bytes < self.most * _ROOM
+        if self.kept_bytes >= self.most * _ROOM:
+            return False
+        return any(
+            not is_large or self._taken_by(space) < self.most * _SHARE * _ROOM
+            for (_, space, _), is_large in self.refused.items()
+        )
+
+    def _taken_by(self, namespace: str) -> int:
+        return self._spaces[namespace] << 10
 
     def kinds_refused(self) -> set[str]:
         """Return the kinds of what was refused."""
@@ -104,26 +127,49 @@ class Holdings:
             return changes
         taken: list[Change] = []
         for change in changes:
-            taken.append(change)
             match change:
-                case Put(found):
-                    if found.metadata.namespace:
-                        self._put(found, kind or native.kind_of(found))
-                        if self.kept_bytes > self.most:
-                            taken.extend(self._make_room())
+                case Put(found) if found.metadata.namespace:
+                    taken.extend(self._take(change, kind or native.kind_of(found)))
+                    continue
                 case Gone(stated, namespace, name) | Unreadable(stated, _, namespace, name):
                     self._drop(kind or stated, namespace, name)
                     self.refused.pop((kind or stated, namespace, name), None)
+                    if stated == "Pod":
+                        self._cut.pop((namespace, name), None)
+            taken.append(change)
         return taken
 
-    def _put(self, found: api.ApiObject, kind: str) -> None:
-        meta = found.metadata
+    def _take(self, change: Put, kind: str) -> Iterator[Change]:
+        found, meta = change.object, change.object.metadata
+        weight, waits = self._weight_of(found), not self._holds(found)
+        if not waits and isinstance(found, api.Pod) and self._is_cut(found, weight):
+            found = msgspec.structs.replace(found, spec=trimmed(found.spec))
+            change, weight = Put(found), self._weight_of(found)
+        yield change
+        self._put(kind, meta, weight, waits=waits)
+        if waits and weight > self._large and self._has_much(meta.namespace):
+            yield self._refuse(kind, meta.namespace, meta.name, meta.uid, is_large=True)
+        elif self.kept_bytes > self.most:
+            yield from self._make_room()
+
+    def _has_much(self, namespace: str) -> bool:
+        """Whether a namespace takes so much that it gets no more large objects."""
+        return self._taken_by(namespace) > self.most * _SHARE
+
+    def _is_cut(self, pod: api.Pod, weight: int) -> bool:
+        """Whether the terms of a pod with a node are left out: it came with that, and was large."""
+        name = pod.metadata.namespace, pod.metadata.name
+        is_new = pod.metadata.name not in self._holding.get(("Pod", pod.metadata.namespace), ())
+        if weight > self._large and is_new and self._has_much(pod.metadata.namespace):
+            self._cut[name] = None
+        return name in self._cut
+
+    def _put(self, kind: str, meta: api.ObjectMeta, weight: int, *, waits: bool) -> None:
         namespace, name = meta.namespace, meta.name
         if self.refused:
             self.refused.pop((kind, namespace, name), None)
-        weight, waits = self._weight_of(found), not self._holds(found)
         before, _ = self._waiting.get(namespace, {}).get((kind, name), (0, ""))
-        if not waits or before < weight:  # what has grown is as what is new
+        if not waits or before < weight:  # an object that has grown is as a new one
             self._drop(kind, namespace, name)
             before = 0
         if waits:
@@ -153,19 +199,29 @@ class Holdings:
             self._count(namespace, -weight)
 
     def _make_room(self) -> Iterator[Refused]:
-        """Let the newest objects go that hold nothing, of whoever holds most, until the bound is kept."""
+        """Let the newest objects go that hold nothing, of the namespace that holds most, until the bound is kept."""
         while self.kept_bytes > self.most and self._waiting:
             namespace = max(self._waiting, key=lambda each: (self._spaces[each], each))
             (kind, name), (_, uid) = next(reversed(self._waiting[namespace].items()))
-            holds = self._spaces[namespace]
-            self._drop(kind, namespace, name)
-            self.refused[kind, namespace, name] = None
-            yield Refused(kind, namespace, name, uid, self._message(namespace, holds))
+            yield self._refuse(kind, namespace, name, uid)
 
-    def _message(self, namespace: str, holds: int) -> str:
+    def _refuse(self, kind: str, namespace: str, name: str, uid: str, *, is_large: bool = False) -> Refused:
+        """Let an object go."""
+        message = self._message(namespace, is_large=is_large)
+        self._drop(kind, namespace, name)
+        self.refused[kind, namespace, name] = is_large
+        return Refused(kind, namespace, name, uid, message)
+
+    def _message(self, namespace: str, *, is_large: bool) -> str:
+        most, holds = self.most >> 20, self._taken_by(namespace) >> 20
+        if is_large:
+            return (
+                f"it takes more than {self._large} KiB, and the objects of namespace {namespace} take {holds} MiB, "
+                f"more than half of the {most} MiB of --kept-bytes for all namespaces"
+            )
         return (
-            f"the objects of all namespaces take more than the {self.most >> 20} MiB of --kept-bytes, and those of "
-            f"namespace {namespace} take most, {holds >> 10} MiB"
+            f"the objects of all namespaces take more than the {most} MiB of --kept-bytes, and those of "
+            f"namespace {namespace} take most, {holds} MiB"
         )
 
     def _weight_of(self, found: api.ApiObject) -> int:
@@ -194,13 +250,13 @@ def holds_something(found: api.ApiObject) -> bool:
     """Whether an object stands for something that is in use: it counts, however much there is."""
     match found:
         case api.Pod():
-            return bool(found.spec.node_name)
+            return bool(found.spec.node_name) and found.status.phase not in ("Succeeded", "Failed")
         case api.PodGroup():
             return found.status.phase in (RUNNING, UNKNOWN)
         case dra.ResourceClaim():
             return found.status.allocation is not None
         case api.PersistentVolumeClaim():
-            return bool(found.spec.volume_name)
+            return found.status.phase == "Bound"  # the author of a claim may name any volume
         case native.PodGroup():
             return any(one.type in _PLACED and one.status == "True" for one in found.status.conditions)
         case _:

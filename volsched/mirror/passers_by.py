@@ -1,11 +1,12 @@
 """In which queue a pod counts that came with a node, and that no PodGroup speaks for.
 
-Whoever makes a pod with ``spec.nodeName`` passes by every scheduler, and no queue was asked for room. The pod counts in
+A pod that is made with ``spec.nodeName`` passes by every scheduler, and no queue was asked for room. The pod counts in
 the first queue that lets its namespace in: the one that its annotation names, that of its namespace, the default queue,
 else the oldest of all. Where none does it counts on its node alone, which an Event and a metric tell. What is stated
 now decides, so whoever counts anew comes to the same; queues and namespaces that change have these pods asked about.
-A PodGroup that may not use its queue, and held nothing there, counts in such a queue with its pods, too; its condition
-``QueueKept`` tells that and is the memory.
+A PodGroup that may not use its queue, of either kind, counts in such a queue with all its pods as soon as one of them
+came with a node; its condition ``QueueKept`` tells that and is the memory. What ran when the PodGroup lost its right
+goes on counting where it was placed, until then.
 """
 
 from __future__ import annotations
@@ -52,15 +53,22 @@ class PassersBy(Observer):
     # -- what is told -------------------------------------------------------------------------------------------------
 
     def pod_placed(self, job: JobInfo, *, held: bool) -> None:
-        """Hear that a pod of a job has a node by others; ``held``: others of the job had one before."""
-        if job.is_native or not job.placed_count:
+        """Hear that a pod of a job has a node by others; ``held``: others of the job were placed with their right."""
+        ledger = self._cluster.queue_ledger
+        if not job.placed_count:
             return
         if not job.has_group:
             self._jobs[job.key] = job
             self._settle(job)
-        elif job.barred and not job.hollow and not held and self._cluster.queue_ledger.moves.in_force:
-            self._cluster.queue_ledger.count_elsewhere(job, self._queue_for(job))
+        elif job.hollow or held or not ledger.moves.in_force or job.key in ledger.moves.nowhere:
+            return
+        elif not ledger.permissions.lets(job.namespace, job.queue):
+            ledger.count_elsewhere(job, self._queue_for(job))
             self._note(job)
+
+    def follows_job(self, job: JobInfo) -> bool:
+        """Whether it is decided here in which queue a job counts."""
+        return job.key in self._jobs
 
     def leave(self, job: JobInfo) -> None:
         """Hear that a job is no more, or that a PodGroup speaks for it: it counts where that says."""

@@ -16,7 +16,7 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.mirror.writes.rejections import rejection_of
 from volsched.mirror.writes.retries import Retries
-from volsched.model import api
+from volsched.model import api, labels
 from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -94,12 +94,12 @@ class Pods:
         task.ungated = reading.was_ungated(pod)
         task.job = self._groups.job_of(task, self._drop_task)
         status, node = self._standing(task, pod)
-        held = task.job is not None and task.job.placed_count > 0
+        held = task.job is not None and task.job.placed_count > 0 and (placed_as is not None or not pod.spec.node_name)
         self._cluster.add_task(task, status, node)
-        if task.job is not None:
-            self._groups.passers_by.pod_placed(task.job, held=held)
         if task.scheduling_group:
             self._groups.native.joined(task)
+        if task.job is not None:
+            self._groups.passers_by.pod_placed(task.job, held=held)
         if task.gated and node is None:
             # what was reserved for it in its job's minimum is not, as long as it is gated
             self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
@@ -206,7 +206,11 @@ class Pods:
     def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
         """Everything of a pod that may change without changing what it asks for."""
         meta, spec = pod.metadata, pod.spec
-        task.labels = reading.shared(meta.labels)
+        looked_at = labels.kept(meta.labels)
+        task.labels = reading.shared(looked_at)
+        if len(looked_at) < len(meta.labels):
+            report = self._problems.reporter("Pod", pod, "the first ones by name are looked at, no others")
+            report("metadata.labels", f"have more than {labels.MOST_LABELS} characters")
         task.annotations = self._annotations.of("Pod", meta.annotations)
         task.role = reading.role_of(pod)
         task.containers = reading.container_names(pod) if task.template.container_amounts else ()

@@ -14,7 +14,7 @@ from sys import intern
 from types import FrameType
 from typing import Any, Final
 
-from volsched.model import api
+from volsched.model import api, labels
 from volsched.model.errors import VolschedError, shortened
 
 EVERY: Final = "*"
@@ -157,7 +157,8 @@ class KeptAnnotations:
             known.become(known.with_those_of(keys))
 
     def trim(self, kind: str, found: api.ApiObject) -> None:
-        """Take what is not kept of a kind out of the annotations of an object that was just decoded."""
+        """Take what is not kept of a kind out of the metadata of an object that was just decoded."""
+        labels.trim(kind, found.metadata)
         annotations = found.metadata.annotations
         if annotations:
             self.of_kind(kind).drop_others(annotations)

@@ -58,6 +58,10 @@ def bytes_of(found: api.ApiObject) -> int | None:
     return 4 * len(msgspec.json.encode(found)) if isinstance(found, RawJob) else None
 
 
+_LARGE_JOB: Final = 128 << 10
+"""Bytes that are kept of a large Volcano Job: its spec has 32 KiB."""
+
+
 class ControllerEngine:
     """The controllers at work. `tell` takes Events; nothing is written before `begin` and after `pause`."""
 
@@ -72,7 +76,7 @@ class ControllerEngine:
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
         )
-        self.holdings = Holdings(options.kept_bytes, is_in_use, bytes_of)
+        self.holdings = Holdings(options.kept_bytes, is_in_use, bytes_of, _LARGE_JOB)
         self.intake = Intake(options, self.store, tell, self._dirty, self._forget_job)
         self.writes = Writes(writer, self.store, self.intake, options.workers)
         self.lag = Histogram(LAG_SECONDS)

@@ -37,8 +37,7 @@ def job_view(raw: Json, scheduler_names: tuple[str, ...], default_queue: str, mo
     except FieldError as error:
         return JobView(nobody, problem=f"{error.path}: {shortened(error.message, LONGEST_PROBLEM)}")
     default = "volcano" if "volcano" in scheduler_names else scheduler_names[0]
-    excess = jobs.too_much_handed_on(job.metadata.annotations)
-    meta = msgspec.structs.replace(job.metadata, annotations=jobs.handed_on(job.metadata.annotations))
+    excess, meta = jobs.too_much_handed_on(job.metadata), jobs.with_what_is_handed_on(job.metadata)
     job = jobs.with_defaults(msgspec.structs.replace(job, metadata=meta), default, default_queue)
     problem = job_problem(job)
     if problem:

@@ -351,6 +351,9 @@ class SchedulerProgram(Process):
         """Take in what a session did; called on the scheduling thread."""
         self._metrics.cycle(report)
         self._plugin_errors.cycle(report)
+        for event in report.whole:
+            about = f"{event.namespace}/{event.name}" if event.namespace else event.name
+            _log.info("an Event names no other namespace", kind=event.kind, object=about, message=event.message)
 
     def _report(self, change: Change) -> None:
         self._inbox.put((change,), wake=not isinstance(change, Bound))

@@ -19,7 +19,7 @@ from volsched.framework.dra.amounts import FLAT
 from volsched.framework.validation import Fault, Faults, Surroundings, under
 from volsched.model import api
 from volsched.model.dra import api as dra
-from volsched.model.errors import ConfigError, ObjectError
+from volsched.model.errors import ConfigError, ObjectError, shortened
 from volsched.model.native import api as native
 from volsched.simulation import at_max as most
 from volsched.simulation.documents import Document, InputError, InputProblem
@@ -274,6 +274,10 @@ def subject_of(found: api.ApiObject) -> str:
     return f"{kind}/{found.key}" if found.metadata.name else kind
 
 
+LONGEST_NAME: Final = 253
+"""Characters of a name, by the API server's rules; a longer one is cut where it is told."""
+
+
 def subject_of_raw(raw: Mapping[str, Any]) -> str:
     """Return the same of an object of which nothing is known to be right."""
     kind, metadata = _word(raw.get("kind")), raw.get("metadata")
@@ -284,7 +288,7 @@ def subject_of_raw(raw: Mapping[str, Any]) -> str:
 
 def _word(value: Any) -> str:
     """Return a value as a word of a message; of lists and mappings, which may be nested deep, the type alone."""
-    return f"({type(value).__name__})" if isinstance(value, list | dict) else str(value)
+    return f"({type(value).__name__})" if isinstance(value, list | dict) else shortened(str(value), LONGEST_NAME)
 
 
 def field_of(error: ObjectError) -> str:

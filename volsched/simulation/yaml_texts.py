@@ -22,8 +22,19 @@ Step: TypeAlias = str | int
 _BETWEEN: Final = re.compile(r"\s*(?P<apart>(^---\s+)+)?", re.MULTILINE)
 """What may stand before a document of JSON, and between two: nothing, or lines by which those of YAML are apart."""
 
+_MOST_BITS: Final = 1024
+"""Of a whole number: ten times what any field takes."""
+
 _LARGEST: Final = 1e15
 """Below this every integer is a number of its own."""
+
+MOST_REPEATED: Final = 100_000
+MOST_TIMES: Final = 10
+"""So many values may stand in a document by its aliases, or so many times those that are written in it."""
+
+MOST_LEVELS: Final = 500
+"""A document of YAML may be nested so deep. libyaml follows it on the stack, which ends at some 20,000 levels, and the
+process with it; what reads objects takes far fewer."""
 
 _MERGE: Final = "tag:yaml.org,2002:merge"
 
@@ -130,7 +141,18 @@ class _DocumentLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
     def __init__(self, text: str) -> None:
         self.doubled: dict[int, _Doubled] = {}
         self._merged: set[int] = set()
+        self._levels = 0
         super().__init__(text)
+
+    def descend_resolver(self, current_node: yaml.Node | None, current_index: Any) -> None:
+        """Refuse a document that is nested too deep: this is called for each node before those in it."""
+        self._levels += 1
+        if self._levels > MOST_LEVELS:
+            raise yaml.composer.ComposerError(None, None, f"is nested deeper than {MOST_LEVELS} levels")
+
+    def ascend_resolver(self) -> None:
+        """Leave a node."""
+        self._levels -= 1
 
     def begin(self) -> None:
         """Forget the document before."""
@@ -161,19 +183,60 @@ def _float(loader: _DocumentLoader, node: yaml.ScalarNode) -> float:
     return _whole(loader.construct_yaml_float(node))
 
 
+def _int(loader: _DocumentLoader, node: yaml.ScalarNode) -> int:
+    number: int = loader.construct_yaml_int(node)
+    if number.bit_length() > _MOST_BITS:  # Python does not write thousands of digits, and messages write numbers
+        raise yaml.constructor.ConstructorError(None, None, "a number has too many digits", node.start_mark)
+    return number
+
+
 _DocumentLoader.add_constructor("tag:yaml.org,2002:float", _float)
+_DocumentLoader.add_constructor("tag:yaml.org,2002:int", _int)
 
 
 def _of_yaml(text: str) -> Iterator[Parsed]:
     loader = _DocumentLoader(text)
+    has_aliases = "&" in text and "*" in text
     try:
         while loader.check_node():
             node = loader.get_node()
+            if has_aliases:
+                _check_aliases(node)
             loader.begin()
             value = loader.construct_document(node)
             yield Parsed(value, tuple(_located(node, _parts_of_node, loader.doubled)))
     finally:
         loader.dispose()
+
+
+def _check_aliases(root: yaml.Node) -> None:
+    """Raise yaml.YAMLError where a document stands for far more than is written: ten aliases of ten, and so on.
+
+    A list that contains itself counts once here; it is nested too deep for all that read it.
+    """
+    sizes: dict[int, int] = {}
+    left: list[tuple[yaml.Node, bool]] = [(root, False)]
+    while left:
+        node, is_counted = left.pop()
+        if is_counted:
+            inner = sum(sizes[id(part)] for part in _inside(node))
+            sizes[id(node)] = min(1 + inner, _ENDLESS)
+        elif id(node) not in sizes:
+            sizes[id(node)] = 1
+            left.append((node, True))
+            left.extend((part, False) for part in _inside(node))
+    if sizes[id(root)] > max(MOST_REPEATED, MOST_TIMES * len(sizes)):
+        problem = f"has {len(sizes)} values, and aliases that make far more of them"
+        raise yaml.constructor.ConstructorError(None, None, problem, root.start_mark)
+
+
+_ENDLESS: Final = 10**12
+
+
+def _inside(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def _parts_of_node(node: yaml.Node) -> Iterable[tuple[Step, yaml.Node]]:

@@ -866,3 +866,17 @@ def test_searches_that_are_given_up_are_counted() -> None:
     assert decision.bindings == {"p": "n1"}
     assert numbers(decision)[series.TRUNCATED.name] == {(): 2.0}
     assert numbers(decision)[series.SEARCHES.name] == {(): 2.0}
+
+
+def test_a_nodes_event_names_no_pod_and_the_log_has_it_whole() -> None:
+    rig = rig_of(node(), a_group("g"), running("p", "30/4096", "7"))
+
+    decision = rig.cycle()
+
+    said = told(decision)["CardStateUnknown"]
+    assert "another job: " in said
+    assert "default/p" not in said
+    (whole,) = decision.report.whole
+    assert (whole.kind, whole.name, whole.reason) == ("Node", "n1", "CardStateUnknown")
+    assert 'pod "default/p": ' in whole.message
+    assert rig.cycle().report.whole == ()

@@ -200,5 +200,7 @@ def message(names: Names, condition: PodGroupCondition) -> str:
     if promise is not None:
         nodes = [names.name(node) for node in promise.nodes]
         return reservation.condition_of(promise.at, promise.start, nodes).message
-    queue = kept_queue.queue_in([condition])
+    nowhere, queue = kept_queue.named_nowhere([condition]), kept_queue.queue_in([condition])
+    if nowhere:
+        return kept_queue.nowhere_condition(names.name(nowhere)).message
     return kept_queue.condition_of(names.name(queue), "").message if queue else ""

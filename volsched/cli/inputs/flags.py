@@ -11,11 +11,14 @@ import click
 from volsched import cli
 from volsched.cli.names import contexts, files, of_kind
 from volsched.kube.serve.listeners import Listeners
+from volsched.model.errors import shortened
 from volsched.model.pods.limits import DEFAULT
 from volsched.model.values.duration import seconds_of
 
 if TYPE_CHECKING:
     from volsched.kube.serve.connections import Network
+
+_MOST_DIGITS: Final = 18
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -62,8 +65,8 @@ class PodLimit(click.ParamType[tuple[str, int]]):
         name, _, number = str(value).partition("=")
         if name not in DEFAULT.by_name():
             self.fail(f"{name!r} is no limit of a pod; it is one of {', '.join(DEFAULT.by_name())}", param, ctx)
-        if not (number.isascii() and number.isdigit()):
-            self.fail(f"{value!r}: write it as {name}=NUMBER", param, ctx)
+        if not (number.isascii() and number.isdigit() and len(number) <= _MOST_DIGITS):
+            self.fail(f"{shortened(str(value))!r}: write it as {name}=NUMBER", param, ctx)
         return name.replace("-", "_"), int(number)
 
 
@@ -142,6 +145,19 @@ def files_flag(text: str = FILES_HELP, *, required: bool = True) -> Callable[[Co
         metavar="PATH",
         shell_complete=files,
         help=text,
+    )
+
+
+def kept_bytes_flag(default: int, objects: str) -> Callable[[Command], Command]:
+    """Return the flag of how much is kept of objects (`volsched.mirror.holdings`); `objects` names which."""
+    return click.option(
+        "--kept-bytes",
+        type=click.IntRange(min=0),
+        default=default,
+        metavar="BYTES",
+        show_default=True,
+        help=f"Memory for the {objects} of all namespaces, by estimate: above it the newest ones that hold nothing are "
+        "refused, of the namespace that has most. Half of what the process may use. 0: no bound.",
     )
 
 

@@ -95,13 +95,15 @@ def _not_feasible(job: JobInfo, refused: list[TaskInfo]) -> str:
     return f"{message}, {_NO_VICTIMS}" if searched else message
 
 
-def victim_words(preemptor: TaskInfo | None, reason: str) -> tuple[str, str]:
+def victim_words(preemptor: TaskInfo | None, victim: TaskInfo, reason: str) -> tuple[str, str]:
     """What a victim's Event and condition state: of a native group that needs the room, kube-scheduler's words.
 
-    ``reason`` is what is stated of all others, and ends the Event.
+    ``reason`` is what is stated of all others, and ends the Event. *Ours*: of a group of another namespace the Event
+    states the queue, where kube-scheduler has the uid of the PodGroup.
     """
     group = preemptor.job.native if preemptor is not None and preemptor.job is not None else None
     if preemptor is None or group is None:
         return reason, reason
-    message = f"Preempted by podgroup {group.uid} on node cluster; {reason}"
+    which = group.uid if preemptor.namespace == victim.namespace else f'of queue "{preemptor.queue}"'
+    message = f"Preempted by podgroup {which} on node cluster; {reason}"
     return message, f"{preemptor.scheduler}: preempting to accommodate a higher priority podgroup"

@@ -30,7 +30,7 @@ from volsched.model.job import (
     with_condition,
 )
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
-from volsched.model.queues.kept_queue import QUEUE_KEPT, condition_of, ended
+from volsched.model.queues.kept_queue import QUEUE_KEPT, ended
 from volsched.model.status import IS_FINISHED, IS_SCHEDULED, TaskStatus
 from volsched.model.verdict import ConditionReason
 
@@ -107,11 +107,10 @@ def note_refusal(cluster: Cluster, job: JobInfo) -> None:
         job.conditions = tuple(condition for condition in job.conditions if condition is not known)
 
 
-def note_queue(job: JobInfo, named: str) -> PodGroupCondition | None:
-    """State on a PodGroup in which queue it counts while it names another one, empty for none; return what is new."""
+def note_queue(job: JobInfo, kept: PodGroupCondition | None) -> PodGroupCondition | None:
+    """State on a PodGroup where it counts while that is not the queue that it names; return what is new."""
     known = next((condition for condition in job.conditions if condition.type == QUEUE_KEPT), None)
-    if named:
-        kept = condition_of(job.queue, named)
+    if kept is not None:
         job.conditions = with_condition(job.conditions, kept)
         return kept if kept != known else None
     if known is not None and job.is_native:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
+import structlog
 
 from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import MERGE_PATCH, Api, parsed, path_segment
@@ -32,6 +33,8 @@ POLL_SECONDS: Final = 0.25
 
 _ATTEMPTS: Final = 5
 _WRITE_TIMEOUT_SECONDS: Final = 10.0
+
+_log = structlog.get_logger(__name__)
 
 
 class Volumes:
@@ -78,7 +81,7 @@ class Volumes:
         taken = volume["spec"].get("claimRef")
         mine = {"namespace": claim["metadata"]["namespace"], "name": claim["metadata"]["name"]}
         if taken and {key: taken.get(key) for key in mine} != mine:
-            raise PrebindError(f"volume {write.volume} was taken by {taken.get('namespace')}/{taken.get('name')}")
+            raise PrebindError(f"volume {write.volume} was taken by {_named(taken, mine['namespace'], write)}")
         if taken and taken.get("uid") not in (None, "", claim["metadata"]["uid"]):
             raise PrebindError(f"volume {write.volume} belongs to an earlier claim named {write.claim}")
         if taken and taken.get("uid"):
@@ -155,6 +158,15 @@ class Volumes:
     def _check_node(write: VolumeWrite, claim: api.PersistentVolumeClaim) -> None:
         if write.kind == "dynamic" and claim.metadata.annotations.get(SELECTED_NODE) != write.node:
             raise PrebindError(f"claim {write.claim}: the provisioner cannot make its volume on node {write.node}")
+
+
+def _named(taken: Mapping[str, Any], namespace: str, write: VolumeWrite) -> str:
+    """Return how an Event names the claim that has a volume; one of another namespace is named in the log alone."""
+    claim = f"{taken.get('namespace')}/{taken.get('name')}"
+    if taken.get("namespace") == namespace:
+        return claim
+    _log.info("a volume was taken by a claim of another namespace", volume=write.volume, claim=write.claim, by=claim)
+    return "a claim of another namespace"
 
 
 def _claim_path(key: str) -> str:

@@ -14,6 +14,7 @@ from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.queues import NativeQueues
 from volsched.mirror.native.reading import group_of
+from volsched.mirror.passers_by import PassersBy
 from volsched.mirror.reading import GROUP_NAME, as_name
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model.changes import Gone, KindServed
@@ -24,7 +25,6 @@ from volsched.model.job import COMPLETED, NATIVE, PENDING, JobInfo, PodGroupCond
 from volsched.model.native.api import KIND, PodGroup
 from volsched.model.native.group import NativeGroup
 from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.kept_queue import queue_in
 from volsched.model.status import IS_FINISHED
 
 _TICKS: Final = 1_000_000
@@ -40,12 +40,14 @@ class NativeGroups:
         arrival: Arrival,
         left_overs: LeftOvers,
         annotations: AnnotationReader,
+        passers_by: PassersBy,
     ) -> None:
+        self._passers_by = passers_by
         self._cluster = cluster
         self._arrival = arrival
         self._left_overs = left_overs
         self._annotations = annotations
-        self._queues = NativeQueues(cluster, settings.default_queue)
+        self._queues = NativeQueues(cluster, settings.default_queue, passers_by.follows_job)
         self._named: dict[str, str] = {}
         self.put_workload = self._queues.put_workload
         self.drop_workload = self._queues.drop_workload
@@ -119,12 +121,15 @@ class NativeGroups:
         if before is None or before.uid != group.uid:
             self._begin(job, group)
         self._describe(job, group)
-        self._cluster.queue_ledger.keep_job_queue(job, queue_in(_conditions(group)))
+        self._passers_by.leave(job)
+        self._cluster.queue_ledger.keep_job_queue(job, _conditions(group))
         self._set_priority(job)
         self._queues.settle(job)
         if before is None or _decisive(before) != _decisive(group):
             job.refusal = None
             self._cluster.queue_ledger.put_job(job)
+        if before is None:
+            self._passers_by.pod_placed(job, held=False)
         self._cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def _begin(self, job: JobInfo, group: NativeGroup) -> None:

@@ -1,10 +1,13 @@
 """The queue of a native group, as the API has none: an annotation states it.
 
 The first that names one decides: the PodGroup, its Workload, its pods if they agree, the namespace; else it is the
-default queue. Pods are asked since the user of a Job reaches nothing else: its controller copies no annotations.
+default queue. Pods are asked since the user of a Job reaches nothing else: its controller copies no annotations. Where
+a group has pods that came with a node and no PodGroup, another one decides (``mirror.passers_by``).
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from volsched.mirror.reading import as_name
 from volsched.model import api
@@ -18,9 +21,10 @@ from volsched.model.pods.task import TaskInfo
 class NativeQueues:
     """Which queues Workloads, pods and namespaces name, and of each native group the one that follows."""
 
-    def __init__(self, cluster: Cluster, default: str) -> None:
+    def __init__(self, cluster: Cluster, default: str, is_elsewhere: Callable[[JobInfo], bool]) -> None:
         self._cluster = cluster
         self._default = default
+        self._is_elsewhere = is_elsewhere
         self._workloads: dict[str, str] = {}
         self._namespaces: dict[str, str] = {}
         self._members: dict[str, str] = {}
@@ -101,7 +105,8 @@ class NativeQueues:
         if len(of_members) > 1 and not self._named_by(job):
             job.fault = job.fault or f'its pods name different queues: "{of_members[0]}" and "{of_members[1]}"'
         before = job.queue
-        self._cluster.queue_ledger.set_job_queue(job, named or self._default)
+        if not self._is_elsewhere(job):
+            self._cluster.queue_ledger.set_job_queue(job, named or self._default)
         if job.queue != before:
             job.requeue()
         self._cluster.queue_ledger.dirty_jobs[job.key] = job

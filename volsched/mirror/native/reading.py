@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from volsched.mirror.reading import seconds
-from volsched.model import api
+from volsched.model import api, labels
 from volsched.model.conditions import REMEMBERED
 from volsched.model.errors import FieldError
 from volsched.model.native.api import GROUP, PodGroup
@@ -121,7 +121,7 @@ def _about(found: PodGroup) -> NativeGroup:
         meta.resource_version,
         created=seconds(meta.creation_timestamp),
         terminating=meta.deletion_timestamp is not None,
-        labels=meta.labels,
+        labels=labels.kept(meta.labels),
         annotations=meta.annotations,
         claim_names=tuple((one.name, one.resource_claim_name) for one in found.status.resource_claim_statuses),
         shown=tuple(_shown(found, (version.condition, *REMEMBERED))),

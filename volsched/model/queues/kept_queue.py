@@ -14,11 +14,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.model.job import PodGroupCondition
+from volsched.model.job import JobInfo, PodGroupCondition
 
 QUEUE_KEPT: Final = "QueueKept"
 """The type of the condition, its reason, and the reason of the Event about it."""
 
+_NOWHERE: Final = re.compile(r'its pods count in no queue, .* in queue "([^"]+)"')
 _MESSAGE: Final = re.compile(r'its pods count in queue "([^"]+)", .*')
 
 
@@ -28,14 +29,21 @@ class QueueMoves:
 
     ``kept`` are those that count in their old queue all the same, and the queue that they name. ``moved`` are those
     that had been admitted to their old queue, and not yet to the one in which they are. ``nowhere`` are those that
-    count in no queue, as none lets their namespace in. ``in_force``: a session has
-    been held, so that where jobs count was decided by.
+    count in no queue, as none lets their namespace in, and the queue that they name. ``in_force``: a session has been
+    held, so that where jobs count was decided by.
     """
 
     kept: dict[str, str] = field(default_factory=dict)
     moved: dict[str, None] = field(default_factory=dict)
-    nowhere: dict[str, None] = field(default_factory=dict)
+    nowhere: dict[str, str] = field(default_factory=dict)
     in_force: bool = False
+
+    def condition(self, job: JobInfo) -> PodGroupCondition | None:
+        """Return what a job's PodGroup states of where it counts; None: in the queue that it names."""
+        if job.key in self.nowhere:
+            return nowhere_condition(self.nowhere[job.key])
+        named = self.kept.get(job.key, "")
+        return condition_of(job.queue, named) if named else None
 
     def forget(self, key: str) -> None:
         """Forget a job."""
@@ -51,6 +59,24 @@ def condition_of(queue: str, named: str) -> PodGroupCondition:
         f' runs: then it moves to queue "{named}". To move it now, delete its pods'
     )
     return PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, message)
+
+
+def nowhere_condition(named: str) -> PodGroupCondition:
+    """Return the condition of a job that counts in no queue while its PodGroup names one that it may not use."""
+    message = (
+        "its pods count in no queue, as none lets their namespace in, and on their nodes alone; once none of them runs "
+        f'the PodGroup waits in queue "{named}"'
+    )
+    return PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, message)
+
+
+def named_nowhere(conditions: Iterable[PodGroupCondition]) -> str:
+    """Return the queue that a job names which counts in none by its conditions, empty when it counts in one."""
+    for condition in conditions:
+        found = _NOWHERE.fullmatch(condition.message) if condition.type == QUEUE_KEPT else None
+        if found is not None and condition.status == "True":
+            return found[1]
+    return ""
 
 
 def ended() -> PodGroupCondition:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from volsched.model.clocks import Clocks, ClusterEvent
-from volsched.model.job import INQUEUE, PENDING, JobInfo
+from volsched.model.job import INQUEUE, PENDING, JobInfo, PodGroupCondition
 from volsched.model.observers import Observers
 from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.kept_queue import QueueMoves
+from volsched.model.queues.kept_queue import QueueMoves, named_nowhere, queue_in
 from volsched.model.queues.permissions import Permissions
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.status import TaskStatus
@@ -208,9 +208,11 @@ class QueueLedger:
         """
         moves, is_known = self.moves, job.queue in self.queues
         if job.key in moves.nowhere:
-            if job.placed_count and not self.permissions.lets(job.namespace, queue):
+            if not moves.in_force or (job.placed_count and not self.permissions.lets(job.namespace, queue)):
+                moves.nowhere[job.key] = queue
                 return
             del moves.nowhere[job.key]
+            self.dirty_jobs[job.key] = job
         is_held = is_known and job.placed_count > 0 if moves.in_force else job.key in moves.kept
         if is_held and job.queue != queue:
             if moves.kept.get(job.key) != queue:
@@ -225,15 +227,20 @@ class QueueLedger:
             moves.moved[job.key] = None
             self.set_phase(job, PENDING)
 
-    def keep_job_queue(self, job: JobInfo, queue: str) -> None:
-        """Take from a job's status in which queue it counts, empty for the one that it names, until the first session.
+    def keep_job_queue(self, job: JobInfo, conditions: Sequence[PodGroupCondition]) -> None:
+        """Take from a job's conditions in which queue it counts while that is not the one it names, or that in none.
 
-        From then on it is decided here, and the status follows.
+        That is until the first session. From then on it is decided here, and the conditions follow.
         """
         if self.moves.in_force:
             return
+        self.moves.kept.pop(job.key, None)
+        self.moves.nowhere.pop(job.key, None)
+        named, queue = named_nowhere(conditions), queue_in(conditions)
+        if named:
+            self._move_job(job, "")
+            self.moves.nowhere[job.key] = named
         if not queue:
-            self.moves.kept.pop(job.key, None)
             return
         self._move_job(job, queue)
         self.moves.kept[job.key] = queue
@@ -251,14 +258,14 @@ class QueueLedger:
         if queue:
             self.moves.kept[job.key] = named
         else:
-            self.moves.nowhere[job.key] = None
+            self.moves.nowhere[job.key] = named
         self._move_job(job, queue)
         self.dirty_jobs[job.key] = job
 
     def settle_queues(self) -> None:
         """Begin a session: jobs that are kept in a queue and hold nothing there any more count in the one they name."""
         self.moves.in_force = True
-        for key, named in list(self.moves.kept.items()):
+        for key, named in (*self.moves.kept.items(), *self.moves.nowhere.items()):
             self.set_job_queue(self.jobs[key], named)
 
     def _move_job(self, job: JobInfo, queue: str) -> None:

@@ -1,0 +1,70 @@
+"""How much is kept of the labels, owners and finalizers of objects: what a rule reads, up to a bound.
+
+The API server bounds neither how many labels an object has nor how many owners and finalizers. A tenant may write a
+megabyte of them into a pod that has a node already, which counts whatever it weighs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from volsched.model import api
+
+MOST_LABELS: Final = 8192
+"""Characters of the labels of one object that are looked at, keys and values together. An ordinary pod has 500."""
+
+_LONGEST: Final = 253 + 1 + 63 + 63
+"""Characters of a label, by the API server's rules."""
+
+_FEW: Final = MOST_LABELS // _LONGEST
+"""So many labels are never too long."""
+
+_WITHOUT: Final = frozenset(
+    {
+        "CSIStorageCapacity",
+        "NativeWorkload",
+        "PersistentVolumeClaim",
+        "PodDisruptionBudget",
+        "ResourceClaim",
+        "ResourceClaimTemplate",
+    }
+)
+"""Kinds of whose labels none is read."""
+
+
+def kept(labels: dict[str, str]) -> dict[str, str]:
+    """Return the labels of an object that are looked at: all, or the first ones by key of too many."""
+    if len(labels) <= _FEW or _fitting(labels) == len(labels):
+        return labels
+    return {key: labels[key] for key in islice(sorted(labels), _fitting(labels))}
+
+
+def trim(kind: str, meta: api.ObjectMeta) -> None:
+    """Take out of the metadata of an object that nobody else has what is not looked at.
+
+    Of too many labels one more stays than is looked at, by which it is seen that there were too many.
+    """
+    if kind in _WITHOUT:
+        meta.labels.clear()
+    elif len(meta.labels) > _FEW:
+        for key in sorted(meta.labels)[_fitting(meta.labels) + 1 :]:
+            del meta.labels[key]
+    if len(meta.owner_references) > 1:
+        owners = tuple(owner for owner in meta.owner_references if owner.controller)
+        msgspec.structs.force_setattr(meta, "owner_references", owners)
+    if meta.finalizers and kind != "ResourceClaim":  # those of claims are written with ours
+        msgspec.structs.force_setattr(meta, "finalizers", ())
+
+
+def _fitting(labels: Mapping[str, str]) -> int:
+    """Return how many of the labels, in the order of their keys, fit."""
+    left = MOST_LABELS
+    for number, key in enumerate(sorted(labels)):
+        left -= len(key) + len(labels[key])
+        if left < 0:
+            return number
+    return len(labels)
