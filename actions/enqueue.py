@@ -7,32 +7,53 @@ A reject holds nobody else up. Pods need not exist yet: a controller may make th
 
 from __future__ import annotations
 
-from typing import ClassVar
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
+from actions.after_preemption import AfterPreemption
 from actions.job_order import Turns, closed_queue, settle_minimum
 from actions.of_volcano import OF_ENQUEUE
 from actions.retry import is_unschedulable, mark_unschedulable
 from volsched.framework.config.arguments import Argument
+from volsched.framework.released import Releases
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Step
+
+RESERVATION_TIMEOUT: Final = "reservationTimeout"
 
 
 class EnqueueAction:
     """Admit what the plugins let in."""
 
     name: ClassVar[str] = "enqueue"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = OF_ENQUEUE
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(
+            RESERVATION_TIMEOUT,
+            "duration",
+            0.0,
+            "How long room is kept for a job that is admitted and does not start; 0: for ever.",
+        ),
+        *OF_ENQUEUE,
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._timeout = arguments[RESERVATION_TIMEOUT] or math.inf
 
     def execute(self, session: Session) -> None:
         """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
+        Releases.of(session).times.timeout = self._timeout
         jobs, turn = _unadmitted(session), session.bounds.admissions.turn
-        self._take_turns(session, [job for job in jobs if not turn(job)])
+        if not jobs:
+            return
+        later = AfterPreemption(session)
+        self._take_turns(session, [job for job in jobs if not turn(job)], later)
         for job in sorted((job for job in jobs if turn(job)), key=turn):
-            self._take_turns(session, [job])
+            self._take_turns(session, [job], later)
 
-    def _take_turns(self, session: Session, unadmitted: list[JobInfo]) -> None:
+    def _take_turns(self, session: Session, unadmitted: list[JobInfo], later: AfterPreemption) -> None:
         turns = Turns.of(session, unadmitted)
         while turns.queues:
             queue = turns.next_queue(session)
@@ -41,21 +62,24 @@ class EnqueueAction:
                 continue
             job = jobs.pop()
             with session.about(job):
-                self._admit(session, queue, job)
+                self._admit(session, queue, job, later)
             turns.queues.push(queue)
 
-    def _admit(self, session: Session, queue: QueueInfo, job: JobInfo) -> None:
+    def _admit(self, session: Session, queue: QueueInfo, job: JobInfo, later: AfterPreemption) -> None:
         if job.is_native and not settle_minimum(session, job):
             return
         refusal = closed_queue(queue, Step.ENQUEUE)
         if refusal is None and not (job.is_native and job.placed_count):
             refusal = session.rules.enqueue_refusal(job)
+            if refusal is not None:
+                refusal = later.refusal(job, refusal)
         if refusal is None:
             session.refusals.refuse_job(job, None)
             session.enqueued(job)
         else:
             session.refusals.refuse_job(job, refusal)
-            mark_unschedulable(job, session.cluster)
+            if job.key not in later.left_out:
+                mark_unschedulable(job, session.cluster)
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:

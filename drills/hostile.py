@@ -3,15 +3,19 @@
 An honest team makes pods, gangs of Volcano's and of Kubernetes' own, Volcano Jobs and pods with shared cards at a
 steady pace. First it is alone. Then somebody creates every object that once took volsched down, robbed it or switched
 it off, objects as large as may be, and as many more of all kinds; an administrator writes some Queues and devices
-wrongly. Then all of that is deleted, and it begins once more. Processes have the memory limits of the manifests. Judged
-is how long honest pods wait, that no process ends and no leader changes, that each object that was set aside or refused
-is named in an Event, that no honest object is refused for want of memory, and that memory comes back.
+wrongly. Then all of that is deleted, and it begins once more. Processes have the memory limits of the manifests. In the
+end somebody fills one lane after the other that all tenants share (`drills/crowds.py`).
+
+Judged is how long honest pods wait, that no process ends and no leader changes, that each object that was set aside or
+refused is named in an Event, that no honest object is refused for want of memory, that memory comes back, and that the
+first request of another tenant does not wait for a crowd.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import http.client
 import json
 import math
 import os
@@ -31,6 +35,7 @@ import msgspec
 import yaml
 
 from bench.common import memory_mib
+from drills import crowds
 from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, NATIVE, Attacker, Fate, Hostile, Target
 from drills.idle_connections import PROBE_SECONDS, Flood
 from drills.report import Report
@@ -91,6 +96,7 @@ class Settings:
     seed: int = 17
     kept_mib: int = 64
     connections: int = 3_000
+    crowds: crowds.Sizes = field(default_factory=crowds.Sizes)
     flags: tuple[str, ...] = ()
 
     @property
@@ -294,18 +300,20 @@ class Attack:
 
 
 def send(there: World, attack: Attack, objects: Iterable[Hostile]) -> None:
-    """Create objects, some at a time, as fast as the API server takes them."""
+    """Create objects, some at a time, as fast as the API server takes them; what it does not answer is not judged."""
 
     def one(found: Hostile) -> None:
         try:
             there.api.request("POST", found.path(attack.namespace), found.body, timeout=300)
-        except ApiServerError:
+        except (ApiServerError, OSError, http.client.HTTPException):
             attack.refused[found.kind] += 1
         else:
             attack.taken.append(found)
 
-    there.api.for_each(one, objects, in_flight=6)
-    attack.is_over = True
+    try:
+        there.api.for_each(one, objects, in_flight=6)
+    finally:
+        attack.is_over = True
 
 
 def spoil_results(there: World, attack: Attack) -> None:
@@ -601,8 +609,10 @@ def run(report: Report, settings: Settings) -> None:
         steady = set(there.pods(honest))
         team = HonestTeam(there, honest, "honest", settings.rate)
         forge_lease(there)
-        with contextlib.closing(Keeper(there)) as keeper, contextlib.closing(team):
-            _drill(report, settings, there, team, target)
+        with contextlib.closing(Keeper(there)) as keeper:
+            with contextlib.closing(team):
+                _drill(report, settings, there, team, target)
+            crowds.run(report, there, settings.crowds)
         for kind, limit in memory_limits().items():
             report.figure(f"most memory of {kind}, MiB", keeper.peaks[kind])
             report.figure(f"limit of {kind} in the manifests, MiB", limit)
@@ -803,7 +813,16 @@ def _judge_memory(report: Report, before: Memory, peak: Memory, after: Memory, s
     report.must("tables that did not come back", len(more), "==", 0, more)
 
 
-def _arguments() -> Settings:
+def run_crowds(report: Report, sizes: crowds.Sizes) -> None:
+    """Run the last part alone: crowds."""
+    with world() as there:
+        there.nodes(40, cpu="64", memory="256Gi", pods=250)
+        crowds.run(report, there, sizes)
+        ended = tuple(there.exits())
+        report.must("processes that ended", len(ended), "==", 0, ended)
+
+
+def _arguments() -> tuple[Settings, bool]:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--objects", type=int, default=1_000, help="beside those that did harm once (1000)")
     parser.add_argument("--seconds", type=float, default=120.0, help="that the honest team works alone (120)")
@@ -818,14 +837,21 @@ def _arguments() -> Settings:
     )
     parser.add_argument("--kept-mib", type=int, default=64, help="that a process keeps of objects at most (64)")
     parser.add_argument("--seed", type=int, default=17, help="of the hostile objects (17)")
-    return Settings(**vars(parser.parse_args()))
+    parser.add_argument("--crowd", type=float, default=1.0, help="the part of the full size that crowds have (1)")
+    parser.add_argument("--crowds-alone", action="store_true", help="crowds without the others")
+    given = vars(parser.parse_args())
+    alone, sizes = given.pop("crowds_alone"), crowds.Sizes().scaled(given.pop("crowd"))
+    return Settings(**given, crowds=sizes), alone
 
 
 def main() -> int:
     """Run the drill from the command line."""
-    settings = _arguments()
-    report = Report("hostile", "what one tenant writes harms nobody else")
-    run(report, settings)
+    settings, crowds_alone = _arguments()
+    report = Report("hostile", "what one tenant writes, or fills, harms nobody else")
+    if crowds_alone:
+        run_crowds(report, settings.crowds)
+    else:
+        run(report, settings)
     return report.finish()
 
 

@@ -135,6 +135,7 @@ class Scheduler:
         self._bounds = bounds or Bounds()
         self._orphans: dict[str, float] = {}
         self._plugins_due: float | None = None
+        self._released_at: float | None = None
         self._session: Session | None = None
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
@@ -186,11 +187,11 @@ class Scheduler:
         session.modules = modules_of((option.name, plugin) for tier in self.profile.plugins for option, plugin in tier)
         durations: dict[str, float] = {}
         plugins: dict[str, float] = {}
+        releases = released.Releases.of(session)
         with self._bounded(session):
             self._open(session, plugins)
             session.nominations.keep()
             self._end_admissions(session)
-            releases = session.account(released.ACCOUNT, released.Releases)
             releases.begin()
         opened = self._clock.elapsed()
         if not session.over:
@@ -201,6 +202,7 @@ class Scheduler:
         self._explain_barred(session)
         with self._bounded(session):
             self._plugins_due = session.rules.wake_at()
+            self._released_at = releases.times.next()
         with self._bounded(session):
             session.close()
         with self._bounded(session):
@@ -296,7 +298,8 @@ class Scheduler:
     def wake_at(self) -> float | None:
         """When a cycle is due even if nothing changes (seconds since the epoch); None: not before something does."""
         due = [since + self._orphan_grace for since in self._orphans.values()]
-        times = (self.mirror.next_retry(), self._plugins_due, self._bounds.wake_at(self._clock.now()))
+        bounds = self._bounds.wake_at(self._clock.now())
+        times = (self.mirror.next_retry(), self._plugins_due, self._released_at, bounds)
         due += [time for time in times if time is not None]
         return min(due, default=None)
 

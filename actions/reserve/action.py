@@ -144,8 +144,14 @@ class ReserveAction:
         book.begin(session.now)
         quota = KeptQuota(session, book)
         registrar.register(
-            Predicate(book.refusal, key=book.closed_to, version=lambda _: book.version, within_headroom=True),
-            Predicate(book.refusal_beside, key=book.closed_beside, version=book.moves),
+            Predicate(
+                book.refusal,
+                key=book.closed_to,
+                version=lambda _: book.version,
+                within_headroom=True,
+                is_temporary=True,
+            ),
+            Predicate(book.refusal_beside, key=book.closed_beside, version=book.moves, is_temporary=True),
             PrePredicate(quota.refusal, applies_to=quota.applies_to),
             Wake(due.next),
             Wake(book.next_start),

@@ -23,13 +23,14 @@ from volsched.plugin import (
     JobEnqueueable,
     JobInfo,
     Registrar,
+    Report,
     Scope,
     Shortfall,
     Step,
     Verdict,
     Vote,
 )
-from volsched.plugin.quota import DEMANDS, QueueDemands
+from volsched.plugin.quota import DEMANDS, QueueDemands, held_in_cluster
 
 FACTOR = "overcommit-factor"
 OF_RESOURCE = f"{FACTOR}."
@@ -73,7 +74,11 @@ class OvercommitPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the vote."""
         demand = registrar.account(DEMANDS, QueueDemands)
-        registrar.register(JobEnqueueable(_OvercommitVote(registrar.cluster, demand, self).vote))
+        cluster = registrar.cluster
+        registrar.register(
+            JobEnqueueable(_OvercommitVote(cluster, demand, self).vote),
+            Report(consumers=lambda _, refusal: held_in_cluster(cluster, refusal)),
+        )
 
 
 class _OvercommitVote:

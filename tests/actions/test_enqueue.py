@@ -11,6 +11,7 @@ from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobEnqueueable, JobEnqueued, QueueOrder
 from volsched.model.changes import Gone
+from volsched.model.errors import ConfigError
 from volsched.model.job import JobInfo
 from volsched.model.verdict import Step
 from volsched.testing.builders import ClusterBuilder, a_cluster
@@ -416,3 +417,108 @@ def test_a_gang_larger_than_its_queue_may_ever_hold_keeps_no_room() -> None:
     on = rig(given, conf("enqueue, allocate", "priority gang", "capacity predicates"))
 
     assert told_of_release(cycle(on)) == ['no room is kept for it: it needs 6 cpu, and queue "q" may hold 4']
+
+
+# -- for how long room is kept ----------------------------------------------------------------------------------------
+
+AT = 1_767_225_600.0
+
+
+def keeping(timeout: str, actions: str = "enqueue, allocate") -> str:
+    asked = f"\nconfigurations:\n- name: enqueue\n  arguments: {{reservationTimeout: {timeout}}}"
+    return conf(actions, "priority gang", "overcommit predicates") + asked
+
+
+def a_large_group_that_waits(**group: Any) -> ClusterBuilder:
+    given = of_cpu(10).group("runs", phase="Running").pod("runs-0", "runs", on="n0", cpu=9)
+    given.group("large", phase="Inqueue", **needs(8), **group).pod("large-0", "large", cpu=8)
+    return given.group("g", phase="Pending", created="2026-01-02T00:00:00Z", **needs(1))
+
+
+def types_of(on: Any, name: str) -> list[str]:
+    return [condition.type for condition in on.cluster.jobs[f"default/{name}"].conditions]
+
+
+def stated(at: str) -> dict[str, Any]:
+    return {"status": {"conditions": [{"type": "Admitted", "status": "True", "lastTransitionTime": at}]}}
+
+
+def test_after_the_reservation_timeout_nothing_is_kept_and_the_gang_stays_admitted() -> None:
+    on = rig(a_large_group_that_waits(), keeping("10m"))
+    assert phase_of(cycle(on), "g") == "Pending"
+    assert "Admitted" in types_of(on, "large")
+    assert on.scheduler.wake_at() == AT + 600
+
+    on.clock.time = AT + 599
+    assert told_of_release(cycle(on)) == []
+    on.clock.time = AT + 600
+    over = cycle(on)
+
+    said = "no room is kept for it: it was admitted more than 600s ago and has not started"
+    assert (told_of_release(over), phase_of(over, "g")) == ([said], "Pending")
+    assert ("PodGroup/large", "ReservationReleased", said) in events(over)
+    later = cycle(on)
+    assert (phase_of(later, "g"), phase_of(later, "large")) == ("Inqueue", "Inqueue")
+    assert on.scheduler.wake_at() == AT + 1200, "when the time of g is over"
+
+
+@pytest.mark.parametrize("timeout", ["0s", "0"])
+def test_without_a_reservation_timeout_room_is_kept_for_ever_and_no_time_is_stated(timeout: str) -> None:
+    on = rig(a_large_group_that_waits(**stated("2020-01-01T00:00:00Z")), keeping(timeout))
+    cycle(on)
+    on.clock.time = AT + 1e9
+
+    assert phase_of(cycle(on), "g") == "Pending"
+    assert types_of(on, "large") == ["Unschedulable"]
+
+
+@pytest.mark.parametrize(
+    ("at", "left"),
+    [
+        ("2025-12-31T23:55:00Z", 300),
+        ("2026-01-01T00:00:00Z", 600),
+        ("2036-01-01T00:00:00Z", 600),  # whoever may write it does not hold room for ever
+        ("soon", 600),
+    ],
+)
+def test_the_time_of_admission_outlives_the_scheduler(at: str, left: float) -> None:
+    on = rig(a_large_group_that_waits(**stated(at)), keeping("10m"))
+    cycle(on)
+
+    assert on.scheduler.wake_at() == AT + left
+
+
+def test_the_time_of_admission_goes_when_the_gang_starts() -> None:
+    on = rig(a_large_group_that_waits(), keeping("10m"))
+    cycle(on)
+    on.clock.time = AT + 60
+
+    cycle(on, *a_cluster().node("n1", cpu=8).changes())
+
+    assert types_of(on, "large") == ["Scheduled"]
+    assert on.scheduler.wake_at() == AT + 660, "when the time of g is over"
+
+
+def test_a_gang_that_starts_at_once_states_no_admission() -> None:
+    given = of_cpu(10).group("g", phase="Pending", **needs(1)).pod("g-0", "g", cpu=1)
+    on = rig(given, keeping("10m"))
+    cycle(on)
+
+    assert types_of(on, "g") == ["Scheduled"]
+
+
+def test_an_admitted_group_without_pods_keeps_room_no_longer_than_others() -> None:
+    given = of_cpu(10).group("none", minimum=2, phase="Inqueue", **needs(12)).group("g", phase="Pending", **needs(1))
+    on = rig(given, keeping("90s", "enqueue"))
+    assert phase_of(cycle(on), "g") == "Pending"
+    on.clock.time = AT + 90
+    cycle(on)
+
+    assert phase_of(cycle(on), "g") == "Inqueue"
+
+
+def test_a_reservation_timeout_that_is_no_duration_is_refused() -> None:
+    with pytest.raises(
+        ConfigError, match=r"reservationTimeout: .* must be a duration as 1h30m or 90s, or 0, not the text"
+    ):
+        rig(a_cluster(), keeping("soon"))

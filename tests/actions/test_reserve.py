@@ -295,6 +295,16 @@ def test_the_gang_is_told_its_nodes_and_others_who_has_them() -> None:
     assert any(isinstance(step, WriteGroupStatus) and step.name == "gang" for step in first.steps)
 
 
+def test_room_is_kept_for_who_waits_for_nodes_that_are_held_for_others() -> None:
+    """Its nodes are held for a while, which eviction does not change; it is no job that could never be placed."""
+    made = rig(a_full_cluster(), conf("enqueue, reserve, allocate", "priority gang", "overcommit predicates"))
+    cycle(made)
+    asks = a_cluster().group("small", phase="Pending", minResources={CARD: "1"}).pod("small-0", "small", **{CARD: 1})
+
+    assert "2 node(s) were reserved" in cycle(made, *[put(o) for o in asks.objects]).waiting["small-0"]
+    assert made.cluster.jobs["default/small"].keeps_room
+
+
 def test_a_new_leader_holds_the_same_nodes_in_the_same_order() -> None:
     cluster = a_full_cluster().node("n3", **{CARD: 8}).pod("other-0", on="n3", **{CARD: 8})
     before = rig(cluster, RESERVING)

@@ -12,6 +12,7 @@ from volsched.asking.explain import NotFoundError, explain, find
 from volsched.asking.known import KnownCluster
 from volsched.asking.lists import queue_tree, waiting_jobs
 from volsched.asking.records import Advice, Explanation, Help, Holder, Subject, WaitingPod
+from volsched.cli.views.explanation import page
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import take_stock
 
@@ -148,6 +149,42 @@ def test_who_may_not_read_a_namespace_reads_another_job_where_a_message_names_on
     assert [(each.name, each.pods) for each in said.holders] == [("2 other jobs", 2)]
     assert b"hog" not in msgspec.json.encode(said)
     assert (whole.message, whole.holders) == (answer.message, answer.holders)
+
+
+RESERVED = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "10", memory: 64Gi, pods: "110"}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: team}
+spec: {capability: {cpu: "12"}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: hog, namespace: other}
+spec: {minMember: 1, queue: team, minResources: {cpu: "12"}}
+status: {phase: Inqueue}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: waits}
+spec: {minMember: 1, queue: team, minResources: {cpu: "4"}}
+"""
+
+
+@pytest.mark.parametrize("plugin", ["overcommit", "capacity", "proportion"])
+def test_a_job_that_is_not_admitted_is_told_for_whom_room_is_kept_as_far_as_its_reader_may_know(plugin: str) -> None:
+    text = CONFIGURATION.replace("proportion", plugin)
+    found = KnownCluster(tuple(take_stock(documents_in("test", RESERVED)).objects), text).stage().run()
+    said = explain(found, Subject("podgroup", "waits", "default"))
+
+    assert (said.step, said.plugin) == ("enqueue", plugin)
+    assert said.holders == (Holder("other/hog", "team", "cpu", "12", 0, "12"),)
+    assert "other/hog  team   cpu       12      0     12" in page(said, 100)
+    assert discreet(said).holders == (Holder("another job", "team", "cpu", "", 0, ""),)
 
 
 def test_nodes_without_room_are_named_with_their_refusal() -> None:

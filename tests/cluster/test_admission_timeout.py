@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cluster.control_plane import MakeNodes
-from tests.cluster.scheduling import GROUPS, Installed
+from tests.cluster.scheduling import GROUPS, Installed, Json
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -60,6 +60,10 @@ def test_who_squats_on_a_queue_makes_room_for_who_has_pods(
     installed.api.delete(f"{GROUPS}/queues/{queue}")
 
 
+def conditions_of(group: Json) -> list[str]:
+    return [condition["type"] for condition in group["status"].get("conditions", ())]
+
+
 @pytest.mark.parametrize(
     "spec", [{"nodeSelector": {"nowhere": "true"}}, {"schedulingGates": [{"name": "example.com/never"}]}]
 )
@@ -82,4 +86,38 @@ def test_what_a_podgroup_states_keeps_nobody_out_once_it_has_a_small_pod_that_st
         said = installed.wait_event(namespace, "hog", "ReservationReleased")["message"]
         assert said == "no room is kept for it: no node could take 1 of its pods if all others left"
     installed.wait_group(namespace, "hog", "Inqueue")
+    if "nodeSelector" in spec:
+        make_nodes(1, labels={"nowhere": "true"})
+        path = f"{GROUPS}/namespaces/{namespace}/podgroups/hog"
+        installed.api.wait_for(path, lambda group: "ReservationReleased" not in conditions_of(group))
+    installed.api.delete(f"{GROUPS}/queues/{queue}")
+
+
+def test_who_lacks_room_for_long_keeps_nobody_out_and_states_since_when(
+    installed: Installed, namespace: str, make_nodes: MakeNodes, queue: str
+) -> None:
+    """The time is on the PodGroup, so that another scheduler goes on counting."""
+    make_nodes(1, cpu="3")
+    installed.configure(f"{CONFIGURATION}configurations:\n- name: enqueue\n  arguments: {{reservationTimeout: 5s}}\n")
+    installed.make_group(namespace, "runs", minMember=1, queue=queue)
+    installed.make_group(namespace, "large", minMember=1, queue=queue, minResources={"cpu": "2"})
+    installed.make_pods(namespace, [installed.pod("runs-0", group="runs", cpu="2")])
+    installed.start("--scheduler-configmap", "volsched-system/volsched-config").wait_leading()
+    installed.wait_bound(namespace, 1)
+    installed.make_pods(namespace, [installed.pod("large-0", group="large", cpu="2")])
+    installed.wait_group(namespace, "large", "Inqueue")
+    installed.make_group(namespace, "small", minMember=1, queue=queue, minResources={"cpu": "1"})
+    installed.make_pods(namespace, [installed.pod("small-0", group="small", cpu="1")])
+
+    installed.wait_bound(namespace, 2)
+
+    said = installed.wait_event(namespace, "large", "ReservationReleased")["message"]
+    assert said == "no room is kept for it: it was admitted more than 5s ago and has not started"
+    conditions = {
+        found["type"]: found for found in installed.wait_group(namespace, "large", "Inqueue")["status"]["conditions"]
+    }
+    assert conditions["Admitted"]["lastTransitionTime"] <= conditions["ReservationReleased"]["lastTransitionTime"]
+    installed.api.delete(f"/api/v1/namespaces/{namespace}/pods/runs-0")
+    path = f"{GROUPS}/namespaces/{namespace}/podgroups/large"
+    installed.api.wait_for(path, lambda group: not {"Admitted", "ReservationReleased"} & {*conditions_of(group)})
     installed.api.delete(f"{GROUPS}/queues/{queue}")

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import math
+from http.client import RemoteDisconnected
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from drills import hostile
 from drills import report as reporting
+from drills.crowds import FIRST_SECONDS, LATER_DECISIONS, Served, Sizes, judge
 from drills.hostile import Memory, Settings, grown, percentile
 from drills.hostile_objects import GROUPS, NATIVE, Attacker, Fate, Target
 from drills.report import Report
+from drills.world import World
 from tests.cluster.scheduling import PATIENT_LEASE
 
 TARGET = Target("volsched", "honest", "steady", "uid", "hostile")
@@ -38,6 +42,7 @@ def test_what_one_tenant_writes_harms_nobody_else(report: Report) -> None:
             idle=3,
             kept_mib=3,
             connections=200,
+            crowds=Sizes(gangs=20, bindings=70, refused=10, scrapes=40, asked=0, late=5.0),
             flags=PATIENT_LEASE,
         ),
     )
@@ -124,3 +129,39 @@ def test_a_table_that_does_not_come_back_is_named_and_one_with_a_bound_is_not() 
     after = Memory({"s": 1.0}, {"s": 1.0}, {"s": {"mirror.pods": 500.0, "events.said": 16_000.0}})
     assert grown(before, before) == []
     assert grown(before, after) == ["s: mirror.pods 10 -> 500"]
+
+
+def judged(*served: Served, tries: float = 1.0) -> list[str]:
+    report = Report("hostile", "none")
+    judge(report, served, [tries])
+    return [line.what.partition(",")[0] for line in report.lines if not line.is_met]
+
+
+@pytest.mark.process
+def test_who_is_served_last_or_late_beside_a_crowd_is_told() -> None:
+    good = Served("bindings", 0.5, 4_000)
+    assert judged(good) == []
+    assert judged(good, Served("retries", 0.5, 0)) == ["lanes in which another's first request was served last"]
+    assert judged(good, Served("retries", FIRST_SECONDS, 9)) == ["slowest first request beside a crowd"]
+    assert judged(good, Served(LATER_DECISIONS, 9.0, 9)) == [], "sessions count there, and not seconds"
+    assert judged(good, tries=2.0) == ["sessions' worth of tries until another's pod is decided"]
+
+
+class Abrupt:
+    """An API server that closes a connection without an answer."""
+
+    def request(self, _: str, __: str, body: bytes, **___: Any) -> bytes:
+        if b"pod-2" in body:
+            raise RemoteDisconnected("closed without an answer")
+        return b""
+
+    def for_each(self, call: Any, arguments: Any, **_: Any) -> None:
+        for argument in arguments:
+            call(argument)
+
+
+def test_an_attack_ends_although_the_api_server_does_not_answer() -> None:
+    attack = hostile.Attack("hostile-1")
+    attacker = Attacker(TARGET, 1)
+    hostile.send(cast("World", SimpleNamespace(api=Abrupt())), attack, [attacker.pod("odd") for _ in range(3)])
+    assert (len(attack.taken), attack.refused, attack.is_over) == (2, {"Pod": 1}, True)

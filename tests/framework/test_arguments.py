@@ -131,6 +131,7 @@ def test_a_bare_number_does_not_count_when_it_is_quoted() -> None:
 AMOUNTS = (
     Argument("quota.*", "quantity", None, "An amount each.", lenient=True),
     Argument("part.*", "percentage", None, "A part each."),
+    Argument("after", "duration", 60.0, "How long."),
     Argument("who", "selector", EVERYTHING, "Whom it concerns."),
     Argument("curve", "shape", (), "How much is best."),
 )
@@ -147,13 +148,16 @@ AMOUNTS = (
         ("part.cpu", 32.3, Fraction(323, 10)),
         ("part.cpu", " 60 ", Fraction(60)),
         ("part.cpu", "100", Fraction(100)),
+        ("after", "1m30s", 90.0),
+        ("after", "0", 0.0),
+        ("after", 15, 15.0),
         ("who", {}, EVERYTHING),
         ("who", {"matchLabels": {"a": "b"}}, LabelSelector.of({"a": "b"})),
         ("curve", [], ()),
         ("curve", [{"utilization": 0, "score": "10"}, {"score": 0, "utilization": 100}], ((0, 10), (100, 0))),
     ],
 )
-def test_amounts_parts_and_selectors_come_out_exact(key: str, given: Any, value: Any) -> None:
+def test_amounts_parts_durations_and_selectors_come_out_exact(key: str, given: Any, value: Any) -> None:
     once = values_of("plugin x", AMOUNTS, {key: given})
 
     assert once[key] == value

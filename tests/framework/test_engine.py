@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import permutations
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -346,6 +347,32 @@ def test_a_node_that_facts_close_for_now_may_be_opened_by_eviction(engine: Any) 
     stage = Stage(nodes(2).job("j", cpu="1"), register, engine=engine)
 
     assert [node.name for node, _ in stage.engine.ranked(stage.task("j-0"))] == ["n0000", "n0001"]
+
+
+@pytest.mark.parametrize("engine", [FastEngine, NaiveEngine])
+def test_nodes_that_would_take_a_pod_if_others_left_are_asked_about_as_far_as_somebody_looks(engine: Any) -> None:
+    """n0000 is full, n0001 held for a while, n0002 refused for ever, n0003 too small; n0004 is behind them."""
+    asked: list[str] = []
+    for_now = msgspec.structs.replace(no(), resolvable=False)
+
+    def register(registrar: Registrar) -> None:
+        registrar.register(Predicate(by_facts(lambda _, n: no() if n.name == "n0002" else None)))
+        registrar.register(
+            Predicate(by_node(lambda _, n: for_now if n.name == "n0001" else None), is_temporary=True),
+            Predicate(by_node(lambda _, n: asked.append(n.name))),
+        )
+
+    world = nodes(5).node("n0003", cpu="1").pod("full", on="n0000", cpu="8").job("j", cpu="2")
+    stage = Stage(world, register, engine=engine)
+    found = stage.engine.hopeful(stage.task("j-0"))
+
+    assert next(found).name == "n0000"
+    assert asked == ["n0000"]
+    assert [node.name for node in found] == ["n0001", "n0004"]
+    assert [node.name for node, _ in stage.engine.ranked(stage.task("j-0"))] == ["n0000", "n0004"]
+
+    stage.apply(*a_cluster().node("n0005", cpu="8").changes())
+    assert [node.name for node in stage.engine.hopeful(stage.task("j-0"))] == ["n0000", "n0001", "n0004", "n0005"]
 
 
 def test_equal_pods_share_their_answers_and_others_have_their_own() -> None:

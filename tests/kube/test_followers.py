@@ -219,7 +219,8 @@ async def test_every_table_of_the_executor_is_empty_again_when_its_objects_are_g
     for number in range(500):
         uid = f"u{number}"
         executor.execute([a_tell(uid), WritePodCondition(uid, "ns", "p", "Unschedulable", "x")])
-    executor._sort()
+    while sizes(executor)["executor.incoming"]:
+        executor._sort()
     assert sizes(executor)["events.waiting"] == 500
 
     for number in range(500):

@@ -427,7 +427,8 @@ def test_conditions_keep_their_times_unless_they_change_and_strangers_stay() -> 
     assert merged[1] is same
     assert merged[2].message == "new"
     assert merged[2].transition_id not in ("", "t2")
-    assert [c.type for c in merged_conditions([same, other, stranger], wanted[:1])] == ["Custom", "Scheduled"]
+    ours = [api.Condition(type=name, status="True") for name in ("ReservationReleased", "Reserved", "QueueKept")]
+    assert [c.type for c in merged_conditions([same, other, stranger, *ours], wanted[:1])] == ["Custom", "Scheduled"]
 
 
 def test_an_event_is_named_after_its_object() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from volsched.kube.serve.reader_access import REVIEWS_AT_ONCE, ReviewRates
-from volsched.kube.serve.turns import TooManyAskedError, Turns
+from volsched.kube.turns import TooManyAskedError, Turns
 
 
 class Desk:

@@ -25,13 +25,12 @@ from volsched.framework.accounts.holdings import Holding, asked_of, held_of_queu
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.validation import Fault
 from volsched.model import api
-from volsched.model.errors import shortened
+from volsched.model.errors import nearest, shortened
 from volsched.model.job import NATIVE, JobInfo
 from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, IS_FINISHED
 from volsched.model.values.quantity import format_amount
-from volsched.model.values.spelling import nearest
 from volsched.model.verdict import Step, Verdict
 from volsched.simulation.manifests import subject_of
 from volsched.simulation.result import waiting_verdict
@@ -419,8 +418,9 @@ def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
 
 
 def _largest(held: Iterable[Holding]) -> tuple[Holder, ...]:
-    ordered = sorted(held, key=lambda one: (one.resource, -one.amount, one.job))[:MOST_HOLDERS]
-    return tuple(Holder(one.job, one.queue, one.resource, one.text, one.pods) for one in ordered)
+    """Return those who hold most; first those for whom it is kept: they keep others out and hold nothing."""
+    ordered = sorted(held, key=lambda one: (one.resource, not one.reserved, -one.amount, one.job))[:MOST_HOLDERS]
+    return tuple(Holder(one.job, one.queue, one.resource, one.text, one.pods, one.reserved) for one in ordered)
 
 
 # --- nodes ----------------------------------------------------------------------------------------------------------

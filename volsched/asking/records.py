@@ -76,13 +76,17 @@ class QueuePosition(AnswerRecord, frozen=True):
 
 
 class Holder(AnswerRecord, frozen=True):
-    """Who holds something of what is waited for. ``name`` is a job's ``namespace/name``."""
+    """Who holds something of what is waited for. ``name`` is a job's ``namespace/name``.
+
+    ``reserved`` is how much of the amount is kept for it, as it was admitted and does not hold it yet.
+    """
 
     name: str
     queue: str
     resource: str
     amount: str
     pods: int
+    reserved: str = ""
 
 
 class NodeLine(AnswerRecord, frozen=True):

@@ -20,7 +20,7 @@ from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.validation import Surroundings
 from volsched.model import api
 from volsched.model.cards.names import CARD_QUOTA
-from volsched.model.values.spelling import nearest
+from volsched.model.errors import nearest
 
 EXIT_NOT_FOUND: Final = 1
 

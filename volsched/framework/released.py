@@ -13,32 +13,30 @@ amounts, limits of queues. A job that it lets pass may be impossible nevertheles
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from volsched.framework.engine.plain import ranked_of
+from volsched.framework.accounts.reservation_times import ReservationTimes
 from volsched.framework.reporter import about_group
-from volsched.framework.rules import Allocatable, JobEnqueueable, NodeCallbacks
+from volsched.framework.rules import Allocatable, JobEnqueueable
 from volsched.framework.session import Session
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
+from volsched.model.conditions import RESERVATION_RELEASED
 from volsched.model.job import INQUEUE, RUNNING, JobInfo, PodGroupCondition, with_condition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import IS_VALID, TaskStatus
 from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import PODS, Resources
 from volsched.model.verdict import BINDER, Scope, Step
 
 ACCOUNT: Final = "framework.released"
-
-RESERVATION_RELEASED: Final = "ReservationReleased"
-"""The type of the condition, and the reason of the Event, of an admitted job for which no room is kept."""
 
 
 class Releases(Observer):
@@ -49,6 +47,13 @@ class Releases(Observer):
         self._counted: dict[str, Resources] = {}
         self._capabilities: dict[str, Mapping[str, int]] = {}
         self._facts: tuple[int, int] | None = None
+        self._is_new = True
+        self.times = ReservationTimes()
+
+    @classmethod
+    def of(cls, session: Session) -> Releases:
+        """Return what is remembered of a session's cluster."""
+        return session.account(ACCOUNT, cls)
 
     def follows(self, template: PodTemplate) -> bool:
         """Return False: what moves is looked at when the session is over."""
@@ -64,7 +69,11 @@ class Releases(Observer):
             self._capabilities[queue.name] = queue.capability
 
     def begin(self) -> None:
-        """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came."""
+        """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came.
+
+        How long room is kept an action states in each session, if it is among the actions.
+        """
+        self.times.timeout = math.inf
         if not self._counted:
             return
         for key in self._cluster.queue_ledger.dirty_jobs.keys() & self._counted.keys():
@@ -77,23 +86,49 @@ class Releases(Observer):
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
         ledger, facts = self._cluster.queue_ledger, self._cluster.node_ledger.facts_version
-        if (facts == self._facts and not ledger.dirty_jobs) or not session.rules.of[JobEnqueueable]:
+        nothing_changed = facts == self._facts and not ledger.dirty_jobs and self.times.timeout == math.inf
+        if nothing_changed or not session.rules.of[JobEnqueueable]:
             return
-        changed = dict(ledger.dirty_jobs) if facts == self._facts else {**ledger.waiting, **ledger.dirty_jobs}
-        self._facts = facts
+        changed = self._changed(session.now)
+        self.times.keep(self._cluster.jobs)
         judge = _Judge(session)
         if len(self._counted) > len(self._cluster.jobs):
             self._counted = {key: least for key, least in self._counted.items() if key in self._cluster.jobs}
         for job in sorted(changed.values(), key=lambda job: job.key):
             self._note(job)
+            self._note_time(session, job)
             if (
                 job.released
+                or self.times.is_over(job, session.now)
                 or job.hopeless
                 or _states_release(job)
                 or (_may_keep_room(session, job) and _was_tried(job))
             ):
                 with session.about(job):
                     self._settle(session, judge, job)
+
+    def _changed(self, now: float) -> dict[str, JobInfo]:
+        """Return the jobs to look at: that changed, whose time is over, and all that wait if nodes changed."""
+        cluster, ledger = self._cluster, self._cluster.queue_ledger
+        changed, facts = dict(ledger.dirty_jobs), cluster.node_ledger.facts_version
+        if facts != self._facts:
+            changed = {**ledger.waiting, **changed}
+        if self._is_new and self.times.timeout < math.inf:
+            changed = dict(cluster.jobs)
+            self._is_new = False
+        for key in self.times.take_over(now):
+            if key in cluster.jobs:
+                changed[key] = cluster.jobs[key]
+        self._facts = facts
+        return changed
+
+    def _note_time(self, session: Session, job: JobInfo) -> None:
+        """Remember since when an admitted job waits, and state it on its PodGroup."""
+        if self.times.timeout == math.inf and not job.admitted_at:
+            return
+        self.times.follow(job, session.now)
+        if not job.is_native and job.has_group:
+            session.refusals.set_conditions(job, self.times.conditions_of(job))
 
     def _note(self, job: JobInfo) -> None:
         """Remember what counts for an admitted job."""
@@ -105,6 +140,8 @@ class Releases(Observer):
 
     def _settle(self, session: Session, judge: _Judge, job: JobInfo) -> None:
         why, hopeless = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
+        if not why and self.times.is_over(job, session.now):
+            why = f"it was admitted more than {self.times.timeout:g}s ago and has not started"
         is_news = bool(why) and not job.released
         self._cluster.queue_ledger.set_released(job, why, hopeless)
         message = f"no room is kept for it: {why}"
@@ -137,13 +174,32 @@ def _was_tried(job: JobInfo) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """How many pods of a kind fit on empty nodes, by node; ``domain`` is the most of any topology domain."""
+    """How many pods of a kind fit on empty nodes: on each, with its topology domain.
 
-    total: int
-    domain: int
+    Nodes were looked at until one domain had ``enough`` room, or all were.
+    """
+
+    nodes: Mapping[str, tuple[str, int]]
+    enough: int
+
+    @property
+    def total(self) -> int:
+        """How many fit on all nodes."""
+        return sum(fits for _, fits in self.nodes.values())
+
+    @property
+    def domain(self) -> int:
+        """The most that fit in a topology domain."""
+        domains: Counter[str] = Counter()
+        for domain, fits in self.nodes.values():
+            domains[domain] += fits
+        return max(domains.values(), default=0)
 
 
-_NOWHERE: Final = _Room(0, 0)
+_NOWHERE: Final = _Room({}, 0)
+
+_Alike: TypeAlias = Mapping[Hashable, list[TaskInfo]]
+"""Members of a job that wait, by what decides to which nodes they may go."""
 
 
 class _Judge:
@@ -156,56 +212,69 @@ class _Judge:
 
     def of(self, job: JobInfo) -> tuple[str, frozenset[str]]:
         """Return why a job could not be placed if all others left (empty: it could), and which of its members."""
-        waiting = [task for task in job.schedulable() if not task.best_effort]
-        rooms = {task.uid: self._room(job, task) for task in waiting}
-        hopeless = frozenset(uid for uid, room in rooms.items() if not room.total)
-        hopeful = [task for task in waiting if task.uid not in hopeless]
-        needed = job.min_available - (_members(job) - len(waiting))
-        least = _least(hopeful, needed)
+        alike = self._alike(job)
+        waiting = sum(map(len, alike.values()))
+        rooms = {key: self._room(job, tasks[0], key) for key, tasks in alike.items()}
+        hopeless = frozenset(task.uid for key, tasks in alike.items() for task in tasks if not rooms[key].nodes)
+        hopeful = {key: tasks for key, tasks in alike.items() if rooms[key].nodes}
+        needed = job.min_available - (_members(job) - waiting)
+        least = _least(hopeful.values(), needed)
         found = _lacking(job, hopeless) or self._crowded(job, hopeful, rooms, needed)
-        return found or self._beyond_queue(job, hopeful, least) or self._beyond_nodes(least), hopeless
+        return found or self._beyond_queue(job, hopeful.values(), least) or self._beyond_nodes(least), hopeless
 
-    def _room(self, job: JobInfo, task: TaskInfo) -> _Room:
-        if _is_refused_as_such(task):
+    def _alike(self, job: JobInfo) -> dict[Hashable, list[TaskInfo]]:
+        """Group the members that wait and ask for anything, by what decides where they may go; None: nowhere."""
+        engine, found = self._session.engine, dict[Hashable, list[TaskInfo]]()
+        speaks: dict[int, bool] = {}
+        for task in job.schedulable():
+            if task.best_effort:
+                continue
+            number = task.template.id
+            if number not in speaks:
+                speaks[number] = engine.speaks_for_queue(task)
+            key = None if _is_refused_as_such(task) else number if speaks[number] else engine.kind(task)
+            found.setdefault(key, []).append(task)
+        return found
+
+    def _room(self, job: JobInfo, task: TaskInfo, kind: Hashable) -> _Room:
+        if kind is None:
             return _NOWHERE
-        key = (task.template.id, task.queue, self._session.engine.kind(task), _topology_key(job))
-        if key not in self._rooms:
-            self._rooms[key] = self._look(job, task)
-        return self._rooms[key]
+        key = (kind, job.queue, _topology_key(job))
+        known = self._rooms.get(key)
+        if known is None or (job.min_available > known.enough and known.domain < job.min_available):
+            known = self._rooms[key] = self._look(job, task)
+        return known
 
     def _look(self, job: JobInfo, task: TaskInfo) -> _Room:
-        request, key, total = self._cluster.columns.request(task.template), _topology_key(job), 0
+        """Look at nodes until there is room for as many as the gang starts with, in one domain if it has to be one."""
+        request, key, enough = (
+            self._cluster.columns.request(task.template),
+            _topology_key(job),
+            max(1, job.min_available),
+        )
+        found: dict[str, tuple[str, int]] = {}
         domains: Counter[str] = Counter()
-        for node in self._nodes(task):
+        for node in self._session.engine.hopeful(task):
             fits = _fits(node, request, alone=bool(task.template.host_ports))
-            total += fits
-            domains[node.spec.labels.get(key, "") if key else ""] += fits
-        return _Room(total, max(domains.values(), default=0))
-
-    def _nodes(self, task: TaskInfo) -> Sequence[NodeInfo]:
-        """Return the nodes that would take a task if others left, those among them that are held for a while."""
-        predicates = self._session.rules.nodes.predicates
-        lasting = [predicate for predicate in predicates if predicate.plugin != "reserve"]
-        held = [p for p in predicates if p.plugin == "reserve" and p.applies(task)]
-        if not any(p.ask(task, node) is not None for p in held for node in self._cluster.rows):
-            found = self._session.engine.ranked(task)
-        else:
-            callbacks = NodeCallbacks(predicates=lasting)
-            found = ranked_of(self._cluster, callbacks, task, lambda _, nodes: [0.0] * len(nodes))
-        return [node for node, _ in found]
+            domain = node.spec.labels.get(key, "") if key else ""
+            if fits:
+                found[node.name] = domain, fits
+            domains[domain] += fits
+            if domains[domain] >= enough:
+                break
+        return _Room(found, enough)
 
     # -- the gang as a whole ------------------------------------------------------------------------------------------
 
-    def _crowded(
-        self, job: JobInfo, hopeful: Sequence[TaskInfo], rooms: Mapping[str, _Room], needed_in_all: int
-    ) -> str:
-        """Say so if fewer pods of a kind fit on all nodes than the gang needs of them at least."""
-        alike: dict[int, list[TaskInfo]] = {}
-        for task in hopeful:
-            alike.setdefault(task.template.id, []).append(task)
-        for tasks in alike.values():
-            needed = needed_in_all - (len(hopeful) - len(tasks))
-            room = rooms[tasks[0].uid]
+    def _crowded(self, job: JobInfo, hopeful: _Alike, rooms: Mapping[Hashable, _Room], needed_in_all: int) -> str:
+        """Say so if fewer pods of a template fit on all nodes than the gang needs of them at least."""
+        alike: dict[int, list[Hashable]] = {}
+        for key, tasks in hopeful.items():
+            alike.setdefault(tasks[0].template.id, []).append(key)
+        count = sum(map(len, hopeful.values()))
+        for keys in alike.values():
+            needed = needed_in_all - (count - sum(len(hopeful[key]) for key in keys))
+            room = _Room({name: fits for key in keys for name, fits in rooms[key].nodes.items()}, 0)
             fit = room.domain if _topology_key(job) else room.total
             if needed > fit:
                 where = "any topology domain" if _topology_key(job) else "all nodes"
@@ -222,11 +291,10 @@ class _Judge:
                 return f"it needs {format_amount(name, amount)} {name}, and all nodes have {format_amount(name, total)}"
         return ""
 
-    def _beyond_queue(self, job: JobInfo, hopeful: Sequence[TaskInfo], least: Mapping[str, int]) -> str:
+    def _beyond_queue(self, job: JobInfo, hopeful: Iterable[list[TaskInfo]], least: Mapping[str, int]) -> str:
         """Say so if its queue, or one above it, may hold less than the gang asks for at least, or than one pod does."""
         queue = self._cluster.queues.get(job.queue)
-        examples = {task.template.id: task for task in hopeful}
-        refusals = [self._session.rules.limit_refusal(queue, task) for task in examples.values()] if queue else []
+        refusals = [self._session.rules.limit_refusal(queue, tasks[0]) for tasks in hopeful] if queue else []
         for refusal in refusals:
             for short in refusal.shortfalls if refusal is not None and refusal.scope is Scope.QUEUE else ():
                 asked = max(short.requested, least.get(short.resource, 0))
@@ -248,12 +316,12 @@ def _is_refused_as_such(task: TaskInfo) -> bool:
 def _members(job: JobInfo) -> int:
     """How many members work or could: with those that have a gate, and those that do not exist yet."""
     missing = max(0, job.min_available - len(job.tasks))
-    return missing + sum(1 for task in job.tasks.values() if IS_VALID[task.status] and not _is_lost(task))
+    return missing + job.valid_count - sum(1 for task in job.waiting.values() if _is_lost(task))
 
 
 def _is_lost(task: TaskInfo) -> bool:
     """Whether a pod without a node never gets one from us: it is being deleted, or another scheduler's."""
-    return task.status is TaskStatus.PENDING and (task.terminating or not task.ours)
+    return task.terminating or not task.ours
 
 
 def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:
@@ -266,11 +334,18 @@ def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:
     return ""
 
 
-def _least(hopeful: Sequence[TaskInfo], needed: int) -> dict[str, int]:
+def _least(hopeful: Iterable[list[TaskInfo]], needed: int) -> dict[str, int]:
     """Return what so many of the members that wait ask for at least, by resource."""
-    names: Iterable[str] = sorted({name for task in hopeful for name in task.template.request}) if needed > 0 else ()
-    asked = {name: sorted(task.template.request.get(name, 0) for task in hopeful) for name in names}
-    return {name: sum(amounts[:needed]) for name, amounts in asked.items()}
+    if needed < 1:
+        return {}
+    kinds = [(tasks[0].template.request, len(tasks)) for tasks in hopeful]
+    found: dict[str, int] = {}
+    for name in sorted({name for request, _ in kinds for name in request}):
+        left = needed
+        for amount, count in sorted((request.get(name, 0), count) for request, count in kinds):
+            found[name] = found.get(name, 0) + amount * min(count, left)
+            left -= min(count, left)
+    return found
 
 
 def _fits(node: NodeInfo, request: Sequence[tuple[int, int]], *, alone: bool) -> int:

@@ -360,12 +360,14 @@ class Predicate(NodeRule, frozen=True):
     """Refuse nodes for a pod.
 
     ``wordings`` numbers refused rows by their words. ``within_headroom``: a rule with a key has the same
-    answers for all equal pods that are within the headroom of its plugin.
+    answers for all equal pods that are within the headroom of its plugin. ``is_temporary``: what it refuses it will let
+    in later, though nothing else changes, so its refusals take no room from a job for which room is kept.
     """
 
     switch: ClassVar[str] = "enablePredicate"
     wordings: WordingsFn | None = None
     within_headroom: bool = False
+    is_temporary: bool = False
 
 
 class NodeOrder(NodeRule, frozen=True):

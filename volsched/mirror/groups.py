@@ -119,6 +119,7 @@ class Groups:
         self._cluster.queue_ledger.keep_job_queue(job, reading.conditions_of(group))
         self._cluster.queue_ledger.set_job_queue(job, spec.queue or self._settings.default_queue)
         self._take_status(job, group)
+        job.admitted_at = reading.admitted_at(group)
         if _spec_of(job) != before:
             job.refusal = None
             self._warn(group)

@@ -14,6 +14,7 @@ from sys import intern
 from typing import Final
 
 from volsched.model import api
+from volsched.model.conditions import ADMITTED
 from volsched.model.errors import QuantityError
 from volsched.model.job import PodGroupCondition
 from volsched.model.nodes.node import NodeProperties
@@ -274,6 +275,12 @@ def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
         return None
     asked = {name: text for name, text in listed.items() if name != PODS and not name.startswith(_QUOTA_NAMES)}
     return Resources(amounts(asked, "spec.minResources", report))
+
+
+def admitted_at(group: api.PodGroup) -> float:
+    """When a PodGroup was admitted that has not started, in seconds since the epoch; 0 when it does not state that."""
+    stated = (seconds(c.last_transition_time) for c in group.status.conditions if c.type == ADMITTED)
+    return next(stated, None) or 0.0
 
 
 def conditions_of(group: api.PodGroup) -> tuple[PodGroupCondition, ...]:

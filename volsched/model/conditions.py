@@ -1,4 +1,4 @@
-"""Conditions of PodGroups from which whoever leads next learns what was decided.
+"""Types of conditions of PodGroups. From those that are ``REMEMBERED`` whoever leads next learns what was decided.
 
 While a scheduler leads it remembers that itself, as what it watches may be behind what it wrote.
 """
@@ -9,5 +9,11 @@ from typing import Final
 
 from volsched.model.queues.kept_queue import QUEUE_KEPT
 from volsched.model.reservation import RESERVED
+
+RESERVATION_RELEASED: Final = "ReservationReleased"
+"""The type of the condition, and the reason of the Event, of an admitted job for which no room is kept."""
+
+ADMITTED: Final = "Admitted"
+"""The type of the condition of a PodGroup that was admitted and has not started; its time is that of the admission."""
 
 REMEMBERED: Final = (RESERVED, QUEUE_KEPT)

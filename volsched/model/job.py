@@ -84,6 +84,7 @@ class JobInfo:
     ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members whose Events tell
     why the job waits, by what they tell. ``highest``: the highest priority among its pods, None when it has to be
     looked for.
+    ``admitted_at``: when its PodGroup was admitted as its status states, in seconds since the epoch, 0 if it does not.
     ``min_resources`` is what the PodGroup states as its minimum, ``counted_minimum`` what counts of that. ``released``
     states why no room is kept for the admitted job, empty when it is kept. ``hopeless`` are the uids of waiting
     members that no node could take if all other pods left.
@@ -91,6 +92,7 @@ class JobInfo:
 
     __slots__ = (
         "_counted",
+        "admitted_at",
         "allocated",
         "annotations",
         "barred",
@@ -155,6 +157,7 @@ class JobInfo:
         self.min_roles: Mapping[str, int] = {}
         self.min_resources: Resources | None = None
         self._counted: tuple[int, int, Resources, Resources] | None = None
+        self.admitted_at = 0.0
         self.released = ""
         self.hopeless: frozenset[str] = frozenset()
         self.priority_class = ""

@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from volsched.model.errors import FieldError as FieldError
     from volsched.model.errors import QuantityError as QuantityError
     from volsched.model.errors import VolschedError as VolschedError
+    from volsched.model.errors import nearest as nearest
     from volsched.model.errors import shortened as shortened
     from volsched.model.job import INQUEUE as INQUEUE
     from volsched.model.job import JobInfo as JobInfo
@@ -170,7 +171,6 @@ if TYPE_CHECKING:
     from volsched.model.values.resources import accumulate as accumulate
     from volsched.model.values.series import Numbers as Numbers
     from volsched.model.values.series import Series as Series
-    from volsched.model.values.spelling import nearest as nearest
     from volsched.model.verdict import ConditionReason as ConditionReason
     from volsched.model.verdict import Scope as Scope
     from volsched.model.verdict import Shortfall as Shortfall

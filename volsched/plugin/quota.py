@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from volsched.framework.accounts.gangs import departing as departing
     from volsched.framework.accounts.holdings import Holding as Holding
     from volsched.framework.accounts.holdings import asked_of as asked_of
+    from volsched.framework.accounts.holdings import held_in_cluster as held_in_cluster
     from volsched.framework.accounts.holdings import held_of_quota as held_of_quota
     from volsched.framework.accounts.holdings import queues_below as queues_below
     from volsched.framework.accounts.past_use import HALF_LIFE_ARGUMENT as HALF_LIFE_ARGUMENT

@@ -19,7 +19,7 @@ import structlog
 
 from volsched.asking.discreet import discreet
 from volsched.asking.records import Explanation, document
-from volsched.kube.serve.turns import TooManyAskedError, Turns
+from volsched.kube.turns import TooManyAskedError, Turns
 
 HELP_SECONDS: Final = 5.0
 MOST_SECONDS: Final = 60.0

@@ -12,8 +12,10 @@ from volsched.framework.answers import as_scores
 from volsched.framework.engine.plain import (
     Ranked,
     candidates_of,
+    hopeful_of,
     kind_keys,
     kind_of,
+    lasting,
     ranked_of,
     refusal_of,
     refusals_of,
@@ -90,6 +92,10 @@ class NaiveEngine:
     def ranked(self, task: TaskInfo) -> Ranked:
         """Nodes where the task could go if others left, best first."""
         return ranked_of(self.cluster, self.callbacks, task, self._totals)
+
+    def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
+        """Nodes where the task could go if others left and what is temporary were over, in order of names."""
+        return hopeful_of(self.cluster, lasting(self.callbacks.predicates), task)
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
         """Why nodes refuse the task, counted."""

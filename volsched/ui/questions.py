@@ -20,8 +20,8 @@ import msgspec
 from volsched.asking import snapshot
 from volsched.asking.known import KnownCluster
 from volsched.asking.records import Difference, Explanation
-from volsched.kube.serve.turns import TooManyAskedError, Turns
 from volsched.kube.tasks import Tasks
+from volsched.kube.turns import TooManyAskedError, Turns
 from volsched.model.values.bounded import Bounded
 from volsched.ui.changes import changed
 from volsched.ui.source import PictureSource

@@ -15,8 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from volsched.framework.validation import Fault, Faults, Severity
-from volsched.model.errors import shortened
-from volsched.model.values.spelling import nearest
+from volsched.model.errors import nearest, shortened
 
 UNKNOWN_FIELD: Final = "UnknownField"
 

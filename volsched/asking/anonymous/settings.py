@@ -23,7 +23,7 @@ from volsched.model.values.duration import seconds_of
 from volsched.registry import ACTIONS, PLUGINS
 
 Json: TypeAlias = Any
-_AMOUNTS: Final = ("bool", "int", "float", "quantity", "percentage")
+_AMOUNTS: Final = ("bool", "int", "float", "quantity", "percentage", "duration")
 _NUMBER: Final = re.compile(r"\s*[+-]?[0-9.]+\s*", re.ASCII)
 _NO_RESOURCE: Final = "^-$"
 """A pattern that is found in the name of no resource."""

@@ -80,9 +80,11 @@ def _quota(figures: tuple[Figures, ...]) -> Iterator[Row]:
 
 
 def _holders(answer: Explanation) -> Iterator[Row]:
-    yield "JOB", "QUEUE", "RESOURCE", "AMOUNT", "PODS"
+    with_reserved = any(holder.reserved for holder in answer.holders)
+    yield ("JOB", "QUEUE", "RESOURCE", "AMOUNT", "PODS", *(["RESERVED"] if with_reserved else []))
     for holder in answer.holders:
-        yield holder.name, holder.queue, holder.resource, holder.amount, str(holder.pods)
+        reserved = [holder.reserved or _NONE] if with_reserved else []
+        yield (holder.name, holder.queue, holder.resource, holder.amount, str(holder.pods), *reserved)
 
 
 def _pods(answer: Explanation) -> Iterator[Row]:

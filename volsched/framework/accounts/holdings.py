@@ -10,6 +10,7 @@ from fractions import Fraction
 from itertools import product
 from typing import NamedTuple
 
+from volsched.framework.accounts.queue_demand import reserved_by
 from volsched.framework.accounts.quota_report import QueueUse, Usage
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -21,7 +22,10 @@ _MILLI = 1000
 
 
 class Holding(NamedTuple):
-    """What one job holds of one thing. ``amount`` orders holdings of that thing, ``text`` is what people read."""
+    """What one job holds of one thing. ``amount`` orders holdings of that thing, ``text`` is what people read.
+
+    ``reserved`` is how much of it is kept for the job, which was admitted and does not hold it yet; empty for nothing.
+    """
 
     job: str
     queue: str
@@ -29,6 +33,7 @@ class Holding(NamedTuple):
     amount: int | Fraction
     text: str
     pods: int
+    reserved: str = ""
 
 
 def queues_below(cluster: Cluster, queue: str) -> list[str]:
@@ -59,7 +64,20 @@ def held_of_quota(usage: Usage, queues: Iterable[str], job: JobInfo, refusal: Ve
 def held_of_queue(use: QueueUse, names: Iterable[str], *, reserved: bool = False) -> Iterator[Holding]:
     """Yield what the jobs of a queue hold of resources and cards; with what is ``reserved``, if that counts."""
     for name, job in product(names, use.jobs):
-        amount = job.held.get(name, 0) + (job.reserved.get(name, 0) if reserved else 0)
+        kept = job.reserved.get(name, 0) if reserved else 0
+        amount = job.held.get(name, 0) + kept
         if amount:
-            text = f"{amount / _MILLI:g}" if name in use.cards else format_amount(name, amount)
-            yield Holding(job.name, use.queue.name, name, amount, text, len(job.pods))
+            text, part = (
+                f"{n / _MILLI:g}" if name in use.cards else str(format_amount(name, n)) for n in (amount, kept)
+            )
+            yield Holding(job.name, use.queue.name, name, amount, text, len(job.pods), part if kept else "")
+
+
+def held_in_cluster(cluster: Cluster, refusal: Verdict) -> Iterator[Holding]:
+    """Yield what jobs of all queues hold, or have reserved as they were admitted, of that which is short."""
+    for name, job in product((item.resource for item in refusal.shortfalls), cluster.jobs.values()):
+        kept = reserved_by(job).get(name, 0)
+        amount = job.allocated.get(name, 0) + kept
+        if amount:
+            text, part = (str(format_amount(name, number)) for number in (amount, kept))
+            yield Holding(job.key, job.queue, name, amount, text, job.placed_count, part if kept else "")

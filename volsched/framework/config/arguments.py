@@ -16,13 +16,13 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from volsched.model import api
-from volsched.model.errors import ConfigError, FieldError, QuantityError, shortened
+from volsched.model.errors import ConfigError, FieldError, QuantityError, nearest, shortened
 from volsched.model.selectors import LabelSelector
+from volsched.model.values.duration import seconds_of
 from volsched.model.values.quantity import parse
-from volsched.model.values.spelling import nearest
 
 ArgumentType: TypeAlias = Literal[
-    "bool", "int", "float", "str", "names", "quantity", "percentage", "selector", "shape", "mappings"
+    "bool", "int", "float", "str", "names", "quantity", "percentage", "duration", "selector", "shape", "mappings"
 ]
 NameType: TypeAlias = Literal["resource", "resource pattern", "domain", "label", "card"]
 Severity: TypeAlias = Literal["error", "warning"]
@@ -37,6 +37,7 @@ _WANTED: Mapping[str, str] = {
     "names": "a list of names, or one text with commas between them",
     "quantity": "a quantity that is not negative, as 500m, 32 or 64Gi",
     "percentage": "a number above 0 and at most 100, without %",
+    "duration": "a duration as 1h30m or 90s, or 0",
     "selector": "a mapping with matchLabels, matchExpressions or both",
     "shape": "a list of points, each with a utilization from 0 to 100 and a score from 0 to 10",
     "mappings": "a list of mappings",
@@ -60,8 +61,9 @@ class Argument:
 
     ``key`` is what stands in the configuration; one that ends in ``*`` is a family: every key that begins like it. The
     value comes out as bool, int, float or str; ``names`` as a tuple of texts, ``quantity`` as its text (in which unit
-    it counts depends on the resource), ``percentage`` as an exact Fraction, ``selector`` as a LabelSelector, ``shape``
-    as pairs of utilization and score, ``mappings`` as a tuple of dicts of texts, whose keys are among ``fields``.
+    it counts depends on the resource), ``percentage`` as an exact Fraction, ``duration`` as seconds, ``selector`` as a
+    LabelSelector, ``shape`` as pairs of utilization and score, ``mappings`` as a tuple of dicts of texts, whose keys
+    are among ``fields``.
     ``default`` is the value when the key is absent; a family has none. ``minimum`` and ``maximum`` bound numbers, both
     included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one
     is a warning and leaves it at its default. A ``bare`` one does not count when it is quoted. Leaving an ``expected``
@@ -327,6 +329,12 @@ def _percentage(value: object) -> Fraction | None:
     return value if isinstance(value, Fraction) and 0 < value <= 100 else None
 
 
+def _duration(value: object) -> float | None:
+    """Read a duration as Go writes it, or a number of seconds."""
+    seconds = seconds_of(value) if isinstance(value, str) else _float(value)
+    return seconds if seconds is not None and 0 <= seconds < 10**18 else None
+
+
 def _selector(value: object) -> LabelSelector | None:
     if isinstance(value, LabelSelector):
         return value
@@ -379,6 +387,7 @@ _PARSERS = {
     "names": _names,
     "quantity": _quantity,
     "percentage": _percentage,
+    "duration": _duration,
     "selector": _selector,
     "shape": _shape,
     "mappings": _mappings,

@@ -43,9 +43,8 @@ from volsched.framework.config.configuration import (
     Configuration,
     PluginOption,
 )
-from volsched.model.errors import ConfigError, shortened
+from volsched.model.errors import ConfigError, nearest, shortened
 from volsched.model.values.json_text import MOST_LEVELS
-from volsched.model.values.spelling import nearest
 
 DEFAULT_CONFIGURATION: Final = """\
 actions: "enqueue, allocate, backfill"

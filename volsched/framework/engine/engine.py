@@ -16,7 +16,7 @@ from volsched.framework.callbacks import KeyFn
 from volsched.framework.columns.arrays import Floats, Rows
 from volsched.framework.engine.diagnosis import Diagnosis
 from volsched.framework.engine.entries import Entries
-from volsched.framework.engine.entry import Entry
+from volsched.framework.engine.entry import Entry, could_go
 from volsched.framework.engine.plain import Ranked, kind_keys, kind_of, scores_of, speaks_for_queue
 from volsched.framework.rules import BatchNodeOrder, NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
@@ -59,6 +59,12 @@ class Engine(Protocol):
 
     def ranked(self, task: TaskInfo) -> Ranked:
         """Nodes where the task could go if others left, best first: what refuses it there eviction can change."""
+
+    def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
+        """Nodes where the task could go if others left and what is temporary were over, in order of names.
+
+        They are found one after the other: a question that a few answer costs no more than these.
+        """
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
         """Why nodes refuse the task, counted."""
@@ -195,6 +201,28 @@ class FastEngine:
         totals = self._totals(task, entry, rows, self._batches(task))
         order = np.argsort(-totals, kind="stable")
         return [(nodes[row], total) for row, total in zip(rows[order].tolist(), totals[order].tolist(), strict=True)]
+
+    def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
+        """Nodes where the task could go if others left and what is temporary were over, in order of names."""
+        self.entries.settle()
+        predicates, static, columns = self.callbacks.predicates, self.entries.shared.static, self.nodes.columns
+        columns.refresh_offers()
+        self.nodes.facts.refresh()
+        static.refresh()
+        mask = np.ones(len(self.cluster.rows), dtype=np.bool_)
+        for column, amount in self.cluster.columns.request(task.template):
+            mask &= (columns.allocatable[column] >= amount) | columns.left_to_devices(column, columns.all_rows)
+        asked: list[Predicate] = []
+        constraints = task.template.constraints
+        for place, predicate in enumerate(predicates):
+            if predicate.is_temporary or not predicate.speaks(task):
+                continue
+            if predicate.scope == "static":
+                mask &= static.mask(task, place, predicate, constraints)
+            else:
+                asked.append(predicate)
+        nodes = self.cluster.rows
+        return (nodes[row] for row in np.flatnonzero(mask).tolist() if could_go(task, nodes[row], asked))
 
     def kind(self, task: TaskInfo) -> Hashable:
         """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""

@@ -55,9 +55,7 @@ class Entries:
 
     def of(self, task: TaskInfo) -> Entry:
         """The answers for a task as things are now."""
-        cluster = self._cluster
-        if self._layout != cluster.clocks.layout or self._left_to_devices is not cluster.columns.left_to_devices:
-            self._begin_anew()
+        self.settle()
         key = self.key_of(task)
         entry = self._kept.get(key)
         if entry is not None:
@@ -69,11 +67,14 @@ class Entries:
         self._kept[key] = entry
         return entry
 
-    def _begin_anew(self) -> None:
-        """Rows or amounts mean something else now."""
+    def settle(self) -> None:
+        """Forget everything where rows or amounts mean something else now."""
+        cluster = self._cluster
+        if self._layout == cluster.clocks.layout and self._left_to_devices is cluster.columns.left_to_devices:
+            return
         self._forget()
-        self._layout = self._cluster.clocks.layout
-        self._left_to_devices = self._cluster.columns.left_to_devices
+        self._layout = cluster.clocks.layout
+        self._left_to_devices = cluster.columns.left_to_devices
         bytes_each = 20 * max(1, len(self._cluster.rows))
         self.capacity = max(_FEWEST, min(_MOST, _ENTRY_BYTES // bytes_each))
 

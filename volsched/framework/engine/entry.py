@@ -399,11 +399,12 @@ class Entry:
         nodes, questions = self._cluster.rows, self.questions
         asked = [p for _, p in (*questions.facts_predicates, *questions.row_predicates)] + [*asked_of_each]
         refusing = np.flatnonzero(large_enough & ~self.ok)
-        large_enough[[row for row in refusing if not _could_go(self.task, nodes[row], asked)]] = False
+        large_enough[[row for row in refusing if not could_go(self.task, nodes[row], asked)]] = False
         return np.flatnonzero(large_enough)
 
 
-def _could_go(task: TaskInfo, node: NodeInfo, asked: Sequence[Predicate]) -> bool:
+def could_go(task: TaskInfo, node: NodeInfo, asked: Sequence[Predicate]) -> bool:
+    """Whether eviction can change all that refuses a task on a node."""
     verdicts = (verdict_of(predicate, task, node) for predicate in asked)
     return all(verdict is None or verdict.resolvable for verdict in verdicts)
 

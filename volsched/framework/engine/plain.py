@@ -5,7 +5,7 @@ What the naive engine does for each question, and the fast one for those that ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TypeAlias
 
 from volsched.framework.answers import verdict_of
@@ -82,15 +82,23 @@ def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) ->
 
 def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> Ranked:
     """Nodes where the task could go if others left, best first; ``totals`` gives the score of each."""
-    request = cluster.columns.request(task.template)
-    nodes = [
-        node
-        for node in cluster.rows
-        if all(node.allocatable[c] >= amount or node.leaves_to_devices(c) for c, amount in request)
-        and all(_leaves_hope(predicate, task, node) for predicate in callbacks.predicates)
-    ]
+    nodes = list(hopeful_of(cluster, callbacks.predicates, task))
     scored = sorted(zip(totals(task, nodes), range(len(nodes)), strict=True), key=lambda pair: (-pair[0], pair[1]))
     return [(nodes[place], total) for total, place in scored]
+
+
+def hopeful_of(cluster: Cluster, predicates: Sequence[Predicate], task: TaskInfo) -> Iterator[NodeInfo]:
+    """The nodes where the task could go if others left, in order of names."""
+    request = cluster.columns.request(task.template)
+    for node in cluster.rows:
+        is_large_enough = all(node.allocatable[c] >= amount or node.leaves_to_devices(c) for c, amount in request)
+        if is_large_enough and all(_leaves_hope(predicate, task, node) for predicate in predicates):
+            yield node
+
+
+def lasting(predicates: Sequence[Predicate]) -> list[Predicate]:
+    """Those whose refusals do not end by themselves."""
+    return [predicate for predicate in predicates if not predicate.is_temporary]
 
 
 def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:

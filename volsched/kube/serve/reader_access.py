@@ -17,7 +17,7 @@ import structlog
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.reviews import may, whose
-from volsched.kube.serve.turns import TooManyAskedError, Turns
+from volsched.kube.turns import TooManyAskedError, Turns
 from volsched.kube.write.bucket import TokenBucket
 from volsched.model.values.bounded import Bounded
 

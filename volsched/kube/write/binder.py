@@ -1,9 +1,10 @@
 """Binds pods and evicts pods: the writes that users wait for.
 
-A bounded number is in flight; what has to wait (a back-off, an answer that did not come) waits outside that number, so
-one pod that is refused for ever keeps no other from its node. What came of a binding is stated only when it is known:
-after a timeout, a reset or a conflict the pod is read first. The API server accepts bindings to nodes that do not
-exist, so the node is looked for right before the write, and once more after it.
+A bounded number is in flight, and namespaces take turns, each with its writes in the order in which they were decided:
+thousands of one team are no queue before those of another. What has to wait (a back-off, an answer that did not come)
+waits outside that number, so one pod that is refused for ever keeps no other from its node. What came of a binding is
+stated only when it is known: after a timeout, a reset or a conflict the pod is read first. The API server accepts
+bindings to nodes that do not exist, so the node is looked for right before the write, and once more after it.
 
 The binder is one class: a pod passes through its steps in order, and each has to undo those before it.
 """
@@ -12,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol, TypeAlias
@@ -31,6 +31,7 @@ from volsched.kube.write.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed
 from volsched.model.plan import Bind, Evict, LiftGate, RecordEvent
 from volsched.model.values.bounded import Bounded, Size
+from volsched.model.values.in_turns import InTurns
 
 IN_FLIGHT: Final = 32
 WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -90,7 +91,9 @@ class _WriteJob:
 
 
 class Binder:
-    """Carries out `Bind`, `Evict` and `LiftGate` steps in the order given, some at a time; lives on the I/O loop.
+    """Carries out `Bind`, `Evict` and `LiftGate` steps, some at a time; lives on the I/O loop.
+
+    Those of one namespace go in the order given, and namespaces take turns, with what is tried again as well.
 
     `report` takes what came of each step; `tell` takes Events and pod conditions; `under_way` gives a write on the
     same pod that is still under way elsewhere, to be waited for. `durations` are the seconds from a decision to its
@@ -117,7 +120,7 @@ class Binder:
         self._under_way = under_way
         self._prebinder = prebinder
         self._limit = in_flight
-        self._queue: deque[_WriteJob] = deque()
+        self._queue: InTurns[_WriteJob] = InTurns()
         self._workers = Tasks()
         self._preparing = Tasks()
         self._refused_gates: dict[_WriteJob, asyncio.TimerHandle] = {}
@@ -178,7 +181,7 @@ class Binder:
         """Give up what is not under way and cancel what is; nothing more is taken over."""
         self._stopped = True
         self.dropped += len(self._queue) + len(self._delayed)
-        self._queue.clear()
+        self._queue = InTurns()
         for timer in (*self._refused_gates.values(), *self._delayed.values()):
             timer.cancel()
         self._delayed.clear()
@@ -191,7 +194,7 @@ class Binder:
         if self._stopped:
             self.dropped += 1
             return
-        self._queue.append(job)
+        self._queue.put(job.step.namespace, job)
         self._fill()
 
     def _fill(self) -> None:
@@ -214,7 +217,7 @@ class Binder:
             if self._brake.pause:
                 await asyncio.sleep(self._brake.pause)
                 continue
-            job = self._queue.popleft()
+            job = self._queue.take()
             try:
                 await self._carry_out(job)
             except FenceError:

@@ -1,10 +1,10 @@
 """Tells users what happened, as Events on their objects: behind the bindings, without repeating itself.
 
-Why a pod waits matters more than where it went: when too much is to be told, `Scheduled` goes first, and is counted; a
-refusal is replaced by a later one on the same object, ends with its object, and is dropped only when there are tens of
-thousands before it. Where each message counts, as of verdicts on the configuration, none replaces another. What is
-stated again in the same words counts up an Event that is there; new words about an object come at growing intervals. A
-scheduler without any rights to Events schedules all the same.
+Why a pod waits matters more than where it went: when too much is to be told, `Scheduled` is left out first, and is
+counted; a refusal is replaced by a later one on the same object, ends with its object, and is dropped only when there
+are tens of thousands before it. Namespaces take turns. Where each message counts, as of verdicts on the configuration,
+none replaces another. What is stated again in the same words counts up an Event that is there; new words about an
+object come at growing intervals. A scheduler without any rights to Events schedules all the same.
 
 ``Events`` is one class: what waits, what was told and what was refused are one queue, with one budget.
 """
@@ -55,6 +55,10 @@ QPS: Final = 100.0
 BURST: Final = 200
 IN_FLIGHT: Final = 4
 WRITE_TIMEOUT_SECONDS: Final = 10.0
+SCHEDULED_PER_SECOND: Final = 10.0
+"""So many `Scheduled` Events are sent whatever else is to be told or bound: refusals and bindings of one team must not
+put off what another is told."""
+
 SETTLE_SECONDS: Final = 1.0
 """A refusal waits this long: a pod that is bound meanwhile needs none."""
 
@@ -120,6 +124,7 @@ class Events:
         self._binds_waiting = binds_waiting
         self._bucket = TokenBucket(qps, BURST)
         self._scheduled: InTurns[Key] = InTurns()
+        self._scheduled_at_least = TokenBucket(SCHEDULED_PER_SECOND, int(SCHEDULED_PER_SECOND))
         self._where: dict[Key, _Talk] = {}
         self._waiting: dict[Key, _Talk] = {}
         self._owned: InTurns[Key] = InTurns()
@@ -266,8 +271,8 @@ class Events:
         for key in list(self._later.take(now)):
             self._route(key)
         behind_binds = self._binds_waiting() > 0
-        while (self._ready or (self._scheduled and not behind_binds)) and self._may_send(behind_binds):
-            self._start_next()
+        while (self._ready or self._may_tell_where(behind_binds)) and self._may_send(behind_binds):
+            self._start_next(behind_binds)
         if self.depth:
             due = self._later.next()
             wait = due - now if due is not None and not (self._ready or self._scheduled) else 0.1
@@ -281,13 +286,20 @@ class Events:
             return False
         return self._bucket.take()
 
-    def _start_next(self) -> None:
-        if self._ready:
+    def _may_tell_where(self, behind_binds: bool) -> bool:
+        """Whether the next Event is a `Scheduled` one: where nothing else waits, and some each second else."""
+        if not self._scheduled:
+            return False
+        return not (self._ready or behind_binds) or not self._scheduled_at_least.wait()
+
+    def _start_next(self, behind_binds: bool) -> None:
+        if self._may_tell_where(behind_binds):
+            self._scheduled_at_least.take()
+            key = self._scheduled.take()
+            talk = self._where.pop(key, None)
+        else:
             key = self._ready.take()
             talk = self._drop(key)
-        else:
-            key = self._scheduled.take()
-            talk = self._where.pop(key)
         if talk is None:
             return
         self._under_way.add(key)

@@ -1,4 +1,8 @@
-"""Carries out what sessions decide: steps come from the scheduling thread and go into lanes on the I/O loop."""
+"""Carries out what sessions decide: steps come from the scheduling thread and go into lanes on the I/O loop.
+
+Bindings and evictions go into their lane at once. Whatever is to be written or told besides may be tens of thousands of
+steps after one session; those go into their lanes some at a time, and the loop does other work in between.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, TypeGuard
 
 import structlog
 
@@ -35,6 +39,9 @@ from volsched.model.plan import (
 )
 from volsched.model.values.bounded import Size
 
+AT_ONCE: Final = 500
+"""Statuses and Events that are taken over before other work of the loop has its turn."""
+
 EVENTS_SECONDS: Final = 1.0
 """How long Events may take at the end."""
 
@@ -58,7 +65,10 @@ class ClusterExecutor:
         in_flight: int = IN_FLIGHT,
     ) -> None:
         self._loop = asyncio.get_running_loop()
-        self._incoming: deque[Sequence[PlanStep]] = deque()
+        self._number = 0
+        self._urgent: deque[tuple[int, PlanStep]] = deque()
+        self._others: deque[tuple[int, PlanStep]] = deque()
+        self._bound: dict[str, int] = {}
         self._called = False
         self._report = report
         self._stopped = False
@@ -80,13 +90,15 @@ class ClusterExecutor:
     @property
     def backlog(self) -> int:
         """How many bindings and evictions are not done yet; may be read from any thread."""
-        return self.binder.backlog + sum(map(len, tuple(self._incoming)))
+        return self.binder.backlog + len(self._urgent)
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over for execution, without waiting for them."""
         if not steps:
             return
-        self._incoming.append(steps)
+        for step in steps:
+            self._number += 1
+            (self._urgent if isinstance(step, _URGENT) else self._others).append((self._number, step))
         if not self._called:
             self._called = True
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process is ending
@@ -105,7 +117,7 @@ class ClusterExecutor:
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here and in the lanes."""
-        incoming = {"executor.incoming": lambda: sum(map(len, tuple(self._incoming)))}
+        incoming = {"executor.incoming": lambda: len(self._urgent) + len(self._others) + len(self._bound)}
         parts = (self.binder, self.statuses, self.events, self.claims)
         return incoming | {name: size for part in parts for name, size in part.tables().items()}
 
@@ -115,7 +127,8 @@ class ClusterExecutor:
         Whatever is decided later, as by a session that did not end in time, is dropped.
         """
         deadline = time.monotonic() + timeout
-        self._sort()
+        while self._urgent or self._others:
+            self._sort()
         self._stopped = True
         finished = await self.binder.drain(timeout)
         await self._stop(deadline)
@@ -133,14 +146,30 @@ class ClusterExecutor:
         await self.events.drain(min(EVENTS_SECONDS, deadline - time.monotonic()))
 
     def _sort(self) -> None:
+        """Take over what is urgent, and some of the rest.
+
+        A pod may be bound before all is taken over that was to be told of it before: that is not told any more.
+        """
         self._called = False
-        while self._incoming:
-            for step in self._incoming.popleft():
-                if not self._stopped:
-                    self._take_or_report(step)
+        while self._urgent:
+            number, step = self._urgent.popleft()
+            if isinstance(step, Bind) and self._others:
+                self._bound[step.uid] = number
+            self._take_or_report(step)
+        for _ in range(min(AT_ONCE, len(self._others))):
+            number, step = self._others.popleft()
+            if not (_says_why(step) and self._bound.get(step.uid, 0) > number):
+                self._take_or_report(step)
+        if self._others:
+            self._called = True
+            self._loop.call_soon(self._sort)
+        else:
+            self._bound.clear()
 
     def _take_or_report(self, step: PlanStep) -> None:
         """Take a step over; what fails over one ends with it, and a pod is not waited for any more."""
+        if self._stopped:
+            return
         try:
             self._take(step)
         except Exception:
@@ -162,3 +191,11 @@ class ClusterExecutor:
                 self.statuses.add(step)
             case RecordEvent():
                 self.events.tell(step)
+
+
+_URGENT: Final = (Bind, Evict, LiftGate, ReleaseClaim)
+
+
+def _says_why(step: PlanStep) -> TypeGuard[WritePodCondition | RecordEvent]:
+    """Whether a step states no more than why a pod waits."""
+    return isinstance(step, WritePodCondition) or (isinstance(step, RecordEvent) and step.type == "Warning")

@@ -3,7 +3,8 @@
 For each claim, in this order: the finalizer that protects its devices, then allocation and reservation in one write of
 its status; only then may the pod be bound. Pods that share a claim take turns: the first one writes the allocation, the
 others find it and add their reservation. What fails later takes back this pod's reservation and nothing else: an
-allocation stays, the next attempt uses it, and Kubernetes' own controller clears it when its pod is gone.
+allocation stays, the next attempt uses it, and Kubernetes' own controller clears it when its pod is gone. Some claims
+are written at a time, and namespaces take turns.
 
 A claim for a pod's extended resources is made before that, and told in the pod's status after it. It goes again when
 the pod is not bound, as another node may serve these resources in another way.
@@ -32,7 +33,9 @@ from volsched.kube.client.client import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api,
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
+from volsched.kube.turns import Turns
 from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views
 from volsched.model import api
 from volsched.model.changes import Change, Put
@@ -46,10 +49,7 @@ from volsched.model.values.bounded import Size
 
 ATTEMPTS: Final = 5
 IN_FLIGHT: Final = 32
-"""Claims that are written at the same time."""
-
-POLL_SECONDS: Final = 0.25
-"""How often the claims that the informer knows are looked at for binding conditions; no request is made for it."""
+"""Claims that are written at the same time; namespaces take turns."""
 
 _WRITE_TIMEOUT_SECONDS: Final = 10.0
 
@@ -77,8 +77,9 @@ class ResourceClaims:
         self._report = report
         self._tell = tell
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
         self._releasing = Tasks()
+        self._polls = Polls()
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here."""
@@ -91,34 +92,39 @@ class ResourceClaims:
     async def prepare(self, step: Bind) -> None:
         """Have all claims of a pod allocated, reserved and ready; raises PrebindError or FenceError."""
         for write in step.claims:
-            async with self._turn(write.claim), self._slots:
+            async with self._turn(write.claim):
                 await self._persistently(write, step)
                 if write.made is not None:
                     await self._tell_pod(write.made, step)
-        await self._until_ready(step)
+        with self._polls.waiting():
+            await self._until_ready(step)
 
     async def withdraw(self, step: Bind) -> None:
         """Take this pod's reservations back; what cannot be taken back is left to Kubernetes' own controller."""
         for write in step.claims:
-            claim = self._views.resource_claims.get(write.claim)
-            if write.made is not None:
-                await self._delete(write.claim, as_pod(step.namespace, step.name, step.uid))
-                continue
-            if write.reserved_for is not None:
-                continue  # it is its group's, which keeps it for the others, and for the next attempt
-            if claim is not None and not _is_reserved(claim, step.uid):
-                continue
-            gone = {"$patch": "delete", "uid": step.uid}
-            body = {"metadata": {"uid": write.uid}, "status": {"reservedFor": [gone]}}
-            try:
-                await self._patch(write.claim, "/status", body, STRATEGIC_PATCH)
-            except (ApiError, FenceError) as error:
-                if not (isinstance(error, ApiError) and error.is_gone):
-                    _log.warning("a claim stays reserved", claim=write.claim, pod=step.name, error=str(error))
+            async with self._spaces.turn(step.namespace):
+                await self._withdraw(write, step)
+
+    async def _withdraw(self, write: ClaimWrite, step: Bind) -> None:
+        claim = self._views.resource_claims.get(write.claim)
+        if write.made is not None:
+            await self._delete(write.claim, as_pod(step.namespace, step.name, step.uid))
+            return
+        if write.reserved_for is not None:
+            return  # it is its group's, which keeps it for the others, and for the next attempt
+        if claim is not None and not _is_reserved(claim, step.uid):
+            return
+        gone = {"$patch": "delete", "uid": step.uid}
+        body = {"metadata": {"uid": write.uid}, "status": {"reservedFor": [gone]}}
+        try:
+            await self._patch(write.claim, "/status", body, STRATEGIC_PATCH)
+        except (ApiError, FenceError) as error:
+            if not (isinstance(error, ApiError) and error.is_gone):
+                _log.warning("a claim stays reserved", claim=write.claim, pod=step.name, error=str(error))
 
     def release(self, step: ReleaseClaim) -> None:
         """Take from a claim what it was given, unless somebody else has come to use it; does not wait for it."""
-        self._releasing.start(self._release(step), "release of a claim")
+        self._releasing.start(self._release_in_turn(step), "release of a claim")
 
     async def stop(self) -> None:
         """Give up releases that are under way."""
@@ -145,10 +151,11 @@ class ResourceClaims:
         claim = self._views.resource_claims.get(write.claim)
         while True:
             try:
-                if write.made is not None:
-                    claim = await self._made(write, write.made, step)
-                claim = claim or await self._get(write.claim)
-                await self._write(claim, write, step)
+                async with self._spaces.turn(step.namespace):
+                    if write.made is not None:
+                        claim = await self._made(write, write.made, step)
+                    claim = claim or await self._get(write.claim)
+                    await self._write(claim, write, step)
             except ApiError as error:
                 if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
                     raise PrebindError(f"resourceclaim {write.claim}: {error.message}") from error
@@ -223,7 +230,8 @@ class ResourceClaims:
         backoff = Backoff(0.05, 5.0)
         while True:
             try:
-                await self._send("PATCH", pod, "pods/status", body)
+                async with self._spaces.turn(step.namespace):
+                    await self._send("PATCH", pod, "pods/status", body)
             except ApiError as error:
                 if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
                     raise PrebindError(f"status of pod {step.namespace}/{step.name}: {error.message}") from error
@@ -244,6 +252,10 @@ class ResourceClaims:
         except (ApiError, FenceError) as error:
             if not (isinstance(error, ApiError) and error.is_gone):
                 _log.warning("a claim could not be deleted", claim=key, error=str(error))
+
+    async def _release_in_turn(self, step: ReleaseClaim) -> None:
+        async with self._spaces.turn(step.namespace):
+            await self._release(step)
 
     async def _release(self, step: ReleaseClaim) -> None:
         key = f"{step.namespace}/{step.name}"
@@ -271,7 +283,7 @@ class ResourceClaims:
             for write in waiting:
                 self._check(write, self._readiness(write, step), began)
             self._fence.check()
-            await asyncio.sleep(POLL_SECONDS)
+            await self._polls.pause()
             waiting = [write for write in waiting if not self._readiness(write, step).is_reached]
 
     def _readiness(self, write: ClaimWrite, step: Bind) -> Readiness:

@@ -2,6 +2,7 @@
 
 For each object there is at most one write waiting and one under way. A later word replaces the one that waits; objects
 that change often are written at growing intervals, and why pods wait at a bounded rate, as a gang may have thousands.
+Namespaces take turns.
 What the API server already has is not written again. All that is kept of an object is one entry in each table, and
 ends with it.
 
@@ -33,7 +34,7 @@ from volsched.kube.write.native_statuses import NativeStatuses
 from volsched.kube.write.views import POD_SCHEDULED, PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed
-from volsched.model.conditions import REMEMBERED
+from volsched.model.conditions import ADMITTED, REMEMBERED, RESERVATION_RELEASED
 from volsched.model.errors import QuantityError
 from volsched.model.job import NATIVE, PodGroupCondition
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus, WritePodCondition, WriteQueueStatus
@@ -69,7 +70,7 @@ LONGEST_WORDS_INTERVAL_SECONDS: Final = 300.0
 """A condition of which only the message changed waits this long since the last write, doubling each time. Why pods and
 PodGroups wait is stated in other words whenever a node fills, and everybody who follows them hears of each."""
 
-OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", *REMEMBERED)
+OWN_CONDITIONS: Final = ("Unschedulable", "Scheduled", ADMITTED, RESERVATION_RELEASED, *REMEMBERED)
 """Types of PodGroup conditions that the scheduler sets; others are left as they are."""
 
 _REFUSED_PAUSE_SECONDS: Final = 30.0
@@ -121,6 +122,7 @@ class Statuses:
         self._ready: InTurns[str] = InTurns()
         self._ready_pods: InTurns[str] = InTurns()
         self._conditions = TokenBucket(CONDITIONS_PER_SECOND, CONDITIONS_AT_ONCE)
+        self._pods_are_next = False
         self._later: DelayingQueue[str] = DelayingQueue()
         self._tasks = Tasks()
         self._under_way: dict[str, asyncio.Task[None]] = {}
@@ -273,10 +275,18 @@ class Statuses:
         self._look_again(now)
 
     def _next_ready(self) -> str | None:
-        """Take the next object that may be written; pods that only wait have their own pace."""
-        if not self._ready and not (self._ready_pods and self._conditions.take()):
+        """Take the next object that may be written.
+
+        Pods that only wait have their own pace, and every second turn: statuses of one namespace must not put off what
+        is stated of the pods of another.
+        """
+        if self._ready_pods and (self._pods_are_next or not self._ready) and self._conditions.take():
+            self._pods_are_next = False
+            return self._ready_pods.take()
+        if not self._ready:
             return None
-        return (self._ready or self._ready_pods).take()
+        self._pods_are_next = True
+        return self._ready.take()
 
     def _look_again(self, now: float) -> None:
         if self._timer is not None:

@@ -1,9 +1,9 @@
 """Gets a pod's volumes ready for its node before the pod is bound to it.
 
 A volume that exists is reserved for its claim (claimRef on the PersistentVolume); one that has to be made is asked for
-on the node (annotation on the claim). The volume controllers and provisioners then do their part, which may take
-minutes; the pod is bound once every claim is. What was written is left in place when a pod goes elsewhere, as upstream
-does: the next try finds it.
+on the node (annotation on the claim). Some are written at a time, and namespaces take turns. The volume controllers and
+provisioners then do their part, which may take minutes; the pod is bound once every claim is. What was written is left
+in place when a pod goes elsewhere, as upstream does: the next try finds it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import MERGE_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
+from volsched.kube.turns import Turns
 from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views, number
 from volsched.model import api
 from volsched.model.plan import Bind, VolumeWrite
@@ -28,8 +30,8 @@ from volsched.model.storage import BIND_COMPLETED, SELECTED_NODE
 
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
-POLL_SECONDS: Final = 0.25
-"""How often the claims that the informer knows are looked at; no request is made for it."""
+IN_FLIGHT: Final = 32
+"""Volumes that are asked for at the same time; namespaces take turns."""
 
 _ATTEMPTS: Final = 5
 _WRITE_TIMEOUT_SECONDS: Final = 10.0
@@ -44,6 +46,8 @@ class Volumes:
         self._api = api_server
         self._fence = fence
         self._views = views
+        self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
+        self._polls = Polls()
 
     def is_needed(self, step: Bind) -> bool:
         """Whether a pod has volumes that are not bound yet."""
@@ -55,7 +59,8 @@ class Volumes:
         for write in step.volumes:
             reserve = self._reserve if write.kind == "static" else self._select_node
             written.append((write, await self._persistently(reserve, write)))
-        await self._until_bound(written)
+        with self._polls.waiting():
+            await self._until_bound(written)
 
     async def withdraw(self, step: Bind) -> None:
         """Leave everything in place: the next try finds it."""
@@ -67,7 +72,8 @@ class Volumes:
         backoff = Backoff(0.1, 5.0)
         while True:
             try:
-                return await make(write)
+                async with self._spaces.turn(write.claim.partition("/")[0]):
+                    return await make(write)
             except ApiError as error:
                 if error.is_gone or not error.is_transient or backoff.failures >= _ATTEMPTS:
                     raise PrebindError(f"claim {write.claim}: {error.message}") from error
@@ -139,7 +145,7 @@ class Volumes:
                 claims = ", ".join(write.claim for write, _ in waiting)
                 raise PrebindError(f"not bound within {within:g}s: {claims}")
             self._fence.check()
-            await asyncio.sleep(POLL_SECONDS)
+            await self._polls.pause()
 
     def _is_bound(self, write: VolumeWrite, version: int) -> bool:
         claim = self._views.claims.get(write.claim)

@@ -14,9 +14,8 @@ from typing import Final
 from volsched.model import api
 from volsched.model.cards.naming import CardNameFn, no_names
 from volsched.model.cards.offers import CardOffers, cards_of
-from volsched.model.errors import QuantityError
+from volsched.model.errors import QuantityError, nearest
 from volsched.model.values.quantity import amount_of
-from volsched.model.values.spelling import nearest
 
 _MOST_NAMED: Final = 3
 _PARTS: Final = re.compile(r"[^0-9a-z]+")

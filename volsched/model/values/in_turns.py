@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Generic, TypeVar
 
 T = TypeVar("T", bound=Hashable)
@@ -48,17 +48,28 @@ class InTurns(Generic[T]):
             if not self._of[owner]:
                 del self._of[owner]
 
+    def of(self, owner: str) -> int:
+        """Return how many things of an owner wait."""
+        return len(self._of.get(owner, ()))
+
     def take(self) -> T:
         """Take out what is next; its owner is last in line then. KeyError where nothing waits."""
-        owner = next(iter(self._of), None)
-        if owner is None:
+        found = self.take_where(lambda _: True)
+        if found is None:
             raise KeyError("nothing waits")
+        return found[1]
+
+    def take_where(self, may: Callable[[str], bool]) -> tuple[str, T] | None:
+        """Take out what is next of the owners that may have a turn, with its owner; others keep their places."""
+        owner = next(filter(may, self._of), None)
+        if owner is None:
+            return None
         mine = self._of.pop(owner)
         item = next(iter(mine))
         del mine[item], self._owners[item]
         if mine:
             self._of[owner] = mine
-        return item
+        return owner, item
 
     def first_of_most(self) -> T:
         """Return what waits longest of the owner of whom most does; KeyError where nothing waits."""

@@ -1,15 +1,19 @@
 """Who asks takes turns: nothing that one asker can fill keeps another from the first answer.
 
-For whatever takes long and is asked from outside: questions of the page, explanations, reviews of tokens. Each asker
-has some at a time and some that wait; the next turn is that of the asker who has waited longest since the last one.
+For whatever takes long and is asked by many: questions of the page, explanations, reviews of tokens, writes of claims
+and volumes. Each asker has some at a time and some that wait; the next turn is that of the asker who has waited longest
+since the last one.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, deque
+import math
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+
+from volsched.model.values.in_turns import InTurns
 
 
 class TooManyAskedError(Exception):
@@ -22,17 +26,17 @@ class Turns:
     Used on one event loop. Where fewer are had ``of_one`` than ``at_once``, one asker alone leaves room for others.
     """
 
-    def __init__(self, at_once: int, of_one: int, waiting: int, in_all: int) -> None:
+    def __init__(self, at_once: int, of_one: int, waiting: float = math.inf, in_all: float = math.inf) -> None:
         self._free = at_once
         self._of_one = of_one
-        self._waiting = waiting
-        self._in_all = in_all
+        self._most_of_one = waiting
+        self._most = in_all
         self._running: Counter[str] = Counter()
-        self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+        self._waiting: InTurns[asyncio.Future[None]] = InTurns()
 
     def __len__(self) -> int:
         """Return how many wait."""
-        return sum(map(len, self._queues.values()))
+        return len(self._waiting)
 
     @asynccontextmanager
     async def turn(self, asker: str) -> AsyncIterator[None]:
@@ -44,22 +48,24 @@ class Turns:
             self._end(asker)
 
     async def _begin(self, asker: str) -> None:
-        if self._free and self._running[asker] < self._of_one:
+        if self._free and self._may(asker):
             self._take(asker)
             return
-        queue = self._queues.get(asker, ())
-        if len(queue) >= self._waiting or len(self) >= self._in_all:
+        if self._waiting.of(asker) >= self._most_of_one or len(self) >= self._most:
             raise TooManyAskedError
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queues.setdefault(asker, deque()).append(turn)
+        self._waiting.put(asker, turn)
         try:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self._end(asker)
             else:
-                self._drop(asker, turn)
+                self._waiting.drop(turn)
             raise
+
+    def _may(self, asker: str) -> bool:
+        return self._running[asker] < self._of_one
 
     def _take(self, asker: str) -> None:
         self._free -= 1
@@ -74,21 +80,8 @@ class Turns:
 
     def _pass_on(self) -> None:
         """Give free turns to those who wait, each asker in line behind the others once it had one."""
-        for asker in list(self._queues):
-            if not self._free:
-                return
-            if self._running[asker] >= self._of_one:
-                continue
-            waiting = deque(turn for turn in self._queues.pop(asker) if not turn.done())
-            if waiting:
+        while self._free and (found := self._waiting.take_where(self._may)) is not None:
+            asker, turn = found
+            if not turn.done():  # else it was cancelled just now
                 self._take(asker)
-                waiting.popleft().set_result(None)
-            if waiting:
-                self._queues[asker] = waiting
-
-    def _drop(self, asker: str, turn: asyncio.Future[None]) -> None:
-        queue = self._queues.get(asker, deque())
-        if turn in queue:
-            queue.remove(turn)
-        if not queue:
-            self._queues.pop(asker, None)
+                turn.set_result(None)

@@ -1,0 +1,173 @@
+"""enqueue: a more important job is admitted to a full queue where eviction could make room for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from actions import after_preemption
+from tests.actions.rigs import conf, cycle, decide, phases, rig
+from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster
+
+HIGH = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+CARD = "nvidia.com/gpu"
+LABELS = {f"{CARD}.product": "A100", f"{CARD}.count": "8", f"{CARD}.memory": "81920"}
+
+
+def with_plugin(name: str, actions: str = "enqueue, allocate, preempt") -> str:
+    text = conf(actions, "priority gang conformance", f"{name} predicates")
+    text = text.replace("name: gang", "name: gang\n    enablePreemptable: false")
+    return text.replace("name: overcommit", "name: overcommit\n    arguments: {overcommit-factor: 1}")
+
+
+def a_full_queue(low: int = 1, **queue: Any) -> ClusterBuilder:
+    """A queue of four cores on a node of four, held by pods of no importance, one in each job."""
+    given = a_cluster().add(HIGH).node("n1", cpu=4, labels=LABELS, **{CARD: 8}).queue("q", **queue)
+    for number in range(low):
+        given.group(f"low-{number}", "q", phase="Running", minResources={"cpu": str(4 // low)})
+        given.pod(f"low-{number}", f"low-{number}", on="n1", cpu=4 // low)
+    return given
+
+
+def important(
+    given: ClusterBuilder, name: str, cpu: int, *, pods: int = 1, priority: int = 9, **spec: Any
+) -> ClusterBuilder:
+    given.group(name, "q", phase="Pending", minimum=pods or 1, priorityClassName="high", minResources={"cpu": str(cpu)})
+    for number in range(pods):
+        given.pod(f"{name}-{number}", name, cpu=cpu, spec={"priority": priority, **spec})
+    return given
+
+
+FULL = {"capability": {"cpu": "4", "memory": "8Gi"}}
+NOWHERE = {"nodeSelector": {"zone": "nowhere"}}
+
+
+@pytest.mark.parametrize("plugin", ["capacity", "proportion", "overcommit", "capacity-card"])
+@pytest.mark.parametrize("pods", [1, 0])
+def test_a_more_important_job_is_admitted_to_a_full_queue_where_preempt_could_make_room(plugin: str, pods: int) -> None:
+    """Also one whose pods are made once it is admitted."""
+    configuration = with_plugin(plugin)
+    given = important(a_full_queue(**FULL), "high", 4, pods=pods)
+
+    assert phases(decide(given, configuration))["high"] == "Inqueue"
+    assert phases(decide(given, configuration.replace(", preempt", "")))["high"] == "Pending"
+
+
+@pytest.mark.parametrize("plugin", ["capacity", "capacity-card", "capacity-dra", "drf", "crossquota", "mgpu"])
+@pytest.mark.parametrize("pods", [0, 1])
+def test_beside_any_plugin_whoever_is_tried_as_gone_is_back_when_the_session_ends(plugin: str, pods: int) -> None:
+    given = a_full_queue(**FULL).queue("other", reclaimable=True).node("n2", cpu=4, labels=LABELS, **{CARD: 8})
+    given.group("theirs", "other", phase="Running").pod("theirs-0", "theirs", on="n2", **{CARD: 8})
+    important(given, "high", 4, pods=pods)
+    on = rig(given, with_plugin(f"overcommit {plugin}", "enqueue"))
+    on.scheduler.profile = replace(
+        on.scheduler.profile, configuration=replace(on.scheduler.profile.configuration, actions=("preempt", "reclaim"))
+    )
+    before = records(on)
+
+    assert phases(cycle(on))["high"] == "Inqueue"
+    assert records(on) == before
+
+
+def records(on: Rig) -> list[tuple[str, str, str]]:
+    tasks = on.cluster.tasks.values()
+    return [(task.name, task.status.name, task.node.name if task.node else "") for task in tasks]
+
+
+def test_the_victims_go_and_the_important_job_starts_within_its_quota() -> None:
+    given = important(a_full_queue(**FULL), "high", 4)
+    on = rig(given, with_plugin("capacity"))
+
+    assert cycle(on).evictions == ["low-0"]
+
+
+@pytest.mark.parametrize("priority", [0, 9])
+def test_nobody_is_admitted_by_a_class_that_its_pods_do_not_have(priority: int) -> None:
+    given = important(a_full_queue(**FULL), "high", 4, priority=priority)
+
+    assert phases(decide(given, with_plugin("capacity")))["high"] == ("Inqueue" if priority else "Pending")
+
+
+def refusals_of(decision: CycleDecision) -> dict[str, str]:
+    found = [(s.name, c.message) for s in decision.steps for c in getattr(s, "conditions", ()) if c.status == "True"]
+    return {name: message for name, message in found if "insufficient" in message}
+
+
+def test_what_may_be_evicted_counts_once_over_all_who_are_admitted_by_it() -> None:
+    given = a_full_queue(2, **FULL)
+    for name in ("a", "b", "c"):
+        important(given, name, 2, **NOWHERE)
+    on = rig(given, with_plugin("capacity", "enqueue, preempt"))
+
+    decision = cycle(on)
+
+    assert [phases(decision)[name] for name in "abc"] == ["Inqueue", "Inqueue", "Pending"]
+    assert "limit 4), also after preemption" in refusals_of(decision)["c"]
+    assert on.cluster.queues["q"].allocated["cpu"] == 4000
+
+
+def test_a_job_that_asks_for_more_than_victims_hold_is_refused_without_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = important(a_full_queue(2, **FULL), "high", 5)
+    monkeypatch.setattr(after_preemption, "TRIALS", 0)
+
+    assert "after preemption" not in refusals_of(decide(given, with_plugin("capacity")))["high"]
+    monkeypatch.setattr(after_preemption, "TRIALS", 1)
+    monkeypatch.setattr(after_preemption.AfterPreemption, "_is_refused_without", None)
+
+    assert (
+        '(queue "q": cpu: requested 5, used 4, limit 4), also after preemption'
+        in refusals_of(decide(given, with_plugin("capacity")))["high"]
+    )
+
+
+def test_equal_jobs_are_tried_once_and_those_beyond_the_trials_of_a_session_in_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[str] = []
+    plain = after_preemption.AfterPreemption._is_refused_without
+
+    def counted(self: Any, victims: Any, job: Any) -> bool:
+        tried.append(job.name)
+        return plain(self, victims, job)
+
+    monkeypatch.setattr(after_preemption.AfterPreemption, "_is_refused_without", counted)
+    monkeypatch.setattr(after_preemption.AfterPreemption, "_could_help", lambda *_: True)
+    monkeypatch.setattr(after_preemption, "TRIALS", 2)
+    given = a_full_queue(4, **FULL)
+    for name, cpu in (("a", 4), ("b", 4), ("b-again", 4), ("c", 3), ("d", 2)):
+        important(given, name, cpu, **NOWHERE)
+    on = rig(given, with_plugin("capacity", "enqueue, preempt"))
+
+    first = cycle(on)
+    assert (tried, [phases(first)[name] for name in "abcd"]) == (["a", "b"], ["Inqueue", *["Pending"] * 3])
+    tried.clear()
+    cycle(on)
+    assert tried == ["c", "d"]
+
+
+def test_reclaim_makes_room_in_the_cluster_and_not_in_a_queue_that_may_hold_no_more() -> None:
+    given = a_cluster().add(HIGH).node("n1", cpu=4).queue("rich", reclaimable=True).queue("q")
+    given.group("low", "rich", phase="Running").pod("low-0", "low", on="n1", cpu=2).pod("low-1", "low", on="n1", cpu=2)
+    important(given, "poor", 2)
+    configuration = with_plugin("overcommit proportion", "enqueue, allocate, reclaim")
+
+    assert phases(decide(given, configuration))["poor"] == "Inqueue"
+    assert phases(decide(given, configuration.replace(", reclaim", "")))["poor"] == "Pending"
+    assert phases(decide(given.queue("q", capability={"cpu": "1"}), configuration))["poor"] == "Pending"
+
+
+def test_pods_whose_budget_lets_none_go_make_no_room_where_preempt_respects_that() -> None:
+    given = important(a_full_queue(**FULL), "high", 4)
+    given.add({
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "all", "namespace": "default", "uid": "all"},
+        "spec": {"selector": {}},
+        "status": {"disruptionsAllowed": 0},
+    })  # fmt: skip
+    respects = "\nconfigurations:\n- name: preempt\n  arguments: {respectDisruptionBudgets: true}"
+
+    assert phases(decide(given, with_plugin("capacity")))["high"] == "Inqueue"
+    assert phases(decide(given, with_plugin("capacity") + respects))["high"] == "Pending"
