@@ -32,12 +32,10 @@ from drills.fuzz_words import (
     RESOURCES,
     TEXTS,
 )
-from plugins.capacity_card.cards import amounts, cards
 from plugins.capacity_card.quotas import quota
 from plugins.capacity_card.requests import requests as card_requests
 from plugins.capacity_dra import quota as device_quota
 from plugins.crossquota import quota as node_quota
-from plugins.crossquota.devices import DeviceNames
 from plugins.mgpu import devices as shared_cards
 from plugins.mgpu import requests as shared_requests
 from plugins.mgpu import results as shared_results
@@ -54,6 +52,7 @@ from volsched.controllers.store import Store
 from volsched.framework.config import arguments, loading
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.dra import reads, selectors
+from volsched.framework.resource_patterns import DeviceNames
 from volsched.framework.validation import Surroundings
 from volsched.kube.errors import ApiError
 from volsched.kube.lead import leases
@@ -68,6 +67,7 @@ from volsched.mirror.native import reading as native_reading
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.annotations import UndeclaredAnnotationError
+from volsched.model.cards import amounts, offers
 from volsched.model.changes import Put
 from volsched.model.dra import announced, observed
 from volsched.model.dra import api as dra
@@ -443,7 +443,7 @@ def _node_of_cards(maker: Maker) -> tuple[dict[str, str], dict[str, str], dict[s
 
 def _read_node_cards(given: tuple[dict[str, str], dict[str, str], dict[str, int]]) -> None:
     labels, annotations, offered = given
-    cards.cards_of(labels, offered)
+    offers.cards_of(labels, offered)
     core, memory = (offered.get(name, 0) for name in (shared_cards.CORE, shared_cards.MEMORY))
     shared_cards.cards_of(labels, annotations, core, memory)
 

@@ -16,14 +16,16 @@ from typing import Any, Final, Generic, TypeVar
 
 import actions
 import plugins
+from volsched.framework.annotation_types import TYPES, AnnotationTypes
 from volsched.framework.config import entries, nested_arguments
 from volsched.framework.config.arguments import Argument, CheckFn, Schema, describe
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.config.entries import CatalogueEntry
 from volsched.framework.config.loading import ConfigProblem, ConfigurationError, Loaded, load
 from volsched.framework.plugin import Action, Plugin
+from volsched.framework.reports import Report
 from volsched.framework.validation import Fault, Validator
-from volsched.model.annotations import Declared
+from volsched.model.annotations import AnnotationKeys, Declared
 from volsched.model.errors import ConfigError, VolschedError
 from volsched.rehearsal import rehearse
 from volsched.scheduler import Profile
@@ -229,6 +231,11 @@ def build(configuration: Configuration) -> Profile:
     return _made(configuration)
 
 
+def reports_in(configuration: Configuration) -> Sequence[Report]:
+    """Return what the plugins of a configuration report of a cluster that is empty, as how they name cards."""
+    return rehearse(_made(configuration))
+
+
 def _made(configuration: Configuration) -> Profile:
     given = configuration.action_arguments
     return Profile(
@@ -244,12 +251,34 @@ def installed_annotations() -> tuple[Declared, ...]:
 
     One that cannot be loaded declares none; a configuration that names it is refused, with the reason.
     """
-    found = []
+    return tuple(map(entries.declared_annotations, _installed()))
+
+
+@cache
+def result_annotations() -> AnnotationKeys:
+    """Return the annotations that plugins write on pods with their Binding: a pod that is made again has none."""
+    return AnnotationKeys(key for factory in _installed() for key in entries.result_annotations(factory))
+
+
+@cache
+def annotation_types() -> AnnotationTypes:
+    """Return how annotations of plugins and actions are read, configured or not; ConfigError over a wrong type."""
+    found: AnnotationTypes = {}
+    for factory in _installed():
+        found |= entries.annotation_types(factory)
+    for key, given in found.items():
+        for type_ in (given,) if isinstance(given, str) else given:
+            if type_ not in TYPES:
+                raise ConfigError("", f"ANNOTATION_TYPES has {key} of the type {type_}; there are {', '.join(TYPES)}")
+    return found
+
+
+def _installed() -> Iterator[Callable[..., object]]:
+    """Yield all plugins and actions that can be loaded."""
     for registry in (PLUGINS, ACTIONS):
         for name in registry.names():
             with suppress(ConfigError):
-                found.append(entries.declared_annotations(registry.load(name)))
-    return tuple(found)
+                yield registry.load(name)
 
 
 def load_profile(text: str) -> tuple[Profile, tuple[ConfigProblem, ...]]:

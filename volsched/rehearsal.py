@@ -1,4 +1,4 @@
-"""Lets the plugins of a configuration register once before it is used, over a cluster that is empty.
+"""Lets the plugins of a configuration register once over an empty cluster: to check them, or for what they report.
 
 A callback that cannot be asked refuses the configuration. Otherwise every session would fail over it. What else a
 plugin fails with is about its cluster or its session, and is told there (``plugin_errors``).
@@ -6,9 +6,12 @@ plugin fails with is about its cluster or its session, and is told there (``plug
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Accounts, Registrar
+from volsched.framework.reports import Report
 from volsched.framework.session import Session
 from volsched.framework.signature import SignatureError
 from volsched.model.cluster import Cluster
@@ -16,8 +19,11 @@ from volsched.model.errors import ConfigError
 from volsched.scheduler import Profile
 
 
-def rehearse(profile: Profile) -> None:
-    """Let every plugin register; ConfigError over a wrong signature. The profile is not to be used afterwards."""
+def rehearse(profile: Profile) -> Sequence[Report]:
+    """Let every plugin register, and return what they report; ConfigError over a wrong signature.
+
+    The profile is not to be used afterwards.
+    """
     cluster = Cluster()
     session = Session(cluster, profile.configuration, FastEngine(cluster), Accounts(cluster), lambda _: None)
     for number, tier in enumerate(profile.plugins):
@@ -25,6 +31,7 @@ def rehearse(profile: Profile) -> None:
             error = _wrong_signature(plugin, Registrar(session, number, option))
             if error is not None:
                 raise ConfigError("", str(error)) from error
+    return [report for _, report in session.rules.of[Report]]
 
 
 def _wrong_signature(plugin: Plugin, registrar: Registrar) -> SignatureError | None:

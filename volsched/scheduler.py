@@ -25,7 +25,7 @@ from volsched.framework.outcome import groups
 from volsched.framework.outcome.permission import is_barring, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
-from volsched.framework.rules import CountedOverTime, ShownHoldings
+from volsched.framework.reports import CountedOverTime
 from volsched.framework.session import Session
 from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
@@ -367,7 +367,8 @@ class Scheduler:
         steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
         steps.extend(self.mirror.take_rejections())
         steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
-        steps.extend(self._holdings.writes(session.rules.of[ShownHoldings], session.rules.of[CountedOverTime]))
+        beside = session.reported(lambda report: report.allocated)
+        steps.extend(self._holdings.writes(beside, session.rules.of[CountedOverTime]))
         cluster.queue_ledger.dirty_jobs.clear()
         cluster.queue_ledger.dirty_jobs.update(
             (job.key, job) for job in jobs if session.refusals.unschedulable.get(job.key) is False

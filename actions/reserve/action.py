@@ -24,7 +24,8 @@ from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
-from volsched.framework.rules import Metric, Predicate, PrePredicate, ShownTable, Wake
+from volsched.framework.reports import Report
+from volsched.framework.rules import Predicate, PrePredicate, Wake
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo, with_condition
 from volsched.model.pods.task import TaskInfo
@@ -155,12 +156,14 @@ class ReserveAction:
             Wake(due.next),
             Wake(book.next_start),
             Wake(book.next_deadline),
-            Metric(RESERVATIONS, lambda: shown.by_queue(book, lambda _: 1.0)),
-            Metric(LATE, lambda: shown.by_queue(book, shown.late)),
-            Metric(IDLE, lambda: shown.idle(book)),
-            ShownTable(lambda: shown.table(book)),
-            Metric(
-                OUTLIVED_PODS, lambda: {(namespace,): float(count) for namespace, count in book.trust.counts.items()}
+            Report(
+                metrics={
+                    RESERVATIONS: lambda: shown.by_queue(book, lambda _: 1.0),
+                    LATE: lambda: shown.by_queue(book, shown.late),
+                    IDLE: lambda: shown.idle(book),
+                    OUTLIVED_PODS: lambda: {(space,): float(count) for space, count in book.trust.counts.items()},
+                },
+                table=lambda: shown.table(book),
             ),
         )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from volsched.framework.config.arguments import Argument
+from volsched.plugin import Argument
 
 PREFIX = "binpack.resources."
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 
 from plugins.binpack.arguments import ARGUMENTS, BinpackArguments, parse
 from plugins.binpack.score import BinpackScore
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import NodeOrder
+from volsched.plugin import NodeOrder, Registrar
 
 __all__ = ["ARGUMENTS", "BinpackPlugin", "build"]
 

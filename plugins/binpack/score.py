@@ -11,14 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from plugins.binpack.arguments import BinpackArguments
-from volsched.framework.accounts.templates import MOST_KEPT
-from volsched.framework.columns.arrays import Floats
-from volsched.framework.columns.views import NodeTable
-from volsched.model.nodes.columns import ResourceColumns
-from volsched.model.nodes.node import NodeAmounts
-from volsched.model.pods.template import PodTemplate
-from volsched.model.values.bounded import Bounded
-from volsched.model.values.resources import Resources
+from volsched.plugin import MOST_KEPT, Bounded, Floats, NodeAmounts, NodeTable, PodTemplate, ResourceColumns, Resources
 
 Part = tuple[int, int, float]
 """Column, requested amount and weight of one resource."""

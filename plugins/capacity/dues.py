@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from volsched.framework.accounts.quotas import Amounts, capability_of, of_nodes, room, total_of
-from volsched.model.queues.queue import ROOT, QueueInfo
-from volsched.model.values.quantity import format_amount
-from volsched.model.values.resources import CPU, MEMORY, PODS, UNLIMITED
+from volsched.framework.accounts.quotas import Amounts
+from volsched.model.values.resources import UNLIMITED
+from volsched.plugin import CPU, MEMORY, PODS, ROOT, QueueInfo, format_amount
+from volsched.plugin.quota import capability_of, of_nodes, room, total_of
 
 Queues = Mapping[str, QueueInfo]
 

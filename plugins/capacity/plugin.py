@@ -15,23 +15,21 @@ from plugins.capacity.reclaim import Reclaim
 from plugins.capacity.refusals import NAME, NO_PLACE
 from plugins.capacity.rules import CapacityRules
 from plugins.capacity.standing import QueueDues
-from volsched.framework.accounts.queue_demand import ACCOUNT, ACCOUNT_ABOVE, QueueDemands
-from volsched.framework.accounts.queue_usage import QueueUsageObserver
-from volsched.framework.config.arguments import Argument
-from volsched.framework.registration import Registrar
-from volsched.framework.reporter import about_queue
-from volsched.framework.rules import (
+from volsched.plugin import (
     Allocatable,
+    Argument,
     Due,
     JobEnqueueable,
-    Metric,
     Preemptive,
     QueueOrder,
     Reclaimable,
+    Registrar,
+    Series,
+    Session,
     VictimQueueOrder,
+    about_queue,
 )
-from volsched.framework.session import Session
-from volsched.model.values.series import Series
+from volsched.plugin.quota import DEMANDS, DEMANDS_ABOVE, QueueDemands, QueueUsageObserver
 
 ANCESTORS: Final = "ancestorReclaimLevel"
 
@@ -71,8 +69,7 @@ class CapacityPlugin:
             Reclaimable(reclaim.victims),
             Due(reclaim.is_within, reclaim.victims_by_due),
             *(VictimQueueOrder(reclaim.closeness) for _ in range(registrar.checks_ancestors)),
-            Metric(LIMIT, lambda: standing.limits),
-            *rules.shown(),
+            rules.report({LIMIT: lambda: standing.limits}),
         )
 
     def _rules(self, registrar: Registrar) -> tuple[CapacityRules, QueueDues]:
@@ -80,7 +77,7 @@ class CapacityPlugin:
         above = registrar.checks_ancestors
         held = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above))
         standing = registrar.account(f"{NAME}.standing", lambda cluster: QueueDues(cluster, held, hierarchical=above))
-        name, make = (ACCOUNT_ABOVE, QueueDemands.with_above) if above else (ACCOUNT, QueueDemands)
+        name, make = (DEMANDS_ABOVE, QueueDemands.with_above) if above else (DEMANDS, QueueDemands)
         demand = registrar.account(name, make)
         held.catch_up()
         standing.catch_up()

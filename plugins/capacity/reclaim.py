@@ -11,9 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from plugins.capacity.standing import QueueDues
 from volsched.framework.dispatch.ruleset import Ruleset
-from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.resources import PODS, Resources
+from volsched.plugin import PODS, QueueInfo, Resources, TaskInfo
 
 Amounts = Mapping[str, int]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from volsched.framework.accounts.quotas import figures, not_admitted
-from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
+from volsched.plugin import ConditionReason, Scope, Shortfall, Step, Verdict
+from volsched.plugin.quota import figures, not_admitted
 
 NAME: Final = "capacity"
 INSUFFICIENT: Final = "InsufficientQueueCapability"

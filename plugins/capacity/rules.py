@@ -11,19 +11,41 @@ from fractions import Fraction
 
 from plugins.capacity.refusals import At, Short, exceeds, no_place, not_a_leaf, not_let_in
 from plugins.capacity.standing import NO_DEMAND, QueueDues
-from volsched.framework.accounts.holdings import Holding, asked_of, held_of_quota, queues_below
-from volsched.framework.accounts.queue_demand import QueueDemands
-from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
-from volsched.framework.accounts.quotas import capability_of
-from volsched.framework.accounts.remedies import Remedy, raises
-from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, Vote
-from volsched.framework.rules import Holders, Remedies, Rule, ShownUsage
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.resources import MAX_AMOUNT, PODS, UNLIMITED
-from volsched.model.verdict import Shortfall, Step, Verdict
+from volsched.model.values.resources import UNLIMITED
+from volsched.plugin import (
+    ABSTAIN,
+    MAX_AMOUNT,
+    NO_LIMIT,
+    PERMIT,
+    PODS,
+    Ballot,
+    Cluster,
+    Headroom,
+    JobInfo,
+    PodTemplate,
+    QueueInfo,
+    Report,
+    Series,
+    SeriesFn,
+    Shortfall,
+    Step,
+    Verdict,
+    Vote,
+)
+from volsched.plugin.quota import (
+    Dimension,
+    Holding,
+    QueueDemands,
+    Remedy,
+    Usage,
+    asked_of,
+    capability_of,
+    held_of_quota,
+    left,
+    queues_below,
+    raises,
+    usage_by_resource,
+)
 
 Amounts = Mapping[str, int]
 Place = tuple[Fraction, bool]
@@ -38,11 +60,9 @@ class CapacityRules:
         self._standing = standing
         self._demand = demand
 
-    def shown(self) -> Iterator[Rule]:
-        """Return what people are shown."""
-        yield ShownUsage(self.usage)
-        yield Holders(self.holders)
-        yield Remedies(self.remedies)
+    def report(self, metrics: Mapping[Series, SeriesFn]) -> Report:
+        """Return what is reported."""
+        return Report(metrics=metrics, usage=self.usage, consumers=self.holders, suggestions=self.remedies)
 
     def usage(self) -> Usage:
         """Return what all queues may have and hold, for people."""

@@ -10,15 +10,9 @@ from fractions import Fraction
 from typing import Final
 
 from plugins.capacity.dues import DueAmounts, children, doubts, in_a_tree, lost, side_by_side
-from volsched.framework.accounts.queue_demand import QueueDemand
-from volsched.framework.accounts.queue_usage import QueueUsageObserver
-from volsched.framework.accounts.quotas import share, there
-from volsched.model.cluster import Cluster
-from volsched.model.observers import Observer
-from volsched.model.queues.queue import ROOT, QueueInfo
-from volsched.model.values.quantity import in_base_units
-from volsched.model.values.resources import MAX_AMOUNT, UNLIMITED
-from volsched.model.values.series import Numbers
+from volsched.model.values.resources import UNLIMITED
+from volsched.plugin import MAX_AMOUNT, ROOT, Cluster, Numbers, Observer, QueueInfo, in_base_units
+from volsched.plugin.quota import QueueDemand, QueueUsageObserver, share, there
 
 NO_DUE: Final = DueAmounts({}, {}, {}, {})
 NO_DEMAND: Final = QueueDemand()

@@ -11,8 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 
 from plugins.capacity_card.quotas.limits import QueueLimit, QueueLimits
 from plugins.capacity_card.requests.charges import Charge, ChargedCard
-from volsched.model.job import JobInfo
-from volsched.model.values.resources import accumulate
+from volsched.plugin import JobInfo, accumulate
 
 K = TypeVar("K")
 Placed: TypeAlias = tuple[str, str]

@@ -18,9 +18,8 @@ from functools import lru_cache
 from typing import Final
 
 from plugins.capacity_card.ledger import CardQuotaLedger
-from volsched.framework.dra.amounts import FLAT
-from volsched.model.values.quantity import Unit, unit_of
-from volsched.model.values.resources import CPU
+from volsched.plugin import CPU, Unit, unit_of
+from volsched.plugin.devices import FLAT
 
 PREFIX: Final = "volsched.io/"
 

@@ -27,14 +27,20 @@ from typing import Final, NamedTuple
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.requests.minimum import NOTHING, RequestTotal, RolePods, cheapest, need_of
 from plugins.capacity_card.requests.requests import JobRequest, Names, job_request_of
-from volsched.model.clocks import ClusterEvent
-from volsched.model.cluster import Cluster
-from volsched.model.errors import FieldError
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.status import IS_CHOSEN, IS_READY, TaskStatus
-from volsched.model.values.resources import CPU, MEMORY, Resources
+from volsched.plugin import (
+    CPU,
+    IS_CHOSEN,
+    IS_READY,
+    MEMORY,
+    Cluster,
+    ClusterEvent,
+    FieldError,
+    JobInfo,
+    PodTemplate,
+    Resources,
+    TaskInfo,
+    TaskStatus,
+)
 
 
 @dataclass(slots=True)

@@ -14,19 +14,25 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from plugins.capacity_card.accounts import QueueAccounts
 from plugins.capacity_card.cards.catalogue import NO_KIND, CardCatalogue
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping
 from plugins.capacity_card.quotas.limits import QueueLimits
 from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges
 from plugins.capacity_card.requests.requests import CardRequest
-from volsched.framework.columns.views import NodeFacts
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo, NodeProperties
-from volsched.model.observers import Observer
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, IS_CHOSEN, TaskStatus
+from volsched.plugin import (
+    HOLDS_ROOM,
+    IS_ALLOCATED,
+    IS_CHOSEN,
+    Cluster,
+    JobInfo,
+    NodeFacts,
+    NodeInfo,
+    NodeProperties,
+    Observer,
+    PodTemplate,
+    QueueInfo,
+    TaskInfo,
+    TaskStatus,
+)
+from volsched.plugin.cards import UNMAPPED, CardMapping
 
 
 class CardQuotaLedger(Observer):

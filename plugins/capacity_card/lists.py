@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from plugins.capacity_card.ledger import CardQuotaLedger
-from volsched.framework.accounts.card_lists import CardList
-from volsched.framework.columns.arrays import Mask
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.template import PodTemplate
+from volsched.plugin import Mask, NodeInfo, PodTemplate
+from volsched.plugin.cards import CardList
 
 
 class NamedCards:

@@ -26,15 +26,10 @@ from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import ChargedCard
-from volsched.framework.accounts.past_use import PastUse
-from volsched.framework.columns.arrays import Floats
-from volsched.framework.columns.views import NodeFacts, NodeTable
-from volsched.model.cluster import Cluster
 from volsched.model.nodes.columns import CPU as CPU_COLUMN
 from volsched.model.nodes.columns import MEMORY as MEMORY_COLUMN
-from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.resources import CPU, MEMORY
+from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodeFacts, NodeTable, PodTemplate, QueueInfo
+from volsched.plugin.quota import PastUse
 
 BEST_SCORE = 100.0
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.cards.mapping import ARGUMENTS as MAPPING_ARGUMENTS
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping, check_mapping, mapping_of
+from plugins.capacity_card.cards.mapping import check_mapping, mapping_of
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
@@ -22,34 +22,41 @@ from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.series import CardSeries, by_list
 from plugins.capacity_card.stakes import CpuStakes
 from plugins.capacity_card.usage import usage_of
-from volsched.framework.accounts.card_lists import ACCOUNT as CARD_LISTS
-from volsched.framework.accounts.card_lists import CardLists
-from volsched.framework.accounts.elastic import Elastic
-from volsched.framework.accounts.holdings import Holding, held_of_quota, queues_below
-from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
-from volsched.framework.accounts.quota_report import Usage
-from volsched.framework.callbacks import QueueAmounts
-from volsched.framework.config.arguments import Argument, ArgumentProblem
-from volsched.framework.over_time import order_over_time
-from volsched.framework.registration import Registrar
-from volsched.framework.reporter import about_group, about_node, about_queue
-from volsched.framework.rules import (
+from volsched.plugin import (
+    CPU,
+    MEMORY,
+    AnnotationTypes,
+    Argument,
+    ArgumentProblem,
+    Cluster,
     Deserved,
-    Holders,
+    JobInfo,
     NodeOrder,
+    QueueAmounts,
+    QueueInfo,
     QueueOrder,
-    Remedies,
+    Registrar,
+    Report,
     Rule,
-    ShownAmounts,
-    ShownHoldings,
-    ShownUsage,
+    Session,
+    Verdict,
+    about_group,
+    about_node,
+    about_queue,
 )
-from volsched.framework.session import Session
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.resources import CPU, MEMORY
-from volsched.model.verdict import Verdict
+from volsched.plugin.cards import CARD_LISTS, UNMAPPED, CardLists, CardMapping
+from volsched.plugin.quota import (
+    HALF_LIFE_ARGUMENT,
+    Elastic,
+    Holding,
+    PastUse,
+    Usage,
+    check_half_life,
+    half_life_of,
+    held_of_quota,
+    order_over_time,
+    queues_below,
+)
 
 SPARES_CPU: Final = "cardUnlimitedCpuMemory"
 WEIGHT: Final = "nodeOrderWeight"
@@ -93,6 +100,10 @@ class CapacityCardPlugin:
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
     GROUP_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_REQUEST,)
     QUEUE_ANNOTATIONS: ClassVar[tuple[str, ...]] = OF_QUEUES
+    ANNOTATION_TYPES: ClassVar[AnnotationTypes] = {
+        **dict.fromkeys((*OF_QUEUES, CARD_REQUEST), "card amounts"),
+        CARD_NAME: "cards",
+    }
     ASKING_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_NAME,)
     EXCLUDES: ClassVar[tuple[str, ...]] = ("capacity", "proportion")
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
@@ -109,7 +120,7 @@ class CapacityCardPlugin:
         ),
         Argument(STRICT, "bool", False, "Refuse pods that ask for cards and do not name them."),
         Argument(ANCESTORS, "bool", False, "Another name for the switch `enableHierarchy`."),
-        ARGUMENT,
+        HALF_LIFE_ARGUMENT,
         *MAPPING_ARGUMENTS,
     )
 
@@ -193,12 +204,15 @@ class _CardAccounts:
         yield Deserved(self.cpu, inside=False)
         score = self.nodes
         yield NodeOrder(score.score, vector=score.scores, applies_to=self.rules.has_list)
-        yield ShownAmounts(self.amounts)
-        yield ShownHoldings(self.allocated)
-        yield ShownUsage(self.usage)
-        yield Holders(self.holders)
-        yield Remedies(self.remedies.of)
-        yield from self.series.registered(self.queues, self.rules)
+        yield Report(
+            metrics=self.series.metrics(self.queues, self.rules),
+            usage=self.usage,
+            amounts=self.amounts,
+            allocated=self.allocated,
+            card_name=self._ledger.catalogue.mapping.card_of,
+            consumers=self.holders,
+            suggestions=self.remedies.of,
+        )
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""

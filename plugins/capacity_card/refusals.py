@@ -11,15 +11,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal
 
-from plugins.capacity_card.cards.names import PLUGIN
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.requests.requests import Names, NoSuchCardError
-from volsched.model.errors import FieldError
-from volsched.model.values.quantity import UNLIMITED, format_amount
-from volsched.model.values.resources import CPU, MEMORY
-from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
+from volsched.model.values.quantity import UNLIMITED
+from volsched.plugin import CPU, MEMORY, ConditionReason, FieldError, Scope, Shortfall, Step, Verdict, format_amount
 
-NAME: Final = PLUGIN
+NAME: Final = "capacity-card"
 
 NO_REQUEST: Final = "GetTaskRequestResourceFailed"
 NO_CAPABILITY: Final = "EmptyQueueCapability"

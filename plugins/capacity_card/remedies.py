@@ -6,20 +6,16 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from plugins.capacity_card.cards.amounts import joined, whole
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
-from plugins.capacity_card.quotas.quota import CARD_DESERVED, CARD_QUOTA, amounts_of
+from plugins.capacity_card.quotas.quota import CARD_DESERVED, amounts_of
 from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST, Names, card_names_of, job_request_of
-from volsched.framework.accounts.holdings import asked_of
-from volsched.framework.accounts.remedies import CARD, QUOTA, Remedy, Target, raises, with_annotation
-from volsched.model import api
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
 from volsched.model.values.quantity import UNLIMITED
-from volsched.model.values.resources import CPU, MEMORY
+from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, TaskInfo
+from volsched.plugin.cards import CARD_QUOTA, joined, whole
+from volsched.plugin.objects import api
+from volsched.plugin.quota import CARD, QUOTA, Remedy, Target, asked_of, raises, with_annotation
 
 
 class CardRemedies:

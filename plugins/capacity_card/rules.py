@@ -30,20 +30,35 @@ from plugins.capacity_card.refusals import NAME, ExceededLimit
 from plugins.capacity_card.requests.charges import Charge, ChargedCard
 from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.requests.requests import CardRequest, Names
-from volsched.framework.accounts.queue_tree import QueueTree
-from volsched.framework.callbacks import NO_LIMIT, PERMIT, Ballot, Headroom, Vote
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.views import NodeFacts, NodeTable
-from volsched.framework.rules import Allocatable, EventHandler, JobEnqueueable, Predicate, Preemptive, Rule
-from volsched.model.cluster import Cluster
-from volsched.model.errors import FieldError
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import TaskStatus
-from volsched.model.values.resources import CPU, MEMORY
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.plugin import (
+    CPU,
+    MEMORY,
+    NO_LIMIT,
+    PERMIT,
+    Allocatable,
+    Ballot,
+    Cluster,
+    EventHandler,
+    FieldError,
+    Headroom,
+    JobEnqueueable,
+    JobInfo,
+    Mask,
+    NodeFacts,
+    NodeTable,
+    PodTemplate,
+    Predicate,
+    Preemptive,
+    QueueInfo,
+    Rule,
+    Scope,
+    Step,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+    Vote,
+)
+from volsched.plugin.quota import QueueTree
 
 _MOST_KNOWN: Final = 10_000
 

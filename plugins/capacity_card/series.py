@@ -11,19 +11,15 @@ from functools import partial
 from typing import Final
 
 from plugins.capacity_card.accounts import Placed
-from plugins.capacity_card.cards.amounts import MILLI, joined
-from plugins.capacity_card.cards.cards import CardOffer
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.requests.requests import Names
 from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.stakes import CardStakes
-from volsched.framework.rules import Metric, Rule
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.workload import WORKLOADS
-from volsched.model.values.series import Numbers, Series
+from volsched.plugin import Cluster, Numbers, Series, SeriesFn
+from volsched.plugin.cards import MILLI, idle_of, joined
 
 _QUEUE: Final = ("queue_name", "card")
 
@@ -63,20 +59,22 @@ class CardSeries:
         self._idle = IdleCards(ledger)
         self.stakes = CardStakes(cluster, ledger)
 
-    def registered(self, order: QueueShares, rules: CardRules) -> Iterator[Rule]:
-        """Return what the plugin registers of them."""
-        yield Metric(CAPACITY, self._capacity)
-        yield Metric(DESERVED, partial(self._deserved, order))
-        yield Metric(GUARANTEE, self._guarantee)
-        yield Metric(RECLAIMABLE, self._reclaimable)
-        yield Metric(ALLOCATED, self._allocated)
-        yield Metric(REQUEST, self._request)
-        yield Metric(INQUEUE, self._inqueue)
-        yield Metric(TOTAL, self._total)
-        yield Metric(IDLE, self._idle.numbers)
-        yield Metric(WORKLOAD, self._by_workload)
-        yield Metric(QUEUE_WORKLOAD, self._by_queue_and_workload)
-        yield Metric(REFUSALS, partial(self._refusals, rules))
+    def metrics(self, order: QueueShares, rules: CardRules) -> Mapping[Series, SeriesFn]:
+        """Return all series with what counts them."""
+        return {
+            CAPACITY: self._capacity,
+            DESERVED: partial(self._deserved, order),
+            GUARANTEE: self._guarantee,
+            RECLAIMABLE: self._reclaimable,
+            ALLOCATED: self._allocated,
+            REQUEST: self._request,
+            INQUEUE: self._inqueue,
+            TOTAL: self._total,
+            IDLE: self._idle.numbers,
+            WORKLOAD: self._by_workload,
+            QUEUE_WORKLOAD: self._by_queue_and_workload,
+            REFUSALS: partial(self._refusals, rules),
+        }
 
     def _capacity(self) -> Numbers:
         limits = self._ledger.limits
@@ -217,11 +215,6 @@ class IdleCards:
 def by_list(amounts: Mapping[Names, int]) -> dict[str, int]:
     """Amounts by the list of cards as it is written."""
     return {joined(names): amount for names, amount in amounts.items()}
-
-
-def idle_of(node: NodeInfo, card: CardOffer) -> int:
-    """Milli-cards of one model that nobody takes on a node."""
-    return max(0, min(card.amount, node.idle_of(card.resource)))
 
 
 def _cards(queues: Iterable[tuple[str, Mapping[str, int]]]) -> Numbers:

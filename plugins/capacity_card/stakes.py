@@ -13,10 +13,8 @@ from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.requests.charges import Charge
 from plugins.capacity_card.requests.requests import CardRequest
-from volsched.framework.accounts.elastic import reclaimable_of
-from volsched.model.cluster import Cluster
-from volsched.model.pods.task import TaskInfo
-from volsched.model.values.resources import CPU, MEMORY
+from volsched.plugin import CPU, MEMORY, Cluster, TaskInfo
+from volsched.plugin.quota import reclaimable_of
 
 Amounts = Mapping[str, int]
 NOTHING: Amounts = {}

@@ -20,15 +20,17 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
 from plugins.capacity_card.accounts import QueueAccount
-from plugins.capacity_card.cards.catalogue import CardCatalogue
 from plugins.capacity_card.cards.matching import Matching
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.requests.minimum import RequestTotal
-from plugins.capacity_card.series import by_list, idle_of
+from plugins.capacity_card.series import by_list
 from plugins.capacity_card.stakes import CardStakes
-from volsched.framework.accounts.quota_report import (
+from volsched.model.values.quantity import UNLIMITED
+from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, QueueInfo, TaskInfo
+from volsched.plugin.cards import idle_of
+from volsched.plugin.quota import (
     CardUse,
     Dimension,
     JobUse,
@@ -40,14 +42,6 @@ from volsched.framework.accounts.quota_report import (
     node_name,
     pods_of,
 )
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import IS_CHOSEN
-from volsched.model.values.quantity import UNLIMITED
-from volsched.model.values.resources import CPU, MEMORY
 
 
 def usage_of(cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, stakes: CardStakes) -> Usage:
@@ -55,23 +49,6 @@ def usage_of(cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, st
     reader = _UsageReader(cluster, ledger, demands, stakes)
     queues = {name: reader.queue(cluster.queues[name]) for name in sorted(cluster.queues)}
     return Usage(queues, dict(reader.cards(queues.values())), by_card=True)
-
-
-def cards_of_cluster(cluster: Cluster) -> dict[str, CardUse]:
-    """Return the cards of all nodes, and those of them that pods of queues take, whether they name cards or not.
-
-    For clusters in which this plugin counts nothing.
-    """
-    catalogue, idle, used = CardCatalogue(cluster), Counter[str](), Counter[str]()
-    for node in cluster.rows:
-        for card in catalogue.of(node).cards:
-            idle[card.name] += idle_of(node, card)
-            used[card.name] += sum(task.template.request.get(card.resource, 0) for task in _of_queues(cluster, node))
-    return {name: CardUse(total, idle[name], used[name]) for name, total in sorted(catalogue.totals.items())}
-
-
-def _of_queues(cluster: Cluster, node: NodeInfo) -> Iterator[TaskInfo]:
-    return (task for task in node.tasks.values() if task.queue in cluster.queues and IS_CHOSEN[task.status])
 
 
 class _UsageReader:

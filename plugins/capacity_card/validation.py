@@ -11,12 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from plugins.capacity_card.cards.amounts import at, is_plain, joined, whole
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping, mapping_of
-from plugins.capacity_card.cards.names import resource_by_name
-from plugins.capacity_card.cards.stock import Stock, stock_of
+from plugins.capacity_card.cards.mapping import mapping_of
 from plugins.capacity_card.quotas.dues import due_faults
-from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, amounts_of, path_of, quota_of
+from plugins.capacity_card.quotas.quota import OF_QUEUES, amounts_of, path_of, quota_of
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests.requests import (
     CARD_NAME,
@@ -27,8 +24,21 @@ from plugins.capacity_card.requests.requests import (
     card_names_of,
     job_request_of,
 )
-from volsched.framework.config.arguments import hint
-from volsched.framework.validation import (
+from volsched.model.pods.requests import of_pod
+from volsched.plugin import FieldError, hint, shortened
+from volsched.plugin.cards import (
+    CARD_QUOTA,
+    UNMAPPED,
+    CardMapping,
+    Stock,
+    at,
+    is_plain,
+    joined,
+    resource_by_name,
+    stock_of,
+    whole,
+)
+from volsched.plugin.objects import (
     FORBIDDEN,
     INVALID,
     NOT_FOUND,
@@ -38,12 +48,10 @@ from volsched.framework.validation import (
     Faults,
     PodIn,
     Surroundings,
+    api,
     pods_in,
     warning,
 )
-from volsched.model import api
-from volsched.model.errors import FieldError, shortened
-from volsched.model.pods.requests import of_pod
 
 QUOTA_PATH: Final = path_of(CARD_QUOTA)
 _PREFIXES: Final = ("volcano.sh/card.", "volsched.io/card.")
@@ -228,7 +236,7 @@ def _asked_devices(spec: api.PodSpec) -> frozenset[str] | None:
 
 
 def _stock(beside: Surroundings) -> Stock:
-    return stock_of(beside.of(api.Node), beside.derived(_mapping))
+    return stock_of(beside.of(api.Node), beside.derived(_mapping).card_of)
 
 
 def _mapping(beside: Surroundings) -> CardMapping:

@@ -9,13 +9,9 @@ from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import as_named, total
 from plugins.capacity_dra.remedies import raised
-from volsched.framework.accounts.device_holdings import device_holdings
-from volsched.framework.accounts.holdings import Holding, queues_below
-from volsched.framework.accounts.remedies import Remedy
-from volsched.framework.rules import Holders, Remedies, Rule
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.verdict import Verdict
+from volsched.plugin import Cluster, JobInfo, Verdict
+from volsched.plugin.devices import device_holdings
+from volsched.plugin.quota import Holding, Remedy, queues_below
 
 
 class DeviceExplainer:
@@ -26,11 +22,6 @@ class DeviceExplainer:
         self._ledger = ledger
         self._demands = demands
         self._limits = limits
-
-    def rules(self) -> Iterator[Rule]:
-        """Return what the plugin registers of them."""
-        yield Holders(self.holders)
-        yield Remedies(self.remedies)
 
     def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
         """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""

@@ -8,15 +8,8 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from plugins.capacity_dra.ledger import ClaimLedger
-from volsched.framework.dra.amounts import Amount, Amounts
-from volsched.framework.dra.charges import of_spec
-from volsched.framework.dra.extended import from_devices
-from volsched.model.cluster import Cluster
-from volsched.model.dra.announced import Uses, announced_by
-from volsched.model.dra.devices import unmade_uid
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.status import TaskStatus
+from volsched.plugin import Cluster, JobInfo, TaskInfo, TaskStatus
+from volsched.plugin.devices import Amount, Amounts, Uses, announced_by, from_devices, of_spec, unmade_uid
 
 ClaimAmounts = dict[str, Amounts]
 """What claims count for, by key; one that is to be made from a template has a key of its own for each pod."""

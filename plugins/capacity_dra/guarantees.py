@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from plugins.capacity_dra.quota import Quota, total
-from volsched.framework.accounts.queue_tree import QueueTree
-from volsched.framework.dra.amounts import Amount, Amounts
+from volsched.plugin.devices import Amount, Amounts
+from volsched.plugin.quota import QueueTree
 
 LimitFn = Callable[[Amount, str], Fraction | None]
 """The most that a queue may hold of something, what is left by guarantees beside it included; None without limit."""

@@ -9,15 +9,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from volsched.framework.dra.accounts import DeviceAccounts
-from volsched.framework.dra.amounts import Amount, Amounts
-from volsched.framework.dra.extended import Pairs, from_devices
-from volsched.model.cluster import Cluster
-from volsched.model.dra.announced import announced_by
-from volsched.model.dra.devices import unmade_uid
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.status import IS_CHOSEN, TaskStatus
+from volsched.plugin import IS_CHOSEN, Cluster, JobInfo, TaskInfo, TaskStatus
+from volsched.plugin.devices import Amount, Amounts, DeviceAccounts, Pairs, announced_by, from_devices, unmade_uid
 
 
 class ClaimLedger(DeviceAccounts):

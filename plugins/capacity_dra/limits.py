@@ -9,10 +9,9 @@ from typing import Final
 from plugins.capacity_dra.arguments import CapacityDRAArguments
 from plugins.capacity_dra.guarantees import DeviceGuarantees
 from plugins.capacity_dra.quota import DROPPED, Quota, read_quota
-from volsched.framework.accounts.queue_tree import QueueTree
-from volsched.framework.dra.amounts import COUNT, Amount, Amounts
-from volsched.model.cluster import Cluster
-from volsched.model.queues.queue import ROOT, QueueInfo, levels
+from volsched.plugin import ROOT, Cluster, QueueInfo, levels
+from volsched.plugin.devices import COUNT, Amount, Amounts
+from volsched.plugin.quota import QueueTree
 
 DRA: Final = "spec.dra"
 

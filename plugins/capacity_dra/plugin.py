@@ -14,18 +14,14 @@ from plugins.capacity_dra.asked import DeviceExplainer
 from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
-from plugins.capacity_dra.quota import LAST_APPLIED
 from plugins.capacity_dra.refusals import NAME
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.rules import DeviceQuotaRules
 from plugins.capacity_dra.shown import QueueFigures
 from plugins.capacity_dra.stakes import DeviceStakes
-from volsched.framework.config.arguments import Argument
-from volsched.framework.registration import Registrar
-from volsched.framework.reporter import about_queue
-from volsched.framework.session import Session
-from volsched.model.cluster import Cluster
+from volsched.model.annotations import LAST_APPLIED
 from volsched.model.dra.announced import ANNOTATION
+from volsched.plugin import Argument, Cluster, Registrar, Session, about_queue
 
 BAD_QUOTA: Final = "InvalidDRAQuota"
 
@@ -52,7 +48,7 @@ class CapacityDRAPlugin:
             registrar.account(f"{NAME}.ledger", lambda _: quotas.ledger).catch_up()
             registrar.account(f"{NAME}.reserved", lambda _: quotas.reservations)
             quotas.open(registrar.session, above=registrar.checks_ancestors)
-            registrar.register(*quotas.rules.rules(), *quotas.shown.rules(), *quotas.asked.rules())
+            registrar.register(*quotas.rules.rules(), quotas.shown.report(quotas.asked))
 
 
 class Quotas:

@@ -15,11 +15,10 @@ from fractions import Fraction
 from math import ceil
 from typing import Any, Final
 
-from volsched.framework.dra.amounts import COUNT, FLAT, Amount, Amounts, in_words
-from volsched.framework.dra.charges import named_as
-from volsched.model.errors import QuantityError
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.annotations import LAST_APPLIED
 from volsched.model.values.quantity import parse
+from volsched.plugin import QuantityError, QueueInfo
+from volsched.plugin.devices import COUNT, FLAT, Amount, Amounts, in_words, named_as
 
 SMALLER: Final = "the smaller counts"
 UNKNOWN: Final = "is not understood; it has no effect"
@@ -29,7 +28,6 @@ DROPPED: Final = (
     "the CRD of Queue in this cluster drops it; install the one of volsched, or write the keys deviceclass/<class> "
     "under spec.capability"
 )
-LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from volsched.framework.dra.amounts import Amount, in_words, milli
-from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
+from volsched.plugin import ConditionReason, Scope, Shortfall, Step, Verdict
+from volsched.plugin.devices import Amount, in_words, milli
 
 NAME: Final = "capacity-dra"
 INSUFFICIENT: Final = "InsufficientDRAQuota"

@@ -7,11 +7,11 @@ from fractions import Fraction
 from math import gcd
 from typing import Any
 
-from volsched.framework.accounts.remedies import QUOTA, Remedy, with_spec
-from volsched.framework.dra.amounts import COUNT, Amount
-from volsched.model import api
-from volsched.model.errors import QuantityError
 from volsched.model.values.quantity import parse
+from volsched.plugin import QuantityError
+from volsched.plugin.devices import COUNT, Amount
+from volsched.plugin.objects import api
+from volsched.plugin.quota import QUOTA, Remedy, with_spec
 
 _GIB = 1 << 30
 

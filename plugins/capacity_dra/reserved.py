@@ -13,16 +13,8 @@ from fractions import Fraction
 
 from plugins.capacity_dra.demands import DeviceDemands, MinimumSources
 from plugins.capacity_dra.ledger import ClaimLedger
-from volsched.framework.dra.amounts import Amount, Amounts
-from volsched.framework.dra.extended import made_for
-from volsched.model.cluster import Cluster
-from volsched.model.job import INQUEUE, JobInfo
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.observers import Observer
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.status import TaskStatus
-from volsched.model.values.resources import accumulate
+from volsched.plugin import INQUEUE, Cluster, JobInfo, NodeInfo, Observer, PodTemplate, TaskInfo, TaskStatus, accumulate
+from volsched.plugin.devices import Amount, Amounts, made_for
 
 
 @dataclass(slots=True)

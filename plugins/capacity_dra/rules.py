@@ -13,21 +13,32 @@ from plugins.capacity_dra.quota import as_named, total
 from plugins.capacity_dra.refusals import At, insufficient, not_a_leaf
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.stakes import DeviceStakes
-from volsched.framework.accounts.elastic import Elastic
-from volsched.framework.callbacks import ABSTAIN, Ballot, Vote
-from volsched.framework.dra.amounts import Amounts
-from volsched.framework.dra.extended import from_devices
-from volsched.framework.reporter import about_group
-from volsched.framework.rules import Allocatable, Deserved, DeviceLimits, EventHandler, JobEnqueueable, QueueOrder, Rule
-from volsched.framework.session import Session
-from volsched.model.cluster import Cluster
-from volsched.model.dra.announced import PATH, announced_by
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.queue import ROOT, QueueInfo
-from volsched.model.status import TaskStatus
-from volsched.model.verdict import Step, Verdict
+from volsched.model.dra.announced import PATH
+from volsched.plugin import (
+    ABSTAIN,
+    ROOT,
+    Allocatable,
+    Ballot,
+    Cluster,
+    Deserved,
+    DeviceLimits,
+    EventHandler,
+    JobEnqueueable,
+    JobInfo,
+    PodTemplate,
+    QueueInfo,
+    QueueOrder,
+    Rule,
+    Session,
+    Step,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+    Vote,
+    about_group,
+)
+from volsched.plugin.devices import Amounts, announced_by, from_devices
+from volsched.plugin.quota import Elastic
 
 BAD_REQUEST: Final = "InvalidDRARequest"
 PLACED_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)

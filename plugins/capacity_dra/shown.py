@@ -6,21 +6,15 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Final
 
+from plugins.capacity_dra.asked import DeviceExplainer
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import Quota, as_named, total
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.stakes import DeviceStakes
-from volsched.framework.accounts.elastic import reclaimable_of
-from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
-from volsched.framework.callbacks import QueueAmounts
-from volsched.framework.dra.amounts import COUNT, Amount, Amounts, milli
-from volsched.framework.dra.charges import named_as
-from volsched.framework.rules import Metric, Rule, ShownAmounts, ShownTable
-from volsched.model.cluster import Cluster
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.quantity import as_float
-from volsched.model.values.series import Numbers, Series
+from volsched.plugin import Cluster, Numbers, QueueAmounts, QueueInfo, Report, Series, as_float
+from volsched.plugin.devices import COUNT, Amount, Amounts, milli, named_as
+from volsched.plugin.quota import QuotaRow, QuotaTable, Value, reclaimable_of
 
 _LABELS: Final = ("queue_name", "device_class", "dimension")
 CAPACITY: Final = Series("volcano_queue_dra_capacity", "The queue's quota of devices, or of their capacity", _LABELS)
@@ -49,16 +43,22 @@ class QueueFigures:
         self._stakes = stakes
         self._made: dict[str, tuple[object, Numbers]] = {}
 
-    def rules(self) -> Iterator[Rule]:
-        """Return what the plugin registers, the series among them."""
-        yield ShownAmounts(self.amounts)
-        yield ShownTable(self.table)
-        yield Metric(CAPACITY, lambda: self.numbers("capacity", lambda quota: quota.limits))
-        yield Metric(DESERVED, lambda: self.numbers("deserved", lambda quota: quota.deserved))
-        yield Metric(GUARANTEE, lambda: self.numbers("guarantee", lambda quota: quota.guarantee))
-        yield Metric(RECLAIMABLE, self.reclaimable)
-        yield Metric(ALLOCATED, self.allocations)
-        yield Metric(INQUEUE, self.inqueue)
+    def report(self, explainer: DeviceExplainer) -> Report:
+        """Return all that the plugin reports."""
+        return Report(
+            metrics={
+                CAPACITY: lambda: self.numbers("capacity", lambda quota: quota.limits),
+                DESERVED: lambda: self.numbers("deserved", lambda quota: quota.deserved),
+                GUARANTEE: lambda: self.numbers("guarantee", lambda quota: quota.guarantee),
+                RECLAIMABLE: self.reclaimable,
+                ALLOCATED: self.allocations,
+                INQUEUE: self.inqueue,
+            },
+            table=self.table,
+            amounts=self.amounts,
+            consumers=explainer.holders,
+            suggestions=explainer.remedies,
+        )
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """Return what a queue's own pods hold and have reserved, and what the queue may hold."""

@@ -13,10 +13,9 @@ from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import as_named, total
-from volsched.framework.accounts.gangs import departing
-from volsched.framework.dra.amounts import Amount, Amounts
-from volsched.framework.dra.charges import named_as
-from volsched.model.pods.task import TaskInfo
+from volsched.plugin import TaskInfo
+from volsched.plugin.devices import Amount, Amounts, named_as
+from volsched.plugin.quota import departing
 
 
 class DeviceStakes:

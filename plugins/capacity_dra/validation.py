@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from plugins.capacity_dra.quota import SMALLER, UNKNOWN, Quota, read_quota, total
-from volsched.framework.dra.amounts import Amounts
-from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
-from volsched.model import api
-from volsched.model.dra.announced import PATH, announced_by
-from volsched.model.errors import QuantityError
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.quantity import QuantityText, amount_of
+from volsched.model.dra.announced import PATH
+from volsched.model.values.quantity import QuantityText
+from volsched.plugin import QuantityError, QueueInfo, amount_of
+from volsched.plugin.devices import Amounts, announced_by
+from volsched.plugin.objects import INVALID, Fault, Faults, Surroundings, api, warning
 
 
 def validate(found: api.ApiObject, beside: Surroundings) -> Faults:

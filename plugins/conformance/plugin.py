@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Preemptable, Reclaimable
-from volsched.model.pods.task import TaskInfo
+from volsched.plugin import Preemptable, Reclaimable, Registrar, TaskInfo
 
 CRITICAL = ("system-cluster-critical", "system-node-critical")
 

@@ -14,11 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from plugins.crossquota.devices import DeviceNames
 from plugins.crossquota.quota import HUGE_PAGES, PERCENTAGE, QUOTA, NodeQuotas, doubt_about
-from volsched.framework.config.arguments import Argument, ArgumentProblem, describe, hint
-from volsched.model.selectors import EVERYTHING, LabelSelector
-from volsched.model.values.quantity import amount_of
+from volsched.framework.resource_patterns import DeviceNames
+from volsched.plugin import EVERYTHING, Argument, ArgumentProblem, LabelSelector, amount_of, describe, hint
 
 DEVICES: Final = "gpu-resource-names"
 RESOURCES: Final = "quota-resources"
@@ -33,7 +31,13 @@ DEFAULT_WEIGHTS: Final[Mapping[str, float]] = {"cpu": 10.0, "memory": 1.0}
 OTHER_WEIGHT: Final = 1.0
 
 ARGUMENTS: tuple[Argument, ...] = (
-    Argument(DEVICES, "names", (), "Regular expressions (RE2) on the names of resources that are accelerators."),
+    Argument(
+        DEVICES,
+        "names",
+        (),
+        "Regular expressions (RE2) on the names of resources that are accelerators.",
+        holds=("resource pattern",),
+    ),
     Argument(RESOURCES, "names", (), "The resources that have a quota; cpu alone when there are none."),
     Argument(f"{QUOTA}*", "quantity", None, "What CPU pods may hold of a resource on a GPU node.", lenient=True),
     Argument(f"{PERCENTAGE}*", "percentage", None, "The same as a part of what is allocatable there.", lenient=True),

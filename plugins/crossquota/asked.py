@@ -8,17 +8,9 @@ from typing import NamedTuple
 from plugins.crossquota.budget import NodeAccount, NodeBudgets
 from plugins.crossquota.pods import Amounts
 from plugins.crossquota.quota import ANNOTATION, has_annotations
-from volsched.framework.accounts.holdings import Holding
-from volsched.framework.accounts.remedies import NODE_QUOTA, Remedy, step_of, with_annotation
-from volsched.framework.rules import Holders, Remedies, Rule
-from volsched.model import api
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.status import ON_NODE
-from volsched.model.values.quantity import format_amount
-from volsched.model.verdict import Verdict
+from volsched.plugin import ON_NODE, Cluster, JobInfo, NodeInfo, TaskInfo, Verdict, format_amount
+from volsched.plugin.objects import api
+from volsched.plugin.quota import NODE_QUOTA, Holding, Remedy, step_of, with_annotation
 
 _SHOWN = 3
 
@@ -37,11 +29,6 @@ class QuotaExplainer:
     def __init__(self, cluster: Cluster, budgets: NodeBudgets) -> None:
         self._cluster = cluster
         self._budgets = budgets
-
-    def rules(self) -> Iterator[Rule]:
-        """Return what the plugin registers of them."""
-        yield Holders(self.holders)
-        yield Remedies(self.remedies)
 
     def holders(self, job: JobInfo, _: Verdict) -> Iterator[Holding]:
         """Yield what CPU pods hold, by job, on GPU nodes that refuse: of resources of which one of them is full."""

@@ -16,19 +16,27 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.crossquota.arguments import CrossQuotaArguments
-from plugins.crossquota.devices import DeviceNames
 from plugins.crossquota.pods import Amounts, CpuPods
 from plugins.crossquota.quota import NodeQuota, quota_of
-from volsched.framework.columns.arrays import Mask, Rows
-from volsched.framework.columns.views import NodeTable
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo, NodeProperties
-from volsched.model.observers import Observer
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.status import ON_NODE, TaskStatus
-from volsched.model.values.resources import MAX_AMOUNT
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.framework.resource_patterns import DeviceNames
+from volsched.plugin import (
+    MAX_AMOUNT,
+    ON_NODE,
+    Cluster,
+    Mask,
+    NodeInfo,
+    NodeProperties,
+    NodeTable,
+    Observer,
+    PodTemplate,
+    Rows,
+    Scope,
+    Shortfall,
+    Step,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+)
 
 NAME = "crossquota"
 REASON = "FailedScheduling"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from plugins.crossquota.budget import NodeBudgets
-from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, left
-from volsched.model.values.quantity import format_amount, in_base_units
-from volsched.model.values.series import Numbers, Series
+from volsched.plugin import Numbers, Series, format_amount, in_base_units
+from volsched.plugin.quota import QuotaRow, QuotaTable, left
 
 _OF_NODES = ("node", "resource")
 

@@ -10,13 +10,10 @@ from plugins.crossquota.arguments import ARGUMENTS, CrossQuotaArguments, check_a
 from plugins.crossquota.asked import QuotaExplainer
 from plugins.crossquota.budget import NAME, NodeBudgets
 from plugins.crossquota.numbers import FAULTS, QUOTA, REFUSALS, USED, QuotaSeries
-from plugins.crossquota.quota import ANNOTATION
+from plugins.crossquota.quota import ANNOTATION, PERCENTAGE_ANNOTATION
 from plugins.crossquota.scoring import STRATEGY, QuotaScore
 from plugins.crossquota.selected import rules_for_pods
-from volsched.framework.registration import Registrar
-from volsched.framework.reporter import about_node
-from volsched.framework.rules import Metric, SessionClose, ShownTable
-from volsched.framework.session import Session
+from volsched.plugin import AnnotationTypes, Registrar, Report, Session, SessionClose, about_node
 
 __all__ = ["ARGUMENTS", "CrossQuotaPlugin", "build", "check_arguments"]
 
@@ -35,6 +32,11 @@ class CrossQuotaPlugin:
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (STRATEGY,)
     NODE_ANNOTATIONS: ClassVar[tuple[str, ...]] = (f"{ANNOTATION}*",)
+    ANNOTATION_TYPES: ClassVar[AnnotationTypes] = {
+        STRATEGY: "word",
+        f"{PERCENTAGE_ANNOTATION}*": ("resource", "amount"),
+        f"{ANNOTATION}*": ("resource", "amount"),
+    }
 
     def __init__(self, arguments: CrossQuotaArguments) -> None:
         self._arguments = arguments
@@ -42,14 +44,20 @@ class CrossQuotaPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Register predicate, score and numbers, and report what is wrong with nodes."""
         budgets, score, figures = self._accounts(registrar)
+        explainer = QuotaExplainer(registrar.cluster, budgets)
         registrar.register(
             *rules_for_pods(budgets, score, scores=self._arguments.scale > 0),
-            Metric(QUOTA, figures.quotas),
-            Metric(USED, figures.used),
-            Metric(REFUSALS, figures.refusals),
-            Metric(FAULTS, figures.faults),
-            ShownTable(figures.table),
-            *QuotaExplainer(registrar.cluster, budgets).rules(),
+            Report(
+                metrics={
+                    QUOTA: figures.quotas,
+                    USED: figures.used,
+                    REFUSALS: figures.refusals,
+                    FAULTS: figures.faults,
+                },
+                table=figures.table,
+                consumers=explainer.holders,
+                suggestions=explainer.remedies,
+            ),
             SessionClose(partial(_tell, registrar.session, budgets)),
         )
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from plugins.crossquota.arguments import CrossQuotaArguments
-from volsched.framework.accounts.templates import keep
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
+from volsched.plugin import PodTemplate, TaskInfo, keep
 
 Amounts: TypeAlias = tuple[int, ...]
 """One for each resource that has a quota, in their order, in the resource's unit."""

@@ -20,10 +20,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Final, TypeVar
 
-from volsched.framework.config.arguments import Argument
-from volsched.model.errors import QuantityError
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.values.quantity import Unit, amount_of, format_amount, unit_of
+from volsched.plugin import Argument, NodeInfo, QuantityError, Unit, amount_of, format_amount, unit_of
 
 ANNOTATION: Final = "volcano.sh/crossquota-"
 PERCENTAGE_ANNOTATION: Final = "volcano.sh/crossquota-percentage-"

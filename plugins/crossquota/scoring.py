@@ -18,11 +18,7 @@ import numpy as np
 
 from plugins.crossquota.arguments import CrossQuotaArguments
 from plugins.crossquota.budget import NodeBudgets
-from volsched.framework.accounts.templates import keep
-from volsched.framework.columns.arrays import Floats
-from volsched.framework.columns.views import NodeTable
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.template import PodTemplate
+from volsched.plugin import Floats, NodeInfo, NodeTable, PodTemplate, keep
 
 STRATEGY = "volcano.sh/crossquota-scoring-strategy"
 MOST_ALLOCATED = "most-allocated"

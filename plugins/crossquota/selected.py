@@ -8,12 +8,7 @@ import numpy as np
 
 from plugins.crossquota.budget import NodeBudgets
 from plugins.crossquota.scoring import QuotaScore
-from volsched.framework.columns.arrays import Floats, Mask, Rows
-from volsched.framework.columns.views import NodeTable
-from volsched.framework.rules import NodeOrder, Predicate, Rule
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.verdict import Verdict
+from volsched.plugin import Floats, Mask, NodeInfo, NodeOrder, NodeTable, Predicate, Rows, Rule, TaskInfo, Verdict
 
 
 class SelectedPods:

@@ -16,9 +16,8 @@ from plugins.crossquota.quota import (
     read_part,
 )
 from plugins.crossquota.scoring import MOST_ALLOCATED, STRATEGIES, STRATEGY
-from volsched.framework.config.arguments import describe, hint
-from volsched.framework.validation import INVALID, Faults, Surroundings, pods_in, warning
-from volsched.model import api
+from volsched.plugin import describe, hint
+from volsched.plugin.objects import INVALID, Faults, Surroundings, api, pods_in, warning
 
 
 def validate(found: api.ApiObject, _: Surroundings) -> Faults:

@@ -12,16 +12,20 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
-from volsched.framework.config.arguments import Argument
-from volsched.framework.over_time import order_over_time
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import EventHandler, JobOrder, Preemptable
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.resources import PODS, accumulate
+from volsched.plugin import (
+    PODS,
+    Argument,
+    Cluster,
+    EventHandler,
+    JobInfo,
+    JobOrder,
+    Preemptable,
+    QueueInfo,
+    Registrar,
+    TaskInfo,
+    accumulate,
+)
+from volsched.plugin.quota import HALF_LIFE_ARGUMENT, PastUse, check_half_life, half_life_of, order_over_time
 
 DELTA = Fraction(1, 1_000_000)
 """Shares that differ by no more count as equal when victims are chosen (Volcano's shareDelta)."""
@@ -31,7 +35,7 @@ class DrfPlugin:
     """Registers the shares of one session."""
 
     name: ClassVar[str] = "drf"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (ARGUMENT,)
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (HALF_LIFE_ARGUMENT,)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._half_life = half_life_of(arguments)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from volsched.framework.config.arguments import Argument, ArgumentProblem
+from volsched.plugin import Argument, ArgumentProblem
 
 WEIGHT = "fragmentation.weight"
 BALANCE = "fragmentation.balance"
@@ -32,7 +32,13 @@ ARGUMENTS: tuple[Argument, ...] = (
     Argument(MODEL, "float", 3, "Weight of cards of models that others insist on.", minimum=0, maximum=100),
     Argument(MARGIN, "int", 80, "Percent of the mean CPU and memory per card that counts.", minimum=1, maximum=200),
     Argument(RESOURCES, "names", (), "Resources that are whole cards; without any, those that nodes are seen to have."),
-    Argument(DRIVERS, "names", KNOWN_DRIVERS, "DRA drivers whose devices are cards; devices of others do not count."),
+    Argument(
+        DRIVERS,
+        "names",
+        KNOWN_DRIVERS,
+        "DRA drivers whose devices are cards; devices of others do not count.",
+        holds=("domain",),
+    ),
 )
 
 

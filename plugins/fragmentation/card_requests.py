@@ -10,13 +10,9 @@ from plugins.fragmentation.claims import NOTHING, Claimed, Wanted
 from plugins.fragmentation.means import MOST_CARDS, CardSums, size_below, size_of
 from plugins.fragmentation.offers import MILLI, Offer, Offers
 from plugins.fragmentation.selections import Selections
-from volsched.framework.accounts.card_lists import CardList, CardLists
-from volsched.framework.accounts.card_parts import WHOLE, CardParts, PartRequest
-from volsched.framework.accounts.templates import MOST_KEPT, keep
 from volsched.model.pods.rules import Toleration
-from volsched.model.pods.template import PodTemplate
-from volsched.model.selectors import NodeSelector
-from volsched.model.values.bounded import Bounded
+from volsched.plugin import MOST_KEPT, Bounded, NodeSelector, PodTemplate, keep
+from volsched.plugin.cards import WHOLE, CardList, CardLists, CardParts, PartRequest
 
 
 class Group(NamedTuple):

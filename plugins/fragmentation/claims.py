@@ -10,11 +10,8 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from volsched.framework.accounts.templates import MOST_KEPT
-from volsched.model.dra.device import Ask, ClaimSpec
-from volsched.model.dra.devices import Devices
-from volsched.model.pods.task import TaskInfo
-from volsched.model.values.bounded import Bounded
+from volsched.plugin import MOST_KEPT, Bounded, TaskInfo
+from volsched.plugin.devices import Ask, ClaimSpec, Devices
 
 ALL: Final = 0
 """In the place of a number of devices: all of a node."""

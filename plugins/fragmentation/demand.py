@@ -22,15 +22,19 @@ from plugins.fragmentation.node_cards import NodeCards, Richest
 from plugins.fragmentation.offers import Offers
 from plugins.fragmentation.scarcity import Scarcity
 from plugins.fragmentation.selections import Selections
-from volsched.framework.accounts.card_lists import CardLists
-from volsched.framework.columns.arrays import Floats, Mask
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.observers import Observer
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.status import IS_FINISHED, TaskStatus
+from volsched.plugin import (
+    IS_FINISHED,
+    Cluster,
+    Floats,
+    JobInfo,
+    Mask,
+    NodeInfo,
+    Observer,
+    PodTemplate,
+    TaskInfo,
+    TaskStatus,
+)
+from volsched.plugin.cards import CardLists
 
 Kind = tuple[PodTemplate, Claimed]
 """What equal pods with equal claims share."""

@@ -18,14 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.fragmentation.offers import MILLI
-from volsched.framework.accounts.card_parts import WHOLE
-from volsched.framework.columns.arrays import Rows
-from volsched.framework.dra.pools import pool_for
-from volsched.framework.dra.search import BLOCKING
-from volsched.model.cluster import Cluster
-from volsched.model.dra.device import Device, PoolId, Slice
-from volsched.model.dra.devices import DeviceLedger
-from volsched.model.nodes.node import NodeInfo
+from volsched.plugin import Cluster, NodeInfo, Rows
+from volsched.plugin.cards import WHOLE
+from volsched.plugin.devices import BLOCKING, Device, DeviceLedger, PoolId, Slice, pool_for
 
 Ints = npt.NDArray[np.int64]
 State = tuple[int, ...]

@@ -10,10 +10,8 @@ import numpy as np
 from plugins.fragmentation.card_requests import PodCards
 from plugins.fragmentation.device_cards import DeviceCards, State, free_in
 from plugins.fragmentation.waste import Ints, OnDevices, Waste, taken
-from volsched.framework.accounts.card_parts import PartRequest
-from volsched.framework.columns.arrays import Floats, Rows
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.values.bounded import Bounded
+from volsched.plugin import Bounded, Floats, NodeInfo, Rows
+from volsched.plugin.cards import PartRequest
 
 _MOST_TABLES: Final = 64
 

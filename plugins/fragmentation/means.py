@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.framework.accounts.card_parts import WHOLE
+from volsched.plugin.cards import WHOLE
 
 SHARES: Final = 32
 """Shares of the demand are in so many parts."""

@@ -10,10 +10,7 @@ import numpy.typing as npt
 
 from plugins.fragmentation.device_cards import DeviceCards
 from plugins.fragmentation.offers import MILLI, Offers
-from volsched.framework.columns.columns import ChangedNodes
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.values.resources import MAX_AMOUNT
+from volsched.plugin import MAX_AMOUNT, ChangedNodes, Cluster, NodeInfo
 
 Ints = npt.NDArray[np.int64]
 _NOTHING: Final = (0, 0, 0, 0)

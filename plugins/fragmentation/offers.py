@@ -14,10 +14,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from volsched.framework.accounts.card_lists import CardLists
-from volsched.framework.columns.columns import ChangedNodes
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeAmounts, NodeInfo
+from volsched.plugin import ChangedNodes, Cluster, NodeAmounts, NodeInfo
+from volsched.plugin.cards import CardLists
 
 MILLI: Final = 1_000
 """Thousandths of a card, and of a unit of an extended resource."""

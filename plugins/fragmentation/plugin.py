@@ -15,13 +15,8 @@ from plugins.fragmentation.offers import Offers
 from plugins.fragmentation.score import Score
 from plugins.fragmentation.selections import Selections
 from plugins.fragmentation.stranded import Stranded
-from volsched.framework.accounts.card_lists import ACCOUNT as CARD_LISTS
-from volsched.framework.accounts.card_lists import CardLists
-from volsched.framework.accounts.card_parts import ACCOUNT as CARD_PARTS
-from volsched.framework.accounts.card_parts import CardParts
-from volsched.framework.config.arguments import Argument
-from volsched.framework.registration import Registrar
-from volsched.model.cluster import Cluster
+from volsched.plugin import Argument, Cluster, Registrar
+from volsched.plugin.cards import CARD_LISTS, CARD_PARTS, CardLists, CardParts
 
 __all__ = ["ARGUMENTS", "FragmentationPlugin", "check_arguments"]
 
@@ -49,7 +44,7 @@ class FragmentationPlugin:
         )
         accounts.selections.begin(registrar.session.clock)
         registrar.account(NAME, lambda _: accounts.demand).open()
-        registrar.register(*accounts.score.registered(), *accounts.stranded.registered())
+        registrar.register(*accounts.score.registered(), accounts.stranded.report())
 
 
 @dataclass(frozen=True, slots=True)

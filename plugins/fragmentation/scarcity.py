@@ -18,11 +18,8 @@ import numpy as np
 from plugins.fragmentation.card_requests import Group
 from plugins.fragmentation.node_cards import NodeCards
 from plugins.fragmentation.selections import Selections
-from volsched.framework.accounts.card_lists import CardLists
-from volsched.framework.columns.arrays import Floats, Mask
-from volsched.framework.columns.columns import FactColumns
-from volsched.framework.columns.node_terms import selector_mask
-from volsched.model.cluster import Cluster
+from volsched.plugin import Cluster, FactColumns, Floats, Mask, selector_mask
+from volsched.plugin.cards import CardLists
 
 MOST_GROUPS: Final = 64
 """So many groups count, those that demand most: whoever makes pods decides how many there are."""

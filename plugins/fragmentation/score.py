@@ -18,15 +18,22 @@ from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_waste import DeviceWaste
 from plugins.fragmentation.offers import MILLI
 from plugins.fragmentation.waste import ScorePlan, Waste
-from volsched.framework.accounts.card_parts import CardParts
-from volsched.framework.callbacks import AppliesFn, NodeOrderFn, NodeOrderVectorFn
-from volsched.framework.columns.arrays import Floats
-from volsched.framework.columns.views import NodeFacts, NodeTable
-from volsched.framework.rules import NodeOrder, Rule
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeAmounts, NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
+from volsched.plugin import (
+    AppliesFn,
+    Cluster,
+    Floats,
+    NodeAmounts,
+    NodeFacts,
+    NodeInfo,
+    NodeOrder,
+    NodeOrderFn,
+    NodeOrderVectorFn,
+    NodeTable,
+    PodTemplate,
+    Rule,
+    TaskInfo,
+)
+from volsched.plugin.cards import CardParts
 
 KEY: Final = "fragmentation"
 

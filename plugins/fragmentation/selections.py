@@ -16,15 +16,10 @@ import numpy as np
 
 from plugins.fragmentation.claims import ALL, Wanted
 from plugins.fragmentation.device_cards import Card, DeviceCards, is_kept_off, percent_of_card, scarcest
-from volsched.framework.accounts.card_parts import WHOLE, PartRequest
-from volsched.framework.accounts.templates import MOST_KEPT
-from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.dra import capacity
-from volsched.framework.dra.reads import Read, kind_of, reads_of
-from volsched.framework.dra.selectors import OverBudgetError, Selectors
-from volsched.model.cluster import Cluster
-from volsched.model.dra.device import Capacity, Device
-from volsched.model.values.bounded import Bounded
+from volsched.plugin import MOST_KEPT, Bounded, Cluster, Mask, Rows
+from volsched.plugin.cards import WHOLE, PartRequest
+from volsched.plugin.devices import Capacity, Device, OverBudgetError, Read, Selectors, kind_of, reads_of
 
 MOST_KINDS: Final = 256
 _MOST_READS: Final = 64

@@ -23,16 +23,10 @@ from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_cards import DeviceCards, product_of
 from plugins.fragmentation.means import SHARES, Means
 from plugins.fragmentation.offers import MILLI, Offers
-from volsched.framework.accounts.card_lists import CardLists
-from volsched.framework.accounts.card_parts import WHOLE, CardParts
-from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaRow, QuotaTable, Value
-from volsched.framework.columns.arrays import Mask, Rows
-from volsched.framework.columns.columns import NodeColumns
-from volsched.framework.rules import Metric, Rule, ShownTable
-from volsched.model.cluster import Cluster
 from volsched.model.nodes.columns import CPU, MEMORY
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.values.series import Numbers, Series
+from volsched.plugin import Cluster, Mask, NodeColumns, NodeInfo, Numbers, Report, Rows, Series
+from volsched.plugin.cards import WHOLE, CardLists, CardParts
+from volsched.plugin.quota import STRANDED_CARDS, QuotaRow, QuotaTable, Value
 
 Ints = npt.NDArray[np.int64]
 
@@ -114,12 +108,16 @@ class Stranded:
         self._found: dict[str, dict[str, int]] = {}
         self._numbers: tuple[Numbers, Numbers, Numbers] = ({}, {}, {})
 
-    def registered(self) -> Iterator[Rule]:
-        """Return the numbers and the table that are shown."""
-        yield Metric(CARDS, lambda: self.numbers()[0])
-        yield Metric(FREE, lambda: self.numbers()[1])
-        yield Metric(STRANDED, lambda: self.numbers()[2])
-        yield ShownTable(self.table)
+    def report(self) -> Report:
+        """Return the numbers and the table that are reported."""
+        return Report(
+            metrics={
+                CARDS: lambda: self.numbers()[0],
+                FREE: lambda: self.numbers()[1],
+                STRANDED: lambda: self.numbers()[2],
+            },
+            table=self.table,
+        )
 
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
         """Return the numbers of the series; the same objects while nothing has changed."""

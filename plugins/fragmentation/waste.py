@@ -28,11 +28,9 @@ from plugins.fragmentation.card_requests import PodCards
 from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.means import SHARES
 from plugins.fragmentation.offers import MILLI, Offer
-from volsched.framework.accounts.card_parts import WHOLE, PartRequest
-from volsched.framework.columns.arrays import Floats, Rows
 from volsched.model.nodes.columns import CPU, MEMORY
-from volsched.model.nodes.node import NodeAmounts, NodeInfo
-from volsched.model.values.bounded import Bounded
+from volsched.plugin import Bounded, Floats, NodeAmounts, NodeInfo, Rows
+from volsched.plugin.cards import WHOLE, PartRequest
 
 BEST_FIT: Final = 0.03
 BEST_FIT_CPU: Final = 0.00001 / MILLI

@@ -6,25 +6,32 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from volsched.framework.callbacks import PERMIT, Ballot, Vote
 from volsched.framework.outcome.groups import is_kept_out
-from volsched.framework.registration import Registrar
-from volsched.framework.reporter import about_group, gang_message
-from volsched.framework.rules import (
+from volsched.plugin import (
+    PERMIT,
+    Ballot,
+    ConditionReason,
+    JobInfo,
     JobOrder,
     JobPipelined,
     JobReady,
     JobStarving,
     JobValid,
+    PodGroupCondition,
     Preemptable,
     Reclaimable,
+    Registrar,
+    Scope,
+    Session,
     SessionClose,
+    Step,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+    Vote,
+    about_group,
+    gang_message,
 )
-from volsched.framework.session import Session
-from volsched.model.job import JobInfo, PodGroupCondition
-from volsched.model.pods.task import TaskInfo
-from volsched.model.status import TaskStatus
-from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
 READY = PodGroupCondition(SCHEDULED, "True", "tasks in gang are ready to be scheduled", "")

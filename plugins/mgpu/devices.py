@@ -16,10 +16,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-CORE: Final = "vke.volcengine.com/mgpu-core"
-MEMORY: Final = "vke.volcengine.com/mgpu-memory"
-POLICY: Final = "vke.volcengine.com/mgpu-compute-policy"
-NODE_TYPE: Final = "vke.node.gpu.schedule"
+from volsched.plugin.cards import MGPU_CORE, MGPU_MEMORY, MGPU_NODE_TYPE, MGPU_POLICY
+
+CORE: Final = MGPU_CORE
+MEMORY: Final = MGPU_MEMORY
+POLICY: Final = MGPU_POLICY
+NODE_TYPE: Final = MGPU_NODE_TYPE
 CARD_IDS: Final = "volsched.io/mgpu-card-ids"
 """Annotation of a node: the ids of its cards, separated by commas, in the order of their indexes (*ours*)."""
 

@@ -26,14 +26,19 @@ from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, Cards, FreeCard, No
 from plugins.mgpu.placement import ContainerRequest, Lists, alike
 from plugins.mgpu.requests import MIN_MEMORY, PodRequest, read, wants_cards
 from plugins.mgpu.results import lists_of, only_results
-from volsched.framework.accounts.templates import keep
-from volsched.model.cluster import Cluster
-from volsched.model.errors import FieldError, shortened
-from volsched.model.nodes.node import NodeInfo, NodeProperties
-from volsched.model.observers import Observer
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.status import ON_NODE, TaskStatus
+from volsched.plugin import (
+    ON_NODE,
+    Cluster,
+    FieldError,
+    NodeInfo,
+    NodeProperties,
+    Observer,
+    PodTemplate,
+    TaskInfo,
+    TaskStatus,
+    keep,
+    shortened,
+)
 
 
 class PodHolding(NamedTuple):

@@ -6,9 +6,7 @@ from typing import Final
 
 from plugins.mgpu.devices import CARD_IDS
 from plugins.mgpu.ledger import CardAccount, CardLedger
-from volsched.framework.reporter import about_node, about_pod
-from volsched.framework.session import Session
-from volsched.model.nodes.node import NodeInfo
+from volsched.plugin import NodeInfo, Session, about_node, about_pod
 
 UNKNOWN: Final = "CardStateUnknown"
 KNOWN: Final = "CardStateKnown"

@@ -5,10 +5,8 @@ from __future__ import annotations
 from plugins.mgpu.devices import CORE_OF_CARD, NodeCardState
 from plugins.mgpu.ledger import CardLedger
 from plugins.mgpu.placement import ContainerRequest
-from volsched.framework.accounts.card_parts import PartRequest
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.values.bounded import Bounded
+from volsched.plugin import Bounded, NodeInfo, PodTemplate
+from volsched.plugin.cards import PartRequest
 
 
 class FreeParts:

@@ -19,11 +19,8 @@ from plugins.mgpu.results import ASSUMED, INDEX
 from plugins.mgpu.rules import NAME, MgpuRules
 from plugins.mgpu.scoring import Strategy
 from plugins.mgpu.series import MgpuSeries
-from volsched.framework.accounts.card_parts import ACCOUNT as CARD_PARTS
-from volsched.framework.accounts.card_parts import CardParts
-from volsched.framework.config.arguments import Argument
-from volsched.framework.registration import Registrar
-from volsched.framework.session import Session
+from volsched.plugin import AnnotationTypes, Argument, Registrar, Session
+from volsched.plugin.cards import CARD_PARTS, CardParts
 
 ENABLE: Final = "predicate.MGPUEnable"
 CARD_POLICY: Final = "predicate.MGPUPolicy"
@@ -41,7 +38,15 @@ class MGPUPlugin:
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (POLICY, MULTIPLE)
     TASK_ANNOTATIONS: ClassVar[tuple[str, ...]] = (ASSUMED, f"{INDEX}*")
+    RESULT_ANNOTATIONS: ClassVar[tuple[str, ...]] = TASK_ANNOTATIONS
     NODE_ANNOTATIONS: ClassVar[tuple[str, ...]] = (CARD_IDS,)
+    ANNOTATION_TYPES: ClassVar[AnnotationTypes] = {
+        POLICY: "word",
+        MULTIPLE: "numbers",
+        ASSUMED: "truth",
+        CARD_IDS: "ids",
+        f"{INDEX}*": ("ids", "ids"),
+    }
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
         Argument(ENABLE, "bool", False, "Whether the plugin does anything.", expected=True),
         Argument(
@@ -77,7 +82,7 @@ class MGPUPlugin:
         runtime = registrar.account(NAME, lambda _: self._runtime(ledger))
         runtime.tell(registrar.session)
         registrar.account(CARD_PARTS, CardParts.of_cluster).sources[NAME] = runtime.source
-        registrar.register(*runtime.rules.registered(), *runtime.series.registered())
+        registrar.register(*runtime.rules.registered(), runtime.series.report())
 
     def _runtime(self, ledger: CardLedger) -> _MgpuAccounts:
         search = PlacementSearch(self._strategy)

@@ -17,7 +17,7 @@ from typing import Final
 from plugins.mgpu.devices import Cards
 from plugins.mgpu.placement import Lists
 from plugins.mgpu.requests import ContainerAsk
-from volsched.model.errors import FieldError, shortened
+from volsched.plugin import FieldError, shortened
 
 ASSUMED: Final = "vke.volcengine.com/assumed"
 INDEX: Final = "vke.volcengine.com/gpu-index-container-"

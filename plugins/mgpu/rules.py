@@ -17,14 +17,24 @@ from plugins.mgpu.ledger import CardAccount, CardLedger
 from plugins.mgpu.placement import Best, PlacementSearch, alike
 from plugins.mgpu.requests import long_names
 from plugins.mgpu.results import without_results, written
-from volsched.framework.columns.arrays import Floats
-from volsched.framework.columns.views import NodeFacts, NodeTable
-from volsched.framework.rules import EventHandler, NodeOrder, Predicate, PrePredicate, Rule
-from volsched.model.nodes.node import NodeAmounts, NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.status import TaskStatus
-from volsched.model.verdict import Scope, Step, Verdict
+from volsched.plugin import (
+    EventHandler,
+    Floats,
+    NodeAmounts,
+    NodeFacts,
+    NodeInfo,
+    NodeOrder,
+    NodeTable,
+    PodTemplate,
+    Predicate,
+    PrePredicate,
+    Rule,
+    Scope,
+    Step,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+)
 
 NAME: Final = "mgpu"
 REASON: Final = "FailedScheduling"

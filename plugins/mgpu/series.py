@@ -13,10 +13,9 @@ from typing import Final, NamedTuple
 from plugins.mgpu.devices import CORE_OF_CARD
 from plugins.mgpu.ledger import CardAccount, CardLedger
 from plugins.mgpu.placement import PlacementSearch
-from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
-from volsched.framework.rules import Metric, Rule, ShownTable
-from volsched.model.values.quantity import format_amount
-from volsched.model.values.series import Numbers, Series
+from volsched.plugin import Numbers, Report, Series, SeriesFn, format_amount
+from volsched.plugin.cards import SHARED_AMOUNTS
+from volsched.plugin.quota import QuotaRow, QuotaTable, Value
 
 _MIB: Final = 1024 * 1024
 _CARD: Final = ("node", "card")
@@ -90,15 +89,15 @@ class MgpuSeries:
         """Look at these nodes again before anything is shown."""
         self._changed.update(changed)
 
-    def registered(self) -> Iterator[Rule]:
-        """Return what the plugin registers of them."""
-        for place, series in enumerate(
-            (CORE_USED, MEMORY_USED, MEMORY_SIZE, INSTANCES, FRAGMENTATION, UNKNOWN, CHANGED)
-        ):
-            yield Metric(series, partial(self._number, place))
-        yield Metric(SEARCHES, lambda: {(): float(self._search.searches)})
-        yield Metric(TRUNCATED, lambda: {(): float(self._search.truncations)})
-        yield ShownTable(self.table)
+    def report(self) -> Report:
+        """Return all that the plugin reports."""
+        of_nodes = (CORE_USED, MEMORY_USED, MEMORY_SIZE, INSTANCES, FRAGMENTATION, UNKNOWN, CHANGED)
+        metrics: dict[Series, SeriesFn] = {
+            **{series: partial(self._number, place) for place, series in enumerate(of_nodes)},
+            SEARCHES: lambda: {(): float(self._search.searches)},
+            TRUNCATED: lambda: {(): float(self._search.truncations)},
+        }
+        return Report(metrics=metrics, table=self.table, shared_cards=SHARED_AMOUNTS)
 
     def _number(self, place: int) -> Numbers:
         return self._numbers()[place]

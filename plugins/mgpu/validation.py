@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from plugins.mgpu.devices import NATIVE_BURST_SHARE, POLICIES, POLICY
 from plugins.mgpu.requests import MULTIPLE, PodRequest, long_names, read
-from volsched.framework.validation import Fault, Faults, Surroundings, pods_in, warning
-from volsched.model import api
 from volsched.model.pods.rule_reading import container_amounts
+from volsched.plugin.objects import Fault, Faults, Surroundings, api, pods_in, warning
 
 
 def validate(found: api.ApiObject, _: Surroundings) -> Faults:

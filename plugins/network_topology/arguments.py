@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from volsched.framework.config.arguments import Argument, ArgumentType
+from volsched.plugin import Argument, ArgumentType
 
 _WHY: Final = "volsched scores no HyperNodes"
 

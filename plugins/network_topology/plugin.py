@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from plugins.network_topology.arguments import ARGUMENTS
-from volsched.framework.config.arguments import Argument
-from volsched.framework.registration import Registrar
+from volsched.plugin import Argument, Registrar
 
 
 class NetworkTopologyPlugin:

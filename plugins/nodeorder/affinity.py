@@ -10,12 +10,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from plugins.nodeorder.arguments import NodeOrderWeights
-from volsched.framework.columns.arrays import Floats
-from volsched.framework.columns.node_terms import term_mask, term_selects
-from volsched.framework.columns.views import NodeFacts, NodeTable
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import NodeOrder, Rule
-from volsched.model.pods.template import PodTemplate
+from volsched.plugin import (
+    Floats,
+    NodeFacts,
+    NodeOrder,
+    NodeTable,
+    PodTemplate,
+    Registrar,
+    Rule,
+    term_mask,
+    term_selects,
+)
 
 
 class NodeAffinityScore:

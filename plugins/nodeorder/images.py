@@ -14,12 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.nodeorder.arguments import NodeOrderWeights
-from volsched.framework.columns.arrays import Floats
-from volsched.framework.columns.views import NodeFacts, NodeTable
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import NodeOrder, Rule
-from volsched.model.cluster import Cluster
-from volsched.model.pods.template import PodTemplate
+from volsched.plugin import Cluster, Floats, NodeFacts, NodeOrder, NodeTable, PodTemplate, Registrar, Rule
 
 MIB = 1024 * 1024
 LEAST = 23 * MIB

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from plugins.nodeorder import affinity, images, neighbours, spreading, taints, usage
 from plugins.nodeorder.arguments import ARGUMENTS, NodeOrderWeights, parse
-from volsched.framework.registration import Registrar
+from volsched.plugin import Registrar
 
 __all__ = ["ARGUMENTS", "NodeOrderPlugin", "build"]
 

@@ -16,15 +16,9 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.nodeorder.arguments import NodeOrderWeights
-from volsched.framework.columns.arrays import Floats, Mask, Rows
-from volsched.framework.columns.views import NodeTable
 from volsched.framework.engine.domain_counts import DomainTable
 from volsched.framework.engine.domains import Domains, domains_of, has_label
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import BatchNodeOrder, Rule
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.task import TaskInfo
+from volsched.plugin import BatchNodeOrder, Cluster, Floats, Mask, NodeInfo, NodeTable, Registrar, Rows, Rule, TaskInfo
 
 HOST = "kubernetes.io/hostname"
 

@@ -13,17 +13,21 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.nodeorder.arguments import NodeOrderWeights
-from volsched.framework.columns.arrays import Floats
-from volsched.framework.columns.views import NodeTable
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import BatchNodeOrder, Rule
 from volsched.model.api import Taint
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo, NodeProperties
-from volsched.model.observers import Observer
 from volsched.model.pods.rules import Toleration
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
+from volsched.plugin import (
+    BatchNodeOrder,
+    Cluster,
+    Floats,
+    NodeInfo,
+    NodeProperties,
+    NodeTable,
+    Observer,
+    PodTemplate,
+    Registrar,
+    Rule,
+    TaskInfo,
+)
 
 SOFT = "PreferNoSchedule"
 Taints = tuple[Taint, ...]

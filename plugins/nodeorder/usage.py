@@ -21,16 +21,21 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.nodeorder.arguments import NodeOrderWeights
-from volsched.framework.accounts.templates import MOST_KEPT
-from volsched.framework.columns.arrays import Floats, Mask
-from volsched.framework.columns.views import NodeTable
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import NodeOrder, Rule
-from volsched.model.nodes.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY, ResourceColumns
-from volsched.model.nodes.node import NodeAmounts
-from volsched.model.pods.template import PodTemplate
-from volsched.model.values.bounded import Bounded
-from volsched.model.values.resources import Resources
+from volsched.model.nodes.columns import CPU, MEMORY, NONZERO_CPU, NONZERO_MEMORY
+from volsched.plugin import (
+    MOST_KEPT,
+    Bounded,
+    Floats,
+    Mask,
+    NodeAmounts,
+    NodeOrder,
+    NodeTable,
+    PodTemplate,
+    Registrar,
+    ResourceColumns,
+    Resources,
+    Rule,
+)
 
 GPU = "nvidia.com/gpu"
 """The one extended resource that Volcano counts in the balance."""

@@ -15,15 +15,22 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from volsched.framework.accounts.holdings import held_in_cluster
-from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
-from volsched.framework.callbacks import PERMIT, Ballot, Vote
-from volsched.framework.config.arguments import Argument
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Holders, JobEnqueueable
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.plugin import (
+    PERMIT,
+    Argument,
+    Ballot,
+    Cluster,
+    JobEnqueueable,
+    JobInfo,
+    Registrar,
+    Report,
+    Scope,
+    Shortfall,
+    Step,
+    Verdict,
+    Vote,
+)
+from volsched.plugin.quota import DEMANDS, QueueDemands, held_in_cluster
 
 FACTOR = "overcommit-factor"
 OF_RESOURCE = f"{FACTOR}."
@@ -66,11 +73,11 @@ class OvercommitPlugin:
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the vote."""
-        demand = registrar.account(ACCOUNT, QueueDemands)
+        demand = registrar.account(DEMANDS, QueueDemands)
         cluster = registrar.cluster
         registrar.register(
             JobEnqueueable(_OvercommitVote(cluster, demand, self).vote),
-            Holders(lambda _, refusal: held_in_cluster(cluster, refusal)),
+            Report(consumers=lambda _, refusal: held_in_cluster(cluster, refusal)),
         )
 
 

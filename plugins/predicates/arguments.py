@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from volsched.framework.config.arguments import Argument, ArgumentType
-from volsched.framework.dra.selectors import MOST_SECONDS
+from volsched.plugin import Argument, ArgumentType
+from volsched.plugin.devices import MOST_SECONDS
 
 
 def _switch(key: str, rule: str) -> Argument:

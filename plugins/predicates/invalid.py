@@ -6,11 +6,7 @@ from collections.abc import Iterator
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import invalid, pod_refusal
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import PrePredicate, Rule
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.verdict import Verdict
+from volsched.plugin import PodTemplate, PrePredicate, Registrar, Rule, TaskInfo, Verdict
 
 
 def rules(_: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:

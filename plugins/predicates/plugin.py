@@ -14,8 +14,7 @@ from plugins.predicates.devices import devices
 from plugins.predicates.nodes import affinity, features, schedulable, taints
 from plugins.predicates.pods import neighbours, ports, slots, spreading
 from plugins.predicates.volumes import disks, storage
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Rule
+from volsched.plugin import Registrar, Rule
 
 __all__ = ["ARGUMENTS", "PredicatesPlugin", "build"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
+from volsched.plugin import ConditionReason, Scope, Step, Verdict
 
 PLUGIN = "predicates"
 REASON = "FailedScheduling"

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import JobOrder, JobStarving, Preemptable, TaskOrder
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
+from volsched.plugin import JobInfo, JobOrder, JobStarving, Preemptable, Registrar, TaskInfo, TaskOrder
 
 
 class PriorityPlugin:

@@ -16,41 +16,68 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from plugins.proportion.shares import QueueShare, share_out
-from volsched.framework.accounts.holdings import Holding, asked_of, held_of_quota
-from volsched.framework.accounts.past_use import ARGUMENT, PastUse, check_half_life, half_life_of
-from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemand, QueueDemands
-from volsched.framework.accounts.quota_report import Dimension, Usage, left, usage_by_resource
-from volsched.framework.accounts.quotas import capability_of, figures, guaranteed, limits, not_admitted, share, there
-from volsched.framework.accounts.remedies import QUOTA, Remedy, raises, with_spec
-from volsched.framework.callbacks import NO_LIMIT, PERMIT, Ballot, Headroom, Vote
-from volsched.framework.config.arguments import Argument
-from volsched.framework.over_time import order_over_time
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import (
+from volsched.plugin import (
+    MAX_AMOUNT,
+    NO_LIMIT,
+    PERMIT,
+    PODS,
     Allocatable,
+    Argument,
+    Ballot,
+    Cluster,
     Due,
     EventHandler,
-    Holders,
+    Headroom,
     JobEnqueueable,
-    Metric,
+    JobInfo,
+    Numbers,
     Overused,
+    PodTemplate,
     Preemptive,
+    QueueInfo,
     QueueOrder,
     Reclaimable,
-    Remedies,
-    Rule,
-    ShownUsage,
+    Registrar,
+    Report,
+    Resources,
+    Scope,
+    Series,
+    Shortfall,
+    Step,
+    TaskInfo,
+    Verdict,
+    Vote,
+    in_base_units,
 )
-from volsched.model import api
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.quantity import in_base_units
-from volsched.model.values.resources import MAX_AMOUNT, PODS, Resources
-from volsched.model.values.series import Numbers, Series
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.plugin.objects import api
+from volsched.plugin.quota import (
+    DEMANDS,
+    HALF_LIFE_ARGUMENT,
+    QUOTA,
+    Dimension,
+    Holding,
+    PastUse,
+    QueueDemand,
+    QueueDemands,
+    Remedy,
+    Usage,
+    asked_of,
+    capability_of,
+    check_half_life,
+    figures,
+    guaranteed,
+    half_life_of,
+    held_of_quota,
+    left,
+    limits,
+    not_admitted,
+    order_over_time,
+    raises,
+    share,
+    there,
+    usage_by_resource,
+    with_spec,
+)
 
 FAIR_SHARE = Series(
     "volsched_queue_fair_share", "What the plugin proportion says that the queue deserves", ("queue", "resource")
@@ -73,7 +100,7 @@ class ProportionPlugin:
             "Whether `reclaim` takes no pod whose queue would then hold less than it deserves of what the pod holds; "
             "otherwise the last one taken may bring it below, as with Volcano.",
         ),
-        ARGUMENT,
+        HALF_LIFE_ARGUMENT,
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
@@ -92,12 +119,16 @@ class ProportionPlugin:
             Preemptive(shares.may_preempt),
             JobEnqueueable(shares.vote),
             EventHandler(shares, promises=True),
-            Metric(FAIR_SHARE, last.fair_shares),
-            *shares.shown(),
+            Report(
+                metrics={FAIR_SHARE: last.fair_shares},
+                usage=shares.usage,
+                consumers=shares.holders,
+                suggestions=shares.remedies,
+            ),
         )
 
     def _shares(self, registrar: Registrar) -> tuple[FairShares, LastShares]:
-        last, demand = registrar.account("proportion.last", LastShares), registrar.account(ACCOUNT, QueueDemands)
+        last, demand = registrar.account("proportion.last", LastShares), registrar.account(DEMANDS, QueueDemands)
         return FairShares(registrar.cluster, demand, last, leaves_due=self._leaves_due), last
 
     def _order_queues(self, registrar: Registrar, shares: FairShares) -> None:
@@ -292,12 +323,6 @@ class FairShares:
         return {n: held.get(n, 0) + promised.get(n, 0) for n in {**held, **promised}}
 
     # -- figures -----------------------------------------------------------------------------------------------------
-
-    def shown(self) -> Iterator[Rule]:
-        """Return what people are shown."""
-        yield ShownUsage(self.usage)
-        yield Holders(self.holders)
-        yield Remedies(self.remedies)
 
     def usage(self) -> Usage:
         """Return what all queues may have and hold, for people."""

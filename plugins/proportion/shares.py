@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from volsched.framework.accounts.quotas import of_nodes
-from volsched.model.queues.queue import QueueInfo
+from volsched.plugin import QueueInfo
+from volsched.plugin.quota import of_nodes
 
 Amounts = Mapping[str, int]
 Parts = dict[str, Fraction]

@@ -11,15 +11,25 @@ import heapq
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from volsched.framework.callbacks import ABSTAIN, PERMIT, Ballot
-from volsched.framework.config.arguments import Argument, ArgumentProblem
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import JobEnqueueable, JobOrder, JobPipelined, Wake
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.observers import Observer
-from volsched.model.values.duration import seconds_of
-from volsched.model.waiting_time import WAITING_TIME, WAITING_TIMES, agreed_waiting_time
+from volsched.plugin import (
+    ABSTAIN,
+    PERMIT,
+    WAITING_TIME,
+    WAITING_TIMES,
+    Argument,
+    ArgumentProblem,
+    Ballot,
+    Cluster,
+    JobEnqueueable,
+    JobInfo,
+    JobOrder,
+    JobPipelined,
+    Observer,
+    Registrar,
+    Wake,
+    agreed_waiting_time,
+    seconds_of,
+)
 
 Deadline = tuple[float, str]
 """Seconds since the epoch, and the key of a job."""

@@ -15,8 +15,10 @@ from volsched.asking.anonymous import Names, anonymised, public
 from volsched.asking.anonymous.notes import NOTES
 from volsched.asking.known import KnownCluster
 from volsched.model import api
+from volsched.registry import annotation_types
 from volsched.simulation.result import result_of
 
+_ANNOTATIONS = {*NOTES, *annotation_types()}
 _LONG = 6
 _NUMBERED = re.compile(r"(.+)-([0-9]+)")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
@@ -129,7 +131,7 @@ def _texts(part: Any, at: str = "") -> Iterator[str]:
 
 def _is_telling(text: str) -> bool:
     stays = (public.is_name, public.is_value, public.is_key, public.is_card, public.ATTRIBUTES.__contains__, _is_share)
-    if len(text) < _LONG or text in NOTES or any(fn(text) for fn in stays) or _PLAIN.fullmatch(text):
+    if len(text) < _LONG or text in _ANNOTATIONS or any(fn(text) for fn in stays) or _PLAIN.fullmatch(text):
         return False
     if text.startswith(("volcano.sh/crossquota-", "nvidia.com/", "vke.volcengine.com/")) or "/v1" in text:
         return False

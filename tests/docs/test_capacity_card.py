@@ -7,9 +7,10 @@ from pathlib import Path
 
 import yaml
 
-from plugins.capacity_card.cards.mapping import BY_VENDORS, mapping_in
+from plugins.capacity_card.cards.mapping import mapping_of
 from tests.docs.pages import DOCS, blocks
 from tests.plugins.capacity_card.elastic import by_job, world
+from volsched.model.cards.naming import BY_VENDORS
 from volsched.registry import load_profile
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import take_stock
@@ -34,7 +35,7 @@ def test_the_tour_places_five_and_says_why_the_others_wait(tmp_path: Path) -> No
 
 def test_the_mapping_of_the_page_names_cards_of_three_vendors() -> None:
     configuration = [block.text for block in blocks(PAGE) if "yaml" in block.words][2]
-    mapping = mapping_in(load_profile(configuration)[0].configuration)
+    mapping = mapping_of(load_profile(configuration)[0].configuration.arguments_of("capacity-card"))
 
     assert mapping.card_of("amd.com/gpu", {"amd.com/gpu.product-name": "MI300X"}) == "MI300X"
     assert mapping.card_of("huawei.com/Ascend910", {}) == "Ascend910"

@@ -19,6 +19,7 @@ from volsched.framework.columns.views import NodeFacts
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.nominations import waits_for_room
 from volsched.framework.registration import Registrar
+from volsched.framework.reports import Report
 from volsched.framework.rules import (
     Allocatable,
     EventHandler,
@@ -27,7 +28,6 @@ from volsched.framework.rules import (
     JobPipelined,
     JobReady,
     JobValid,
-    Metric,
     NodeOrder,
     Predicate,
     Preemptable,
@@ -264,8 +264,7 @@ def test_numbers_that_cannot_be_made_are_left_out_and_all_others_are_shown() -> 
         name = "counts"
 
         def on_session_open(self, registrar: Registrar) -> None:
-            registrar.register(Metric(bad, lambda: {(): 1 / 0}))
-            registrar.register(Metric(good, lambda: {(): 1.0}))
+            registrar.register(Report(metrics={bad: lambda: {(): 1 / 0}, good: lambda: {(): 1.0}}))
 
     rig = rig_of(a_world(), Counts())  # type: ignore[arg-type]
 

@@ -66,6 +66,6 @@ def test_tests_of_a_module_are_tried_first() -> None:
         "tests/plugins/gang/test_gang.py",
     ]
 
-    found = nearest_first("plugins/capacity_card/cards/stock.py", files)
+    found = nearest_first("plugins/capacity_card/cards/catalogue.py", files)
 
     assert found == [files[1], files[2], files[0]]

@@ -2,21 +2,53 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
-from plugins.capacity_card.cards.mapping import BY_VENDOR_LABELS, UNMAPPED, CardMapping
-from plugins.capacity_card.cards.stock import cards_of_node as cards_of_node_labels
-from plugins.capacity_card.cards.vendors import accelerators, is_amount
-from plugins.mgpu.devices import CORE, MEMORY
 from volsched.asking.records import AnswerRecord
+from volsched.framework.accounts.quota_report import CardUse
+from volsched.framework.config.configuration import Configuration
 from volsched.model import api
+from volsched.model.cards.names import SHARED_AMOUNTS
+from volsched.model.cards.naming import BY_VENDOR_LABELS, CardNameFn, first_name, no_names
+from volsched.model.cards.offers import cards_of, idle_of
+from volsched.model.cards.stock import cards_of_node as cards_of_node_labels
+from volsched.model.cards.vendors import accelerators, is_amount
+from volsched.model.cluster import Cluster
 from volsched.model.dra.api import ResourceClaim, ResourceSlice
 from volsched.model.nodes.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.status import IS_CHOSEN
 from volsched.model.values.quantity import amount_of, format_amount
+from volsched.registry import reports_in
 
 _MILLI: Final = 1000
-_SHARED: Final = {CORE: "core", MEMORY: "memory"}
+
+
+@dataclass(frozen=True, slots=True)
+class CardNames:
+    """How cards are read that no standard label describes: by the plugins in force.
+
+    ``name_of`` names the cards of a resource. ``shared`` are resources in which containers share cards, and what people
+    call each.
+    """
+
+    name_of: CardNameFn = no_names
+    shared: Mapping[str, str] = field(default_factory=lambda: SHARED_AMOUNTS)
+
+
+STANDARD: Final = CardNames()
+"""Without any plugin: by the labels of the design, and Volcengine's resources of shared cards."""
+
+
+def card_names_in(configuration: Configuration) -> CardNames:
+    """Return how cards are read under a configuration; of several plugins the first that names a card counts."""
+    reports = reports_in(configuration)
+    names = first_name(report.card_name for report in reports if report.card_name is not None)
+    shared = {resource: word for report in reports for resource, word in report.shared_cards.items()}
+    return CardNames(names, {**SHARED_AMOUNTS, **shared})
 
 
 class Cell(AnswerRecord, frozen=True):
@@ -62,36 +94,36 @@ def cards_of_node(
     info: NodeInfo | None,
     slices: Iterable[ResourceSlice],
     holder_of: Callable[[Device], str],
-    mapping: CardMapping = UNMAPPED,
+    names: CardNames = STANDARD,
 ) -> Iterator[NodeCards]:
     """Yield the cards of one node: as its object offers them, as the mirror counts it, and its devices.
 
-    ``mapping`` is that of the configuration in force.
+    ``names`` are those of the configuration in force.
     """
     if node is not None:
-        yield from _whole(node, info, mapping)
+        yield from _whole(node, info, names)
     if info is not None:
-        yield from _shared(info)
+        yield from _shared(info, names.shared)
     for found in slices:
         yield from _devices(name, found, holder_of)
 
 
-def _whole(node: api.Node, info: NodeInfo | None, mapping: CardMapping) -> Iterator[NodeCards]:
+def _whole(node: api.Node, info: NodeInfo | None, names: CardNames) -> Iterator[NodeCards]:
     name = node.metadata.name
-    for model, resource, total in _offered(node, mapping):
+    for model, resource, total in _offered(node, names):
         holders = _holders(info, resource)
-        names = [*holders, *[""] * (total - len(holders))]
-        cells = tuple(Cell(str(place), holder) for place, holder in enumerate(names, 1))
+        on_cards = [*holders, *[""] * (total - len(holders))]
+        cells = tuple(Cell(str(place), holder) for place, holder in enumerate(on_cards, 1))
         yield NodeCards(name, model, "card", len(holders), total, cells)
 
 
-def _offered(node: api.Node, mapping: CardMapping) -> Iterator[tuple[str, str, int]]:
+def _offered(node: api.Node, names: CardNames) -> Iterator[tuple[str, str, int]]:
     """Yield model, resource and number of a node's cards; where labels are not enough to count by, what they state."""
-    labels, found = node.metadata.labels, cards_of_node_labels(node, mapping)
+    labels, found = node.metadata.labels, cards_of_node_labels(node, names.name_of)
     for card in found.cards:
-        if card.resource not in _SHARED:
+        if card.resource not in names.shared:
             yield card.name, card.resource, card.amount // _MILLI
-    known = {card.resource for card in found.cards} | _SHARED.keys()
+    known = {card.resource for card in found.cards} | names.shared.keys()
     for resource in accelerators(node.status.allocatable, known):
         amount = units_of(node, resource)
         if amount and not is_amount(resource):
@@ -115,17 +147,17 @@ def _holders(node: NodeInfo | None, resource: str) -> list[str]:
     return [task.key for task in tasks for _ in range(task.template.request.get(resource, 0) // _MILLI)]
 
 
-def _shared(node: NodeInfo) -> Iterator[NodeCards]:
-    shares = tuple(_shares(node))
+def _shared(node: NodeInfo, shared: Mapping[str, str]) -> Iterator[NodeCards]:
+    shares = tuple(_shares(node, shared))
     if shares:
         tasks = sorted(node.tasks.values(), key=lambda task: task.key)
-        on_it = [task.key for task in tasks if task.template.request.get(CORE, 0)]
+        on_it = [task.key for task in tasks if any(task.template.request.get(name, 0) for name in shared)]
         cells = tuple(Cell(str(place), key) for place, key in enumerate(on_it, 1))
         yield NodeCards(node.name, "shared cards", "shared", len(on_it), len(on_it), cells, shares)
 
 
-def _shares(node: NodeInfo) -> Iterator[Share]:
-    for resource, word in _SHARED.items():
+def _shares(node: NodeInfo, shared: Mapping[str, str]) -> Iterator[Share]:
+    for resource, word in shared.items():
         limit = node.allocatable_of(resource)
         if limit:
             used = sum(task.template.request.get(resource, 0) for task in node.tasks.values())
@@ -167,3 +199,25 @@ def devices_of_claim(claim: ResourceClaim) -> list[Device]:
 def holders_of_claim(claim: ResourceClaim) -> list[str]:
     """Return the pods that reserved a claim, else the claim itself."""
     return [f"{claim.metadata.namespace}/{user.name}" for user in claim.status.reserved_for] or [claim.key]
+
+
+# --- of the whole cluster -------------------------------------------------------------------------------------------
+
+
+def cards_of_cluster(cluster: Cluster, name_of: CardNameFn = no_names) -> dict[str, CardUse]:
+    """Return the cards of all nodes, and those of them that pods of queues take, whether they name cards or not.
+
+    For clusters in which no plugin has quotas of cards.
+    """
+    totals, idle, used = Counter[str](), Counter[str](), Counter[str]()
+    for node in cluster.rows:
+        amounts = {name: node.allocatable_of(name) for name in cluster.columns.names if "/" in name}
+        for card in cards_of(node.labels, amounts, name_of).cards:
+            totals[card.name] += card.amount
+            idle[card.name] += idle_of(node, card)
+            used[card.name] += sum(task.template.request.get(card.resource, 0) for task in _of_queues(cluster, node))
+    return {name: CardUse(total, idle[name], used[name]) for name, total in sorted(totals.items())}
+
+
+def _of_queues(cluster: Cluster, node: NodeInfo) -> Iterator[TaskInfo]:
+    return (task for task in node.tasks.values() if task.queue in cluster.queues and IS_CHOSEN[task.status])

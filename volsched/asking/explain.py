@@ -22,12 +22,10 @@ from volsched.asking.lists import (
 from volsched.asking.records import Explanation, Gang, Holder, NodeLine, QueuePosition, Short, Subject, WaitingPod
 from volsched.controllers.waiting import NO_WAIT
 from volsched.framework.accounts.holdings import Holding, asked_of, held_of_queue, held_of_quota
-from volsched.framework.config.arguments import nearest
 from volsched.framework.engine.engine import FastEngine
-from volsched.framework.rules import Holders
 from volsched.framework.validation import Fault
 from volsched.model import api
-from volsched.model.errors import shortened
+from volsched.model.errors import nearest, shortened
 from volsched.model.job import NATIVE, JobInfo
 from volsched.model.pods.owners import controller_of
 from volsched.model.pods.task import TaskInfo
@@ -388,8 +386,8 @@ def _holders(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tup
     """Name the jobs that hold most of what is short: as the plugin counts it that refused, else on the nodes."""
     if verdict.step is Step.GATED:
         return ()
-    rules = simulation.session.rules if simulation.session is not None else None
-    asked = dict(rules.of[Holders]).get(verdict.plugin) if rules is not None else None
+    session = simulation.session
+    asked = session.reported_by(verdict.plugin, lambda report: report.consumers) if session is not None else None
     held = list(asked(found.job, verdict)) if asked is not None else []
     if not held and verdict.step in _OF_QUOTA:
         held = list(held_of_quota(usage_of(simulation), (found.job.queue,), found.job, verdict))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from volsched.asking.records import Figures, QueueState, WaitingJob
 from volsched.framework.accounts.holdings import asked_of
 from volsched.framework.accounts.quota_report import Dimension, QueueUse, Usage, unlimited_usage
-from volsched.framework.callbacks import QueueUsageFn
-from volsched.framework.rules import ShownUsage
 from volsched.model.job import JobInfo
 from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Verdict
@@ -90,9 +88,9 @@ def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
 def usage_of(simulation: Looked) -> Usage:
     """Return what queues hold as the quota plugins in force count it, else by resource."""
     session = simulation.session
-    shown: Sequence[QueueUsageFn] = session.rules.of[ShownUsage] if session is not None else ()
-    if shown:
-        return shown[0]()
+    usages = session.reported(lambda report: report.usage) if session is not None else []
+    if usages:
+        return usages[0]()
     return unlimited_usage(simulation.mirror.cluster)
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from plugins.capacity_card.cards.mapping import CardMapping, mapping_in
-from plugins.capacity_card.cards.stock import stock_of
-from plugins.capacity_card.cards.vendors import accelerators
+from volsched.asking.cards import card_names_in
 from volsched.asking.known import KnownCluster
 from volsched.asking.records import AnswerRecord
 from volsched.asking.restarting import DAEMONS, placed, restarted
 from volsched.model import api
+from volsched.model.cards.naming import CardNameFn
+from volsched.model.cards.stock import stock_of
+from volsched.model.cards.vendors import accelerators
 from volsched.model.changes import Put
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -64,7 +65,7 @@ def suggest_moves(known: KnownCluster, number: int, left: Callable[[], bool] = l
     mirror = simulation.mirror
     mirror.apply(Put(found) for found in known.objects if isinstance(found, api.PodDisruptionBudget))
     cluster = mirror.cluster
-    candidates = _candidates(cluster, known.objects, mapping_in(simulation.profile.configuration))
+    candidates = _candidates(cluster, known.objects, card_names_in(simulation.profile.configuration).name_of)
     opened: list[_Opening] = []
     moves: tuple[Move, ...] = ()
     passed_over: list[PassedOver] = []
@@ -85,10 +86,10 @@ def suggest_moves(known: KnownCluster, number: int, left: Callable[[], bool] = l
     return Moves(names, moves, tried, tuple(passed_over) if len(opened) < number else ())
 
 
-def _candidates(cluster: Cluster, objects: Iterable[api.ApiObject], mapping: CardMapping) -> list[_Opening]:
+def _candidates(cluster: Cluster, objects: Iterable[api.ApiObject], name_of: CardNameFn) -> list[_Opening]:
     """Return the nodes some of whose cards are taken, those first from which the fewest pods have to go."""
     nodes = [found for found in objects if isinstance(found, api.Node)]
-    cards = {card.resource for offered in stock_of(nodes, mapping).nodes.values() for card in offered.cards}
+    cards = {card.resource for offered in stock_of(nodes, name_of).nodes.values() for card in offered.cards}
     cards |= {name for node in nodes for name in accelerators(node.status.allocatable)}
     found = [_Opening(node, tuple(_holders(node, cards))) for node in cluster.nodes.values()]
     taken = [each for each in found if each.holders and not each.node.spec.unschedulable]

@@ -12,7 +12,6 @@ from volsched.asking.options import Option, Sizes, merge_patch, patch_commands
 from volsched.asking.records import Help
 from volsched.asking.trials import Change, Trials
 from volsched.framework.accounts.remedies import Remedy, Target
-from volsched.framework.rules import Remedies
 from volsched.model import api
 from volsched.model.changes import Change as ObjectChange
 from volsched.model.changes import Put
@@ -37,7 +36,8 @@ def remedies_of(trials: Trials) -> Iterator[Remedy]:
     """Yield what the plugins in force name for a job, as far as their objects are there."""
     simulation = trials.stage.simulation
     there = _objects(simulation)
-    for fn in simulation.session.rules.of[Remedies] if simulation.session is not None else ():
+    session = simulation.session
+    for fn in session.reported(lambda report: report.suggestions) if session is not None else ():
         for remedy in fn(trials.found.job):
             kept = tuple(target for target in remedy.objects if target in there)
             if kept:

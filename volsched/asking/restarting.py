@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from plugins.mgpu.results import without_results
 from volsched.asking.known import KnownCluster
 from volsched.model import api
+from volsched.registry import result_annotations
 from volsched.simulation.manifests import identity_of
 
 DAEMONS: Final = frozenset({"DaemonSet", "Node"})
@@ -50,8 +50,14 @@ def _stays_with_its_node(pod: api.Pod) -> bool:
 
 def _made_again(pod: api.Pod) -> api.Pod:
     meta = msgspec.structs.replace(
-        pod.metadata, uid=pod.metadata.uid + AGAIN, annotations=without_results(pod.metadata.annotations)
+        pod.metadata, uid=pod.metadata.uid + AGAIN, annotations=_without_results(pod.metadata.annotations)
     )
     return msgspec.structs.replace(
         pod, metadata=meta, spec=msgspec.structs.replace(pod.spec, node_name=""), status=api.PodStatus()
     )
+
+
+def _without_results(annotations: Mapping[str, str]) -> dict[str, str]:
+    """Return annotations without those that plugins write when a pod is placed."""
+    results = result_annotations()
+    return {key: text for key, text in annotations.items() if not results.covers(key)}

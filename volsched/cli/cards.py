@@ -7,10 +7,7 @@ from typing import Any
 
 import click
 
-from plugins.capacity_card.cards.amounts import whole
-from plugins.capacity_card.cards.mapping import mapping_of
-from plugins.capacity_card.cards.stock import Stock, stock_of
-from plugins.capacity_card.refusals import NAME as CAPACITY_CARD
+from volsched.asking.cards import card_names_in
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import output_flag
 from volsched.cli.inputs.look import is_of_quotas, keeps_tables, look
@@ -21,6 +18,8 @@ from volsched.cli.views.moves import show_moves
 from volsched.cli.views.quotas import by_name, sections
 from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable
 from volsched.model import api
+from volsched.model.cards.amounts import whole
+from volsched.model.cards.stock import Stock, stock_of
 from volsched.model.changes import Put
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.table import section, text_of
@@ -79,7 +78,7 @@ def cards(paths: tuple[str, ...], output: str, *, stranded: bool, number: int | 
     inventory = read_manifests(paths) if paths else None
     found = _configuration(inventory, flags)
     nodes = inventory.of(api.Node) if inventory is not None else _nodes(flags)
-    stock = stock_of(nodes, mapping_of(found.arguments_of(CAPACITY_CARD)))
+    stock = stock_of(nodes, card_names_in(found.profile.configuration).name_of)
     tables = _tables(inventory, found, flags)
     if stranded:
         _show_stranded(tables, output)

@@ -8,8 +8,6 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from plugins.capacity_card.quotas.quota import CARD_QUOTA
-from plugins.capacity_card.refusals import NAME as CAPACITY_CARD
 from volsched.cli.inputs import in_force
 from volsched.cli.inputs.flags import SETTINGS, output_flag, scheduler_flags, together
 from volsched.cli.inputs.look import look
@@ -19,9 +17,10 @@ from volsched.cli.output import print_result, report, width
 from volsched.cli.printing import show
 from volsched.cli.views import queues as queue_view
 from volsched.framework.accounts.quota_report import Usage
-from volsched.framework.config.arguments import nearest
 from volsched.framework.validation import Surroundings
 from volsched.model import api
+from volsched.model.cards.names import CARD_QUOTA
+from volsched.model.errors import nearest
 
 EXIT_NOT_FOUND: Final = 1
 
@@ -134,7 +133,7 @@ class _CountedQueues:
     @property
     def about(self) -> queue_view.About:
         """What is shown beside the accounts: where the configuration is from, and the arguments of capacity-card."""
-        return queue_view.About(self._in_force.origin, self._in_force.arguments_of(CAPACITY_CARD) or {})
+        return queue_view.About(self._in_force.origin, self._in_force.arguments_of(in_force.CAPACITY_CARD) or {})
 
     @property
     def footer(self) -> str:
@@ -158,8 +157,8 @@ class _CountedQueues:
         """Warn that queues have quotas of cards which no plugin enforces."""
         queues = (found for found in self.seen.objects if isinstance(found, api.Queue))
         stated = any(CARD_QUOTA in queue.metadata.annotations for queue in queues)
-        if self._in_force.arguments_of(CAPACITY_CARD) is None and stated:
-            text = f"{self._in_force.origin} does not use {CAPACITY_CARD}, so quotas of cards limit nobody"
+        if self._in_force.arguments_of(in_force.CAPACITY_CARD) is None and stated:
+            text = f"{self._in_force.origin} does not use {in_force.CAPACITY_CARD}, so quotas of cards limit nobody"
             report(text, "warning")
 
     def problems(self, name: str) -> list[str]:

@@ -11,25 +11,22 @@ A callback finds of annotations those that its plugin, or another one that is in
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from volsched.framework.accounts.holdings import Holding
-from volsched.framework.accounts.quota_report import QuotaTable, Usage
-from volsched.framework.accounts.remedies import Remedy
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
+from volsched.framework.former import former
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.series import Numbers
 from volsched.model.verdict import Verdict
 
 
@@ -150,44 +147,12 @@ VictimsFn: TypeAlias = Callable[[TaskInfo, Sequence[TaskInfo]], Sequence[TaskInf
 tier (*ours*), the first tier with a non-empty answer decides."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueAmounts:
-    """A queue in the terms of a quota plugin: what its own jobs hold and have reserved, and what it may hold.
-
-    Amounts by resource, or by what else the plugin counts (a card's name), in the resource's unit, extended resources
-    in thousandths. Queues below it are left out.
-    """
-
-    allocated: Mapping[str, int]
-    inqueue: Mapping[str, int]
-    capability: Mapping[str, int]
-    beside: bool = False
-    """These amounts are shown beside those of resources, and not in their place."""
-
-
-QueueAmountsFn: TypeAlias = Callable[[QueueInfo], QueueAmounts]
-"""What a queue holds in a quota plugin's own terms, to be shown. Of several plugins all amounts are shown;
-without any, the resources that placed pods request."""
-
-
-QueueUsageFn: TypeAlias = Callable[[], Usage]
-"""What all queues may hold, hold and have left, for people; called when somebody asks. Of several the first counts."""
-QuotaTableFn: TypeAlias = Callable[[], QuotaTable]
-"""Quotas of another kind as a table for people; called when somebody asks."""
 CloseFn: TypeAlias = Callable[[], None]
 """Called when the session closes, before statuses are written."""
-HoldersFn: TypeAlias = Callable[[JobInfo, Verdict], Iterable[Holding]]
-"""Who holds what a job waits for that this plugin refused; called when somebody asks, after a session."""
-RemediesFn: TypeAlias = Callable[[JobInfo], Iterable[Remedy]]
-"""What could be changed in the plugin's terms so that a job starts; called when somebody asks, after a session."""
 DeviceLimitsFn: TypeAlias = Callable[[TaskInfo], Mapping[tuple[str, str], Fraction] | None]
 """How much more of each (DeviceClass, dimension) a task may be given, "" for the number of devices; None: no limit at
 all. Of several plugins the smaller counts. Where a claim leaves a choice, one within these limits is preferred; whoever
 limits still has to refuse what is above."""
-SeriesFn: TypeAlias = Callable[[], Numbers]
-"""The present numbers of a series, by label values. Called at the end of every session, after what was only held is
-undone: give the same mapping again while nothing has changed, and never change one that was given. A combination of
-labels that is left out disappears."""
 
 
 class TaskEvents(Protocol):
@@ -198,3 +163,15 @@ class TaskEvents(Protocol):
 
     def deallocate(self, task: TaskInfo) -> None:
         """``task`` is about to leave ``task.node``: the exact reverse of ``allocate``."""
+
+
+if not TYPE_CHECKING:  # a type checker knows the present names alone
+    _NOW = {
+        **{name: name for name in ("QueueAmounts", "QueueAmountsFn", "QueueUsageFn", "QuotaTableFn", "SeriesFn")},
+        "HoldersFn": "ConsumersFn",
+        "RemediesFn": "SuggestionsFn",
+    }
+    __getattr__ = former(
+        __name__,
+        {name: (f"volsched.framework.reports:{now}", f"it is volsched.plugin.{now}") for name, now in _NOW.items()},
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, Final, get_args, get_origin
 
@@ -26,9 +26,10 @@ def check_rule(plugin: str, rule: object) -> Rule:
     if isinstance(rule, EventHandler):
         _check_handler(plugin, rule)
     for name, arguments in _callbacks(type(rule)):
-        fn = getattr(rule, name)
-        if fn is not None:
-            _check_callable(plugin, rule, name, fn, arguments)
+        given = getattr(rule, name)
+        for fn in given.values() if isinstance(given, Mapping) else (given,):
+            if fn is not None:
+                _check_callable(plugin, rule, name, fn, arguments)
     return rule
 
 
@@ -76,7 +77,11 @@ def _callbacks(kind: type[Rule]) -> tuple[tuple[str, int | None], ...]:
 @cache
 def _own_hints(kind: type) -> dict[str, Any]:
     """Return what a class itself annotates; bases that many rules share are evaluated once."""
-    return inspect.get_annotations(kind, eval_str=True) if issubclass(kind, Rule) else {}
+    if not issubclass(kind, Rule):
+        return {}
+    from volsched.framework.accounts.elastic import ElasticQuota  # noqa: PLC0415 - plugins are imported without it
+
+    return inspect.get_annotations(kind, eval_str=True, locals={"ElasticQuota": ElasticQuota})
 
 
 _CALLABLE: Final = get_origin(Callable[[], None])

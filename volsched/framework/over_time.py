@@ -8,7 +8,8 @@ from functools import partial
 from volsched.framework.accounts.past_use import MEAN_USE, PastUse
 from volsched.framework.callbacks import QueueKeyFn
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import CountedOverTime, Metric, QueueOrder, ShownTable
+from volsched.framework.reports import CountedOverTime, Report
+from volsched.framework.rules import QueueOrder
 from volsched.model.values.series import Numbers
 
 
@@ -17,8 +18,8 @@ def order_over_time(registrar: Registrar, past: PastUse, key: QueueKeyFn) -> Non
     past.settle(registrar.session.now)
     counted: list[PastUse] = registrar.session.rules.of[CountedOverTime]
     if not counted:
-        registrar.register(Metric(MEAN_USE, lambda: _numbers(counted)))
-    registrar.register(QueueOrder(key), CountedOverTime(past), ShownTable(partial(past.table, key)))
+        registrar.register(Report(metrics={MEAN_USE: lambda: _numbers(counted)}))
+    registrar.register(QueueOrder(key), CountedOverTime(past), Report(table=partial(past.table, key)))
 
 
 def _numbers(counted: Sequence[PastUse]) -> Numbers:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from volsched.framework.config.entries import CatalogueEntry
-from volsched.framework.registration import Registrar
-from volsched.framework.session import Session
 from volsched.framework.validation import Fault
+
+if TYPE_CHECKING:
+    from volsched.framework.registration import Registrar
+    from volsched.framework.session import Session
 
 
 @runtime_checkable
@@ -27,6 +29,9 @@ class Plugin(Protocol):
     ``TASK_ANNOTATIONS`` what it reads of ``task.annotations``, as ``GROUP_ANNOTATIONS`` what of ``job.annotations``, as
     ``QUEUE_ANNOTATIONS`` what of ``queue.annotations``, and as ``NODE_ANNOTATIONS`` what of ``node.annotations``. A
     key that ends in ``*`` stands for all that begin like it. Reading another one raises UndeclaredAnnotationError.
+
+    ``RESULT_ANNOTATIONS`` are those that it writes on pods with their Binding: a pod that is made again has none of
+    them. ``ANNOTATION_TYPES`` states how each annotation is read, for anonymous snapshots (``annotation_types``).
     """
 
     @property

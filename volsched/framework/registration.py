@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import msgspec
 
 from volsched.framework.callbacks import KeyFn, QueueKeyOfPodsFn
-from volsched.framework.config.configuration import PluginOption
 from volsched.framework.misdeclarations import check_accounts, check_rule
 from volsched.framework.rules import Deserved, Due, NodeRule, Preemptive, Reclaimable, Rule
 from volsched.framework.signature import is_of_queue as is_keyed_by_queue
 from volsched.framework.signature import signature_of, slower_without_types
-from volsched.model.cluster import Cluster
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import entries_of
 
 if TYPE_CHECKING:
+    from volsched.framework.config.configuration import PluginOption
     from volsched.framework.session import Session
+    from volsched.model.cluster import Cluster
 
 T = TypeVar("T")
 

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import msgspec
 
-from volsched.framework.accounts.elastic import ElasticQuota
-from volsched.framework.accounts.past_use import PastUse
-from volsched.framework.accounts.queue_status import QueueHoldings
 from volsched.framework.callbacks import (
     ABSTAIN,
     AllocatableFn,
@@ -27,7 +24,6 @@ from volsched.framework.callbacks import (
     DeviceLimitsFn,
     DueFn,
     HeadroomFn,
-    HoldersFn,
     JobEnqueuedFn,
     JobKeyFn,
     JobReadyFn,
@@ -38,13 +34,8 @@ from volsched.framework.callbacks import (
     OverusedFn,
     PreemptiveFn,
     PrePredicateFn,
-    QueueAmountsFn,
     QueueKeyFn,
-    QueueUsageFn,
-    QuotaTableFn,
     RefusedFn,
-    RemediesFn,
-    SeriesFn,
     TaskEvents,
     TaskKeyFn,
     UniformFn,
@@ -55,12 +46,15 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.columns.views import NodeTable, shown
+from volsched.framework.former import former
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.series import Series
+
+if TYPE_CHECKING:
+    from volsched.framework.accounts.elastic import ElasticQuota
 
 Lifetime: TypeAlias = Literal["static", "node", "domain", "pod"]
 """How long an answer about a pod and a node holds: until the node's own properties change, until something
@@ -446,63 +440,6 @@ class Wake(Rule, frozen=True):
     fn: WakeFn
 
 
-# -- what is shown ----------------------------------------------------------------------------------------------------
-
-
-class Metric(Rule, frozen=True):
-    """Show numbers of the plugin's own beside the scheduler's metrics."""
-
-    series: Series
-    fn: SeriesFn
-
-    def callback(self) -> tuple[Series, SeriesFn]:
-        """Return the series with what counts it."""
-        return self.series, self.fn
-
-
-class ShownAmounts(Rule, frozen=True):
-    """Return what queues hold in the plugin's own terms."""
-
-    fn: QueueAmountsFn
-
-
-class ShownHoldings(Rule, frozen=True):
-    """Report in `status.allocated` of Queues what their pods hold in the plugin's own terms."""
-
-    holdings: QueueHoldings
-
-
-class CountedOverTime(Rule, frozen=True):
-    """Have what queues hold over time kept in their status (`status.usage`), from one session to the next."""
-
-    past: PastUse
-
-
-class ShownUsage(Rule, frozen=True):
-    """Return what all queues may hold and hold, for `volsched queue`."""
-
-    fn: QueueUsageFn
-
-
-class ShownTable(Rule, frozen=True):
-    """Show quotas of another kind than those of queues by resource or card."""
-
-    fn: QuotaTableFn
-
-
-class Holders(Rule, frozen=True):
-    """Return who holds what a job waits for that the plugin refused."""
-
-    is_named: ClassVar[bool] = True
-    fn: HoldersFn
-
-
-class Remedies(Rule, frozen=True):
-    """Return what could be changed, in the plugin's terms, so that a job starts; whoever asks tries it."""
-
-    fn: RemediesFn
-
-
 def with_minimum(fn: JobVoteFn) -> JobVoteFn:
     """Have a vote abstain about jobs that state no minimum of resources (Volcano's rule)."""
     return lambda job: ABSTAIN if job.min_resources is None else fn(job)
@@ -523,3 +460,28 @@ class NodeCallbacks:
             tuple((p.plugin, p.scope, p.signature, getattr(p.fn, "__qualname__", "")) for p in self.predicates),
             tuple((s.plugin, s.scope, s.signature, getattr(s.fn, "__qualname__", "")) for s in self.node_orders),
         )
+
+
+# -- names of one minor version ago -----------------------------------------------------------------------------------
+
+
+if not TYPE_CHECKING:  # a type checker knows the present names alone
+    _PARTS = {
+        "Metric": "metrics",
+        "ShownAmounts": "amounts",
+        "ShownHoldings": "allocated",
+        "ShownUsage": "usage",
+        "ShownTable": "table",
+        "Holders": "consumers",
+        "Remedies": "suggestions",
+    }
+    __getattr__ = former(
+        __name__,
+        {
+            "CountedOverTime": ("volsched.framework.reports:CountedOverTime", "it is in volsched.framework.reports"),
+            **{
+                name: (f"volsched.framework.former_rules:{name}", f"register Report({part}=...)")
+                for name, part in _PARTS.items()
+            },
+        },
+    )

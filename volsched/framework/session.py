@@ -33,7 +33,8 @@ from volsched.framework.engine.engine import Engine
 from volsched.framework.nominations import Nominations
 from volsched.framework.outcome.refusals import Refusals
 from volsched.framework.registration import Accounts
-from volsched.framework.rules import Metric, Preemptive, SessionClose
+from volsched.framework.reports import Report
+from volsched.framework.rules import Preemptive, SessionClose
 from volsched.framework.statement import Statement, bind_step
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -57,6 +58,7 @@ FAILED_SCHEDULING = "FailedScheduling"
 
 
 T = TypeVar("T")
+Part = TypeVar("Part")
 
 
 class Session:
@@ -357,10 +359,21 @@ class Session:
                 "account (registrar.account)"
             )
 
+    def reported(self, part: Callable[[Report], Part | None]) -> list[Part]:
+        """Return one part of each report of a plugin that has it, in the order of registration."""
+        reports = (report for _, report in self.rules.of[Report])
+        return [found for report in reports if (found := part(report)) is not None]
+
+    def reported_by(self, plugin: str, part: Callable[[Report], Part | None]) -> Part | None:
+        """Return one part of what a plugin reports; None where it does not report that."""
+        found = [part(report) for name, report in self.rules.of[Report] if name == plugin]
+        return next((each for each in reversed(found) if each is not None), None)
+
     def series(self) -> tuple[tuple[Series, Numbers], ...]:
         """The plugins' own numbers as they are now, but for those that fail."""
         found: list[tuple[Series, Numbers]] = []
-        for series, fn in self.rules.of[Metric]:
+        metrics = (each for _, report in self.rules.of[Report] for each in report.metrics.items())
+        for series, fn in metrics:
             try:
                 found.append((series, fn()))
             except Exception as error:

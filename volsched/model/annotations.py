@@ -20,6 +20,9 @@ from volsched.model.errors import VolschedError, shortened
 EVERY: Final = "*"
 """Ends a key that stands for all that begin like it."""
 
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+"""Annotation in which kubectl keeps what was applied."""
+
 DECLARATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "Pod": ("POD_ANNOTATIONS", "TASK_ANNOTATIONS"),
     "PodGroup": ("GROUP_ANNOTATIONS",),

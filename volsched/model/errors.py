@@ -4,7 +4,8 @@ A refusal of a pod is a value (`verdict.Verdict`); an exception states that an i
 world did not answer. Whoever catches a foreign error turns it into one of these, with the original as its cause.
 """
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 
 
 class VolschedError(Exception):
@@ -85,3 +86,11 @@ def quoted(names: Sequence[str], most: int = 3) -> str:
     """Return the first of some names in quotation marks, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(repr(shortened(name)) for name in names[:most]) + more
+
+
+def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """Return the known word that a misspelt one was probably meant to be; ``likeness`` is from 0 to 1."""
+    listed = list(known)
+    folded = {name.casefold(): name for name in reversed(listed)}
+    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=likeness)
+    return folded[found[0]] if found else None

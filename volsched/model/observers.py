@@ -6,13 +6,16 @@ There are many moves, and few observers care for most of them: whom to tell of a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo, NodeProperties
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
+
+if TYPE_CHECKING:
+    from volsched.model.job import JobInfo
+    from volsched.model.nodes.node import NodeInfo, NodeProperties
+    from volsched.model.pods.task import TaskInfo
+    from volsched.model.pods.template import PodTemplate
+    from volsched.model.queues.queue import QueueInfo
 
 
 class Observer:

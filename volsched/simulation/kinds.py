@@ -14,12 +14,12 @@ from itertools import islice
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
 
-from volsched.framework.config.arguments import hint, nearest
+from volsched.framework.config.arguments import hint
 from volsched.framework.config.loading import is_of_scheduler
 from volsched.framework.validation import UNKNOWN_KIND, Fault
 from volsched.model import api
 from volsched.model.dra import api as dra
-from volsched.model.errors import shortened
+from volsched.model.errors import nearest, shortened
 from volsched.model.native import api as native
 from volsched.simulation import at_max
 from volsched.simulation.documents import Document

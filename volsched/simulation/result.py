@@ -10,7 +10,7 @@ from volsched.controllers import jobs
 from volsched.controllers.waiting import Wait
 from volsched.framework import reporter
 from volsched.framework.accounts.quota_report import RESERVATIONS, STRANDED_CARDS, QuotaTable
-from volsched.framework.callbacks import QueueAmounts
+from volsched.framework.reports import QueueAmounts
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.reading import GROUP_NAME

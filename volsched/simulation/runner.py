@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.framework.callbacks import QueueAmountsFn, QuotaTableFn
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import SessionClose, ShownAmounts, ShownTable
+from volsched.framework.reports import QueueAmountsFn, QuotaTableFn
+from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
@@ -53,8 +53,6 @@ class Simulation:
     settled: bool = False
     pipelined: list[tuple[int, str, str]] = field(default_factory=list)
     scores: dict[str, Scores] = field(default_factory=dict)
-    queue_amounts: Sequence[QueueAmountsFn] = ()
-    """What quota plugins show of queues."""
     session: Session | None = None
     """The last session, closed: its orders and what plugins show of quotas can still be asked for."""
 
@@ -67,8 +65,15 @@ class Simulation:
         """Have the mirror take changes in, those left out for which there is no memory."""
         self.mirror.apply(self.mirror.holdings.of(changes))
 
-    quota_tables: Sequence[QuotaTableFn] = ()
-    """What plugins have to show beside: quotas of other kinds, cards."""
+    @property
+    def queue_amounts(self) -> Sequence[QueueAmountsFn]:
+        """What quota plugins report of queues."""
+        return self.session.reported(lambda report: report.amounts) if self.session is not None else ()
+
+    @property
+    def quota_tables(self) -> Sequence[QuotaTableFn]:
+        """What plugins report beside: quotas of other kinds, cards."""
+        return self.session.reported(lambda report: report.table) if self.session is not None else ()
 
 
 class _SimulatedClock:
@@ -97,9 +102,7 @@ class _ObserverPlugin:
         self._simulation = simulation
 
     def on_session_open(self, registrar: Registrar) -> None:
-        self._simulation.queue_amounts = registrar.session.rules.of[ShownAmounts]
         self._simulation.session = registrar.session
-        self._simulation.quota_tables = registrar.session.rules.of[ShownTable]
         registrar.register(SessionClose(lambda: self._note_pipelined(registrar.session)))
 
     def _note_pipelined(self, session: Session) -> None:

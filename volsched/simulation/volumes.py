@@ -12,15 +12,24 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from plugins.predicates.volumes.binding import NO_PROVISIONER, largest, reached_from, topology_term
-from plugins.predicates.volumes.claims import WAITS, class_of, is_bound, size_of
-from plugins.predicates.volumes.volumes import UnboundClaim, VolumeInfo
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import VolumeWrite
 from volsched.model.selectors import NodeSelector
 from volsched.model.storage import OLD_CLASS
 from volsched.model.values.quantity import amount_of, format_amount
+from volsched.model.volumes import (
+    NO_PROVISIONER,
+    WAITS,
+    UnboundClaim,
+    VolumeInfo,
+    class_of,
+    is_bound,
+    largest,
+    reached_from,
+    size_of,
+    topology_term,
+)
 from volsched.simulation.manifests import Inventory, completed
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

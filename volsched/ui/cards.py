@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping
 from volsched.asking.cards import (
+    STANDARD,
+    CardNames,
     Device,
     NodeCards,
     by_model,
@@ -31,9 +32,9 @@ class LiveCards(Observer):
     While ``is_hearing`` is False, moves are those of a session, which are taken back.
     """
 
-    def __init__(self, cluster: Cluster, mapping: CardMapping = UNMAPPED) -> None:
+    def __init__(self, cluster: Cluster, names: CardNames = STANDARD) -> None:
         self.is_hearing = True
-        self._mapping = mapping
+        self._names = names
         self._cluster = cluster
         self._nodes: dict[str, api.Node] = {}
         self._slices: dict[str, ResourceSlice] = {}
@@ -55,15 +56,15 @@ class LiveCards(Observer):
             self._all = tuple(sorted((each for cards in self._cards.values() for each in cards), key=by_model))
         return self._all
 
-    def use(self, mapping: CardMapping) -> None:
-        """Name cards by another mapping from now on."""
-        self._mapping = mapping
+    def use(self, names: CardNames) -> None:
+        """Name cards in another way from now on."""
+        self._names = names
         self._touched.update(self._nodes)
 
     def _list_again(self, name: str) -> None:
         slices = self._slices_of.get(name, {}).values()
         info = self._cluster.nodes.get(name)
-        found = tuple(cards_of_node(name, self._nodes.get(name), info, slices, self._holder_of, self._mapping))
+        found = tuple(cards_of_node(name, self._nodes.get(name), info, slices, self._holder_of, self._names))
         if found:
             self._cards[name] = found
         else:

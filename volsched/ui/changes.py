@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import msgspec
 
-from plugins.capacity_card.quotas.quota import CARD_QUOTA
 from volsched.asking.known import KnownCluster
 from volsched.asking.records import Figures, QueueState
 from volsched.asking.restarting import restarted
 from volsched.model import api
+from volsched.model.cards.names import CARD_QUOTA
 from volsched.model.errors import VolschedError
 from volsched.model.values import json_text
 from volsched.model.values.quantity import parse

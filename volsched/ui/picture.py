@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from plugins.capacity_card.cards.mapping import mapping_in
-from volsched.asking.cards import NodeCards
+from volsched.asking.cards import NodeCards, card_names_in
 from volsched.asking.known import KnownCluster
 from volsched.asking.lists import queue_state
 from volsched.asking.records import QueueState, WaitingJob
@@ -51,7 +50,7 @@ class Live:
         """Begin without any objects; raises ConfigError."""
         self._configured = configured
         self._shadow = Shadow(configured.profile(), configured.scheduler_names, configured.default_queue)
-        self._cards = LiveCards(self.cluster, mapping_in(self._shadow.profile.configuration))
+        self._cards = LiveCards(self.cluster, card_names_in(self._shadow.profile.configuration))
         self._use = _Use()
         self.cluster.observe(self._use)
         self._waiting = WaitingList(self._shadow)
@@ -112,7 +111,7 @@ class Live:
         if self._configuration != self._configured.configuration:
             self._configured = replace(self._configured, configuration=self._configuration)
             self._shadow.reconfigure(self._configured.profile())
-            self._cards.use(mapping_in(self._shadow.profile.configuration))
+            self._cards.use(card_names_in(self._shadow.profile.configuration))
 
     def _take_dirty(self) -> list[JobInfo]:
         dirty, self._shadow.dirty = self._shadow.dirty, {}

@@ -14,9 +14,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from volsched.framework.config.arguments import nearest
 from volsched.framework.validation import Fault, Faults, Severity
-from volsched.model.errors import shortened
+from volsched.model.errors import nearest, shortened
 
 UNKNOWN_FIELD: Final = "UnknownField"
 

@@ -12,11 +12,8 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from plugins.capacity_card.cards.cards import NO_CARDS, SUFFIXES, CardOffer, CardOffers, cards_of
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping
-from volsched.framework.columns.views import NodeFacts
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
+from volsched.plugin import Cluster, NodeFacts, NodeInfo
+from volsched.plugin.cards import NO_CARDS, SUFFIXES, UNMAPPED, CardMapping, CardOffer, CardOffers, cards_of
 
 Kind: TypeAlias = tuple[tuple[str, str], ...]
 """What nodes of a kind offer, amounts aside: pairs of card and resource."""
@@ -99,7 +96,7 @@ class CardCatalogue:
             if len(self._alike) >= _MOST_KNOWN:
                 self._alike.clear()
             offered = {names[column]: amount for column, amount in zip(self._extended, amounts, strict=True)}
-            found = self._alike[stated] = cards_of(labels, offered, self.mapping)
+            found = self._alike[stated] = cards_of(labels, offered, self.mapping.card_of)
         return found
 
     def _count(self, before: tuple[CardOffer, ...], now: tuple[CardOffer, ...]) -> None:

@@ -4,22 +4,18 @@
     - {resource: amd.com/gpu, model: amd.com/gpu.product-name}    the label's value is the card
     - {resource: huawei.com/Ascend910, name: Ascend910}           the card, whatever the labels
 
-Of several entries for one resource the first counts whose label a node has. After them come, where that is switched on,
-the labels that vendors are known to set (``vendors``). A card of a mapping is one unit of its resource.
+After these entries come, where that is switched on, the labels that vendors are known to set
+(``model.cards.vendors``).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from plugins.capacity_card.cards.amounts import is_plain
-from plugins.capacity_card.cards.names import PLUGIN, resource_by_name
-from plugins.capacity_card.cards.vendors import VENDORS, CardLabel
-from volsched.framework.config.arguments import Argument, ArgumentProblem, Place
-from volsched.framework.config.configuration import Configuration
+from volsched.plugin import Argument, ArgumentProblem, Place
+from volsched.plugin.cards import BY_VENDORS, UNMAPPED, CardLabel, CardMapping, MappedCard, is_plain, resource_by_name
 
 CARDS: Final = "cards"
 VENDOR_LABELS: Final = "vendorLabels"
@@ -32,6 +28,7 @@ ARGUMENTS: Final = (
         (),
         "Names of cards without a label `.product`: of a resource, by the label that is its model, or one name.",
         fields=FIELDS,
+        holds=("resource", "label", "card"),
     ),
     Argument(VENDOR_LABELS, "bool", False, "Name cards without a label `.product` by the labels of known vendors."),
 )
@@ -41,48 +38,6 @@ _DOMAIN: Final = r"(?=.{1,253}/)[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
 _RESOURCE: Final = re.compile(rf"{_DOMAIN}/{_PART}", re.ASCII)
 _LABEL: Final = re.compile(rf"({_DOMAIN}/)?{_PART}", re.ASCII)
 _NATIVE: Final = re.compile(r"(.+\.)?kubernetes\.io/.+|requests\..+", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True)
-class MappedCard:
-    """The cards of a resource are called ``name``, or where that is empty as ``label`` tells."""
-
-    resource: str
-    name: str = ""
-    label: CardLabel | None = None
-
-    def of(self, labels: Mapping[str, str]) -> str:
-        """Return the card on a node with these labels, empty where they do not tell."""
-        return self.name or (self.label.read(labels) if self.label is not None else "")
-
-
-class CardMapping:
-    """The mappings in force. ``keys`` are the labels of nodes that they read."""
-
-    def __init__(self, mapped: Iterable[MappedCard] = ()) -> None:
-        self._of: dict[str, list[MappedCard]] = {}
-        for each in mapped:
-            self._of.setdefault(each.resource, []).append(each)
-        self._resources = {each.name: each.resource for found in self._of.values() for each in found if each.name}
-        labels = [each.label for found in self._of.values() for each in found if each.label is not None]
-        self.keys = frozenset(key for label in labels for key in label.keys)
-
-    def card_of(self, resource: str, labels: Mapping[str, str]) -> str:
-        """Return what a node with these labels calls a unit of a resource; empty where no entry tells."""
-        return next(filter(None, (each.of(labels) for each in self._of.get(resource, ()))), "")
-
-    def resource_of(self, card: str) -> str | None:
-        """Return the resource that a card's name tells: that of an entry, or of a share; None where it does not."""
-        return self._resources.get(card) or resource_by_name(card)
-
-
-BY_VENDORS: Final = tuple(
-    MappedCard(resource, label=label) for resources, labels in VENDORS for resource in resources for label in labels
-)
-"""The built-in table as entries."""
-
-UNMAPPED: Final = CardMapping()
-BY_VENDOR_LABELS: Final = CardMapping(BY_VENDORS)
 
 
 def mapping_of(arguments: Mapping[str, Any] | None) -> CardMapping:
@@ -95,11 +50,6 @@ def mapping_of(arguments: Mapping[str, Any] | None) -> CardMapping:
 def _entry(given: Mapping[str, str]) -> MappedCard:
     label = CardLabel(given[MODEL]) if MODEL in given else None
     return MappedCard(given[RESOURCE], given.get(NAME, ""), label)
-
-
-def mapping_in(configuration: Configuration) -> CardMapping:
-    """Return the mapping that a configuration states."""
-    return mapping_of(configuration.arguments_of(PLUGIN))
 
 
 # --- what is wrong with entries -------------------------------------------------------------------------------------

@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from plugins.capacity_card.cards.amounts import at, whole
 from plugins.capacity_card.quotas.quota import (
     CARD_DESERVED,
     CARD_GUARANTEE,
-    CARD_QUOTA,
     Cards,
     amounts_of,
     path_of,
     states_any,
 )
-from volsched.framework.validation import INVALID, Fault, Faults, Surroundings, warning
-from volsched.model import api
+from volsched.plugin.cards import CARD_QUOTA, at, whole
+from volsched.plugin.objects import INVALID, Fault, Faults, Surroundings, api, warning
 
 Texts = Mapping[str, str]
 

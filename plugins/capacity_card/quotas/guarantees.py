@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from plugins.capacity_card.quotas.quota import CardQuota, Cards
-from volsched.model.queues.queue import ROOT, QueueInfo
+from volsched.plugin import ROOT, QueueInfo
 
 
 class CardGuarantees:

@@ -13,11 +13,10 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from plugins.capacity_card.quotas.guarantees import CardGuarantees
-from plugins.capacity_card.quotas.quota import CARD_QUOTA, OF_QUEUES, CardQuota, Cards, quota_of
-from volsched.model.cluster import Cluster
-from volsched.model.queues.queue import QueueInfo
+from plugins.capacity_card.quotas.quota import OF_QUEUES, CardQuota, Cards, quota_of
 from volsched.model.values.quantity import UNLIMITED
-from volsched.model.values.resources import CPU, MEMORY
+from volsched.plugin import CPU, MEMORY, Cluster, QueueInfo
+from volsched.plugin.cards import CARD_QUOTA
 
 ROOT: Final = "root"
 

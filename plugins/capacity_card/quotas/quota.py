@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from plugins.capacity_card.cards.amounts import at, entries, is_plain
-from volsched.model.errors import FieldError
+from volsched.plugin import FieldError
+from volsched.plugin.cards import CARD_QUOTA, at, entries, is_plain
 
-CARD_QUOTA: Final = "volcano.sh/card.quota"
 CARD_DESERVED: Final = "volsched.io/card.deserved"
 CARD_GUARANTEE: Final = "volsched.io/card.guarantee"
 OF_QUEUES: Final = (CARD_QUOTA, CARD_DESERVED, CARD_GUARANTEE)

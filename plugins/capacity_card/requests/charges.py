@@ -9,14 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from plugins.capacity_card.cards.amounts import whole_up
 from plugins.capacity_card.cards.catalogue import CardCatalogue, Kind
 from plugins.capacity_card.requests.requests import CardRequest, Names, card_names_of, card_request_of
-from volsched.model.errors import FieldError
 from volsched.model.pods.requests import aggregate
 from volsched.model.pods.rules import INIT, MAIN
-from volsched.model.pods.template import PodTemplate
-from volsched.model.values.resources import CPU, MEMORY
+from volsched.plugin import CPU, MEMORY, FieldError, PodTemplate
+from volsched.plugin.cards import whole_up
 
 _MOST_KNOWN: Final = 20_000
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from plugins.capacity_card.requests.charges import Charge
 from plugins.capacity_card.requests.requests import CardRequest, Names
-from volsched.model.job import JobInfo
+from volsched.plugin import JobInfo
 
 
 class RequestTotal(NamedTuple):

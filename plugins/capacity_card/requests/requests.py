@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from plugins.capacity_card.cards.amounts import at, entries, is_plain, joined, names_in
-from volsched.model.errors import FieldError
+from volsched.plugin import FieldError
+from volsched.plugin.cards import at, entries, is_plain, joined, names_in
 
 CARD_NAME: Final = "volcano.sh/card.name"
 CARD_REQUEST: Final = "volcano.sh/card.request"

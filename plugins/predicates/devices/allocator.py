@@ -11,14 +11,8 @@ from typing import Final
 
 from plugins.predicates.devices.resource_claims import ClaimNeeds
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.columns.node_terms import selects
-from volsched.framework.dra.pools import Pools
-from volsched.framework.dra.search import Choice, Impossible, Limits, Unfit, choose
-from volsched.framework.dra.selectors import Selectors
-from volsched.model.dra.device import Claim
-from volsched.model.dra.devices import Devices
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.verdict import Verdict
+from volsched.plugin import NodeInfo, Verdict, selects
+from volsched.plugin.devices import Choice, Claim, Devices, Impossible, Limits, Pools, Selectors, Unfit, choose
 
 UNREACHED: Final = node_refusal("resourceclaim not available on the node", resolvable=False)
 TOO_HARD: Final = node_refusal("too many combinations of devices to try", resolvable=False)

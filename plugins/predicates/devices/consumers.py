@@ -8,12 +8,11 @@ have consumers. It stays when pods go. Only a group of which no pod is placed, a
 from __future__ import annotations
 
 from volsched.model.dra import api as dra
-from volsched.model.dra.device import Claim
 from volsched.model.native.api import GROUP
 from volsched.model.native.group import NativeGroup
-from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.owners import Owner
-from volsched.model.pods.task import TaskInfo
+from volsched.plugin import TaskInfo
+from volsched.plugin.devices import Claim, ResourceClaimUse
 
 
 def group_with(task: TaskInfo, use: ResourceClaimUse) -> NativeGroup | None:

@@ -23,25 +23,31 @@ from plugins.predicates.devices.resource_claims import ClaimNeeds, left_over
 from plugins.predicates.devices.vacancies import Vacancies
 from plugins.predicates.verdicts import pod_refusal
 from volsched.framework.answers import verdict_of
-from volsched.framework.dra.extended import Pairs, from_devices
-from volsched.framework.dra.results import allocation_of
-from volsched.framework.dra.search import Unfit
-from volsched.framework.dra.selectors import MOST_SECONDS
-from volsched.framework.leaving import terminating_on
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import EventHandler, Holders, NodeOrder, Predicate, PrePredicate, Rule, SessionClose, Wake
-from volsched.framework.session import Session
-from volsched.model.clocks import ClusterEvent
-from volsched.model.cluster import Cluster
-from volsched.model.dra.device import Claim
-from volsched.model.job import JobInfo
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.observers import Observer
-from volsched.model.plan import ClaimWrite
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.status import ON_NODE, TaskStatus
-from volsched.model.verdict import Verdict
+from volsched.plugin import (
+    ON_NODE,
+    ClaimWrite,
+    Cluster,
+    ClusterEvent,
+    EventHandler,
+    JobInfo,
+    NodeInfo,
+    NodeOrder,
+    Observer,
+    PodTemplate,
+    Predicate,
+    PrePredicate,
+    Registrar,
+    Report,
+    Rule,
+    Session,
+    SessionClose,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+    Wake,
+    terminating_on,
+)
+from volsched.plugin.devices import MOST_SECONDS, Claim, Pairs, Unfit, allocation_of, from_devices
 
 POSTPONED_SECONDS = 2.0
 """Between sessions that work out selectors for as long as they may: others have most of the time."""
@@ -299,4 +305,4 @@ def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
     yield NodeOrder(found.score, applies_to=found.applies, key=found.preference_key, version=found.version)
     yield EventHandler(found, first=True, applies_to=found.concern)
     yield SessionClose(partial(release_useless, registrar.session, found))
-    yield Holders(DeviceHolders(registrar.cluster).of)
+    yield Report(consumers=DeviceHolders(registrar.cluster).of)

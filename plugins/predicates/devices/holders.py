@@ -4,18 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from volsched.framework.accounts.device_holdings import device_holdings
-from volsched.framework.accounts.holdings import Holding
-from volsched.framework.dra.accounts import DeviceAccounts
-from volsched.framework.dra.amounts import Amount
-from volsched.framework.dra.charges import of_spec
-from volsched.framework.dra.extended import from_devices
-from volsched.framework.dra.search import NO_DEVICES
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.status import IS_CHOSEN
-from volsched.model.verdict import Verdict
+from volsched.plugin import IS_CHOSEN, Cluster, JobInfo, TaskInfo, Verdict
+from volsched.plugin.devices import NO_DEVICES, Amount, DeviceAccounts, device_holdings, from_devices, of_spec
+from volsched.plugin.quota import Holding
 
 
 class DeviceHolders:

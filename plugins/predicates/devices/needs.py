@@ -11,10 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from plugins.predicates.devices.resource_claims import ClaimNeeds, left_over, named_by, needs_of
-from volsched.model.dra.devices import Devices
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.values.resources import Resources
+from volsched.plugin import JobInfo, Resources, TaskInfo
+from volsched.plugin.devices import Devices
 
 Company = tuple[tuple[str, int], ...]
 """What several pods request together, in project units; empty for one alone."""

@@ -6,13 +6,8 @@ from typing import Protocol
 
 from plugins.predicates.devices.consumers import as_owner, group_of, is_idle, user_of
 from plugins.predicates.devices.resource_claims import ClaimNeeds, can_be_released, left_over
-from volsched.framework.columns.node_terms import selects
-from volsched.framework.session import Session
-from volsched.model.dra.device import Claim
-from volsched.model.plan import ReleaseClaim
-from volsched.model.pods.task import TaskInfo
-from volsched.model.status import TaskStatus
-from volsched.model.verdict import Scope
+from volsched.plugin import ReleaseClaim, Scope, Session, TaskInfo, TaskStatus, selects
+from volsched.plugin.devices import Claim
 
 
 class NeedsOfPods(Protocol):

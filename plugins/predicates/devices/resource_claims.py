@@ -7,17 +7,20 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from plugins.predicates.devices.consumers import is_idle, owner_for, user_of
-from volsched.framework.dra.extended import MOST_REQUESTS, Pairs, Unmade, from_devices, unmade_claim
-from volsched.framework.dra.search import no_class
 from volsched.model.dra import api as dra
-from volsched.model.dra.device import Claim, ClaimSpec
-from volsched.model.dra.devices import Devices
-from volsched.model.errors import FieldError
-from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.rules import ContainerAmounts
-from volsched.model.pods.task import TaskInfo
-from volsched.model.selectors import NodeSelector
-from volsched.model.verdict import ConditionReason
+from volsched.plugin import ConditionReason, FieldError, NodeInfo, NodeSelector, TaskInfo
+from volsched.plugin.devices import (
+    MOST_REQUESTS,
+    Claim,
+    ClaimSpec,
+    Devices,
+    Pairs,
+    Unmade,
+    from_devices,
+    no_class,
+    unmade_claim,
+)
 
 NOWHERE = NodeSelector(terms=())
 

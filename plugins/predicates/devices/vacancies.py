@@ -12,11 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from volsched.framework.dra.accounts import claims_of
-from volsched.model.cluster import Cluster
-from volsched.model.dra.device import Claim
-from volsched.model.pods.task import TaskInfo
-from volsched.model.status import TaskStatus
+from volsched.plugin import Cluster, TaskInfo, TaskStatus
+from volsched.plugin.devices import Claim, claims_of
 
 CHOSEN_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING)
 """Whoever stands so and leaves has used nothing yet."""

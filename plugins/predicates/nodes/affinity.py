@@ -6,13 +6,18 @@ from collections.abc import Iterator
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.node_terms import selector_mask, selects
-from volsched.framework.columns.views import NodeFacts, NodeTable
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Predicate, Rule
-from volsched.model.pods.template import PodTemplate
-from volsched.model.verdict import Verdict
+from volsched.plugin import (
+    Mask,
+    NodeFacts,
+    NodeTable,
+    PodTemplate,
+    Predicate,
+    Registrar,
+    Rule,
+    Verdict,
+    selector_mask,
+    selects,
+)
 
 NOT_AFFINE = node_refusal("node(s) didn't match Pod's node affinity/selector", resolvable=False)
 

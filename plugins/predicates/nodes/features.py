@@ -6,11 +6,7 @@ from collections.abc import Iterator
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.columns.views import NodeFacts
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Predicate, Rule
-from volsched.model.pods.template import PodTemplate
-from volsched.model.verdict import Verdict
+from volsched.plugin import NodeFacts, PodTemplate, Predicate, Registrar, Rule, Verdict
 
 LACKS_FEATURES = node_refusal("node(s) didn't match Pod's required features", resolvable=False)
 

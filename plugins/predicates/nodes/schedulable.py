@@ -6,12 +6,8 @@ from collections.abc import Iterator
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.columns.views import NodeFacts
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Predicate, Rule
 from volsched.model.api import Taint
-from volsched.model.pods.template import PodTemplate
-from volsched.model.verdict import Verdict
+from volsched.plugin import NodeFacts, PodTemplate, Predicate, Registrar, Rule, Verdict
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 

@@ -7,12 +7,8 @@ from functools import lru_cache
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.columns.views import NodeFacts
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Predicate, Rule
 from volsched.model.api import Taint
-from volsched.model.pods.template import PodTemplate
-from volsched.model.verdict import Verdict
+from volsched.plugin import NodeFacts, PodTemplate, Predicate, Registrar, Rule, Verdict
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 

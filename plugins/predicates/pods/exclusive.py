@@ -11,15 +11,18 @@ from typing import ClassVar, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.views import NodeTable
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.observers import Observer
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.status import ON_NODE, TaskStatus
-from volsched.model.verdict import Verdict
+from volsched.plugin import (
+    ON_NODE,
+    Cluster,
+    Mask,
+    NodeInfo,
+    NodeTable,
+    Observer,
+    PodTemplate,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+)
 
 
 class Thing(Protocol):

@@ -16,14 +16,8 @@ import numpy as np
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.views import NodeTable
 from volsched.framework.engine.domains import Domains, Near, domains_of, has_label
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Predicate, Rule
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.verdict import Verdict
+from volsched.plugin import Mask, NodeInfo, NodeTable, Predicate, Registrar, Rule, TaskInfo, Verdict
 
 NOT_NEAR = node_refusal("node(s) didn't match pod affinity rules", resolvable=False)
 NOT_APART = node_refusal("node(s) didn't match pod anti-affinity rules")

@@ -8,11 +8,8 @@ from typing import ClassVar
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.pods.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Predicate, Rule
 from volsched.model.pods.rules import HostPort
-from volsched.model.pods.template import PodTemplate
-from volsched.model.verdict import Verdict
+from volsched.plugin import PodTemplate, Predicate, Registrar, Rule, Verdict
 
 NO_FREE_PORT = node_refusal("node(s) didn't have free ports for the requested pod ports")
 

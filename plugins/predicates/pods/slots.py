@@ -6,14 +6,8 @@ from collections.abc import Iterator
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.views import NodeTable
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Predicate, Rule
 from volsched.model.nodes.columns import PODS
-from volsched.model.nodes.node import NodeAmounts
-from volsched.model.pods.template import PodTemplate
-from volsched.model.verdict import Verdict
+from volsched.plugin import Mask, NodeAmounts, NodeTable, PodTemplate, Predicate, Registrar, Rule, Verdict
 
 TOO_MANY = node_refusal("Too many pods")
 

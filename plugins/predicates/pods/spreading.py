@@ -13,15 +13,8 @@ import numpy as np
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.views import NodeTable
 from volsched.framework.engine.domains import Domains, domains_of, has_label
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import Predicate, Rule
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.verdict import Verdict
+from volsched.plugin import Mask, NodeInfo, NodeTable, PodTemplate, Predicate, Registrar, Rule, TaskInfo, Verdict
 
 UNEVEN = node_refusal("node(s) didn't match pod topology spread constraints")
 LACKS_LABEL = node_refusal(f"{UNEVEN.message} (missing required label)", resolvable=False)

@@ -14,32 +14,43 @@ What a placed pod is about to take is noted as assumed, and taken back with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from plugins.predicates.verdicts import node_refusal, pod_refusal
-from plugins.predicates.volumes.claims import is_bound, is_delayed, keys_of
-from plugins.predicates.volumes.volumes import OpenVolumes, UnboundClaim, VolumeInfo, affinity_of
-from volsched.framework.accounts.templates import keep
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.columns import FactColumns
-from volsched.framework.columns.node_terms import selector_mask, selects
-from volsched.framework.columns.views import NodeTable
-from volsched.model import api
-from volsched.model.cluster import Cluster
-from volsched.model.errors import FieldError
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.observers import Observer
-from volsched.model.plan import VolumeWrite
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.selectors import IN, LabelSelector, NodeSelector, NodeTerm, Requirement
-from volsched.model.status import ON_NODE, TaskStatus
+from plugins.predicates.volumes.claims import is_delayed, keys_of
+from plugins.predicates.volumes.volumes import OpenVolumes
 from volsched.model.storage import SELECTED_NODE
-from volsched.model.values.quantity import amount_of
-from volsched.model.verdict import Verdict
+from volsched.model.volumes import (
+    NO_PROVISIONER,
+    UnboundClaim,
+    VolumeInfo,
+    affinity_of,
+    is_bound,
+    largest,
+    reached_from,
+    topology_term,
+)
+from volsched.plugin import (
+    ON_NODE,
+    Cluster,
+    FactColumns,
+    Mask,
+    NodeInfo,
+    NodeSelector,
+    NodeTable,
+    Observer,
+    PodTemplate,
+    TaskInfo,
+    TaskStatus,
+    Verdict,
+    VolumeWrite,
+    keep,
+    selector_mask,
+    selects,
+)
+from volsched.plugin.objects import api
 
 UNREACHED = node_refusal("node(s) didn't match PersistentVolume's node affinity", resolvable=False)
 NO_VOLUME = node_refusal("node(s) didn't find available persistent volumes to bind", resolvable=False)
@@ -47,7 +58,6 @@ NO_SPACE = node_refusal("node(s) did not have enough free storage", resolvable=F
 LOST_VOLUME = node_refusal(
     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)", resolvable=False
 )
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
 EVERYWHERE = NodeSelector()
 PLACED_NOW = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
@@ -322,26 +332,3 @@ class VolumeBinding(Observer):
             claim = storage.claims.get(key)
             if claim is None or is_bound(claim) or claim.metadata.uid not in self._holders[key].values():
                 self._forget(key)
-
-
-def topology_term(term: api.TopologySelectorTerm) -> NodeTerm:
-    """Return a term of a class' topologies as one about nodes."""
-    return NodeTerm(labels=tuple(Requirement(e.key, IN, e.values) for e in term.match_label_expressions))
-
-
-def largest(capacity: api.CSIStorageCapacity) -> int:
-    """Return the bytes that a volume there may have at most; -1 when nothing is known."""
-    limit = capacity.maximum_volume_size if capacity.maximum_volume_size is not None else capacity.capacity
-    return -1 if limit is None else amount_of("storage", limit)
-
-
-def reached_from(capacity: api.CSIStorageCapacity) -> Iterator[NodeSelector]:
-    """Yield a selector of the nodes that reach a pool, or nothing when none does."""
-    if capacity.node_topology is None:
-        return
-    try:
-        selector = LabelSelector.parse(capacity.node_topology)
-    except FieldError:
-        return
-    if not selector.matches_nothing:
-        yield NodeSelector(selector.equal, (NodeTerm(selector.requirements),) if selector.requirements else None)

@@ -8,16 +8,12 @@ bind first (*immediate*).
 from __future__ import annotations
 
 from plugins.predicates.verdicts import pod_refusal
-from volsched.model import api
 from volsched.model.pods.owners import controller_of
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.storage import BIND_COMPLETED, OLD_CLASS, Storage
-from volsched.model.values.quantity import amount_of
-from volsched.model.verdict import Verdict
+from volsched.model.volumes import WAITS, class_of, is_bound
+from volsched.plugin import PodTemplate, Storage, TaskInfo, Verdict
+from volsched.plugin.objects import api
 
 ONE_POD = "ReadWriteOncePod"
-WAITS = "WaitForFirstConsumer"
 
 
 def keys_of(template: PodTemplate) -> tuple[str, ...]:
@@ -25,26 +21,10 @@ def keys_of(template: PodTemplate) -> tuple[str, ...]:
     return tuple(f"{template.namespace_of_terms}/{name}" for name in template.claims)
 
 
-def class_of(found: api.PersistentVolumeClaim | api.PersistentVolume) -> str:
-    """Return the storage class of a claim or volume, "" for none."""
-    return found.metadata.annotations.get(OLD_CLASS, found.spec.storage_class_name or "")
-
-
-def is_bound(claim: api.PersistentVolumeClaim) -> bool:
-    """Whether a claim has its volume; phase Bound is written after the annotation, so either will do (*ours*)."""
-    complete = BIND_COMPLETED in claim.metadata.annotations or claim.status.phase == "Bound"
-    return bool(claim.spec.volume_name) and complete
-
-
 def is_delayed(claim: api.PersistentVolumeClaim, storage: Storage) -> bool:
     """Return whether a claim that is not bound waits for a node to be chosen."""
     found = storage.classes.get(class_of(claim))
     return not claim.spec.volume_name and found is not None and found.volume_binding_mode == WAITS
-
-
-def size_of(claim: api.PersistentVolumeClaim) -> int:
-    """Return the bytes that a claim asks for."""
-    return amount_of("storage", claim.spec.resources.requests.get("storage", 0))
 
 
 def refusal(storage: Storage, task: TaskInfo) -> Verdict | None:

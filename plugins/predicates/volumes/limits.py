@@ -14,14 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.predicates.verdicts import node_refusal
-from plugins.predicates.volumes.claims import class_of, keys_of
+from plugins.predicates.volumes.claims import keys_of
 from plugins.predicates.volumes.uses import ClaimUses
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.views import NodeTable
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.verdict import Verdict
+from volsched.model.volumes import class_of
+from volsched.plugin import Cluster, Mask, NodeInfo, NodeTable, TaskInfo, Verdict
 
 TOO_MANY = node_refusal("node(s) exceed max volume count")
 

@@ -13,15 +13,20 @@ from plugins.predicates.volumes.binding import VolumeBinding
 from plugins.predicates.volumes.claims import ONE_POD, keys_of, refusal
 from plugins.predicates.volumes.limits import VolumeLimits
 from plugins.predicates.volumes.uses import ClaimUses
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.views import NodeTable
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import EventHandler, Predicate, PrePredicate, Rule
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.storage import Storage
-from volsched.model.verdict import Verdict
+from volsched.plugin import (
+    EventHandler,
+    Mask,
+    NodeInfo,
+    NodeTable,
+    PodTemplate,
+    Predicate,
+    PrePredicate,
+    Registrar,
+    Rule,
+    Storage,
+    TaskInfo,
+    Verdict,
+)
 
 IN_USE = node_refusal(
     "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"

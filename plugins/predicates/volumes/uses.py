@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from plugins.predicates.volumes.claims import keys_of
-from volsched.model.cluster import Cluster
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.observers import Observer
-from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
-from volsched.model.status import ON_NODE, TaskStatus
+from volsched.plugin import ON_NODE, Cluster, NodeInfo, Observer, PodTemplate, TaskInfo, TaskStatus
 
 
 class ClaimUses(Observer):

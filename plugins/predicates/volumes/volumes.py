@@ -7,126 +7,12 @@ each node would be what takes the time. So volumes whose affinity demands values
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from plugins.predicates.volumes.claims import class_of, size_of
-from volsched.framework.columns.arrays import Mask
-from volsched.framework.columns.columns import FactColumns
-from volsched.framework.columns.node_terms import selector_mask
-from volsched.model import api
-from volsched.model.errors import FieldError
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.selectors import EVERYTHING, IN, NOTHING, LabelSelector, NodeSelector
-from volsched.model.storage import Storage
-from volsched.model.values.quantity import amount_of
-
-UNREACHABLE = NodeSelector(terms=())
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeInfo:
-    """What matters about a PersistentVolume that somebody may bind."""
-
-    name: str
-    capacity: int
-    storage_class: str
-    mode: str
-    attributes_class: str
-    access_modes: frozenset[str]
-    labels: Mapping[str, str]
-    affinity: NodeSelector | None
-    only_label: tuple[str, tuple[str, ...]] | None
-    """The label, and its values, that state exactly which nodes reach it; None when they do not state just that."""
-
-    @classmethod
-    def of(cls, name: str, found: api.PersistentVolume) -> VolumeInfo:
-        """Read a volume; an affinity that cannot be understood reaches no node."""
-        affinity = affinity_of(found)
-        return cls(
-            name,
-            amount_of("storage", found.spec.capacity.get("storage", 0)),
-            class_of(found),
-            found.spec.volume_mode,
-            found.spec.volume_attributes_class_name or "",
-            frozenset(found.spec.access_modes),
-            found.metadata.labels,
-            affinity,
-            _only_label_of(affinity),
-        )
-
-    @property
-    def order(self) -> tuple[int, str]:
-        """Smaller volumes first."""
-        return self.capacity, self.name
-
-    def reaches(self, node: NodeInfo) -> bool:
-        """Return whether it can be used on a node."""
-        return self.affinity is None or self.affinity.matches(node.name, node.labels)
-
-
-@dataclass(frozen=True, slots=True)
-class UnboundClaim:
-    """What a claim that is not bound asks of a volume."""
-
-    key: str
-    size: int
-    storage_class: str
-    mode: str
-    attributes_class: str
-    access_modes: frozenset[str]
-    selector: LabelSelector
-
-    @classmethod
-    def of(cls, key: str, claim: api.PersistentVolumeClaim) -> UnboundClaim:
-        """Read a claim; a selector that cannot be understood matches nothing."""
-        spec = claim.spec
-        try:
-            selector = EVERYTHING if spec.selector is None else LabelSelector.parse(spec.selector)
-        except FieldError:
-            selector = NOTHING
-        return cls(
-            key,
-            size_of(claim),
-            class_of(claim),
-            spec.volume_mode,
-            spec.volume_attributes_class_name or "",
-            frozenset(spec.access_modes),
-            selector,
-        )
-
-    @property
-    def shape(self) -> Hashable:
-        """What it asks for, whoever asks."""
-        return self.size, self.mode, self.attributes_class, self.access_modes, self.selector
-
-    def accepts_named(self, volume: VolumeInfo) -> bool:
-        """Return whether a volume that names this claim will do."""
-        return (
-            volume.capacity >= self.size
-            and volume.mode == self.mode
-            and volume.attributes_class == self.attributes_class
-        )
-
-    def accepts(self, volume: VolumeInfo) -> bool:
-        """Return whether a volume that any claim may have will do."""
-        return (
-            self.accepts_named(volume)
-            and self.access_modes <= volume.access_modes
-            and self.selector.matches(volume.labels)
-        )
-
-
-def affinity_of(volume: api.PersistentVolume) -> NodeSelector | None:
-    """Return the nodes from which a volume can be reached; None for all."""
-    required = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
-    if required is None:
-        return None
-    try:
-        return NodeSelector.parse(required)
-    except FieldError:
-        return UNREACHABLE
+from volsched.model.volumes import UnboundClaim, VolumeInfo, label_of
+from volsched.plugin import FactColumns, Mask, NodeInfo, Storage, selector_mask
+from volsched.plugin.objects import api
 
 
 class _Shelf:
@@ -228,7 +114,7 @@ class _Class:
             fitting.follow(volume, -1)
 
     def _shelves_of(self, volume: VolumeInfo) -> list[_Shelf]:
-        label = _label_of(volume.affinity)
+        label = label_of(volume.affinity)
         if label is None:
             return [self._anywhere]
         values = self._by_label.setdefault(label[0], {})
@@ -252,22 +138,6 @@ class _Class:
             if shelf is not None:
                 found.append(shelf)
         return found
-
-
-def _label_of(affinity: NodeSelector | None) -> tuple[str, tuple[str, ...]] | None:
-    """Return the first label, and its values, one of which every node that can reach a volume must have."""
-    if affinity is None or affinity.terms is None or len(affinity.terms) != 1:
-        return None
-    wanted = next((r for r in affinity.terms[0].labels if r.operator == IN), None)
-    return None if wanted is None else (wanted.key, wanted.values)
-
-
-def _only_label_of(affinity: NodeSelector | None) -> tuple[str, tuple[str, ...]] | None:
-    label = _label_of(affinity)
-    if label is None or affinity is None or affinity.terms is None or affinity.labels:
-        return None
-    term = affinity.terms[0]
-    return label if len(term.labels) == 1 and not term.names and not term.not_names else None
 
 
 def _mask_of(volumes: Iterable[VolumeInfo], facts: FactColumns) -> Mask:

@@ -7,22 +7,11 @@ beta names of the labels are met by the present ones.
 from __future__ import annotations
 
 from plugins.predicates.verdicts import node_refusal
-from volsched.model import api
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.verdict import Verdict
+from volsched.model.volumes import BETWEEN_ZONES, PRESENT_ZONE_LABELS
+from volsched.plugin import NodeInfo, Verdict
+from volsched.plugin.objects import api
 
 NO_ZONE = node_refusal("node(s) had no available volume zone", resolvable=False)
-
-BETWEEN_ZONES = "__"
-"""What stands between the values of a volume's label."""
-
-_PRESENT = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
-}
-ZONE_LABELS = frozenset(_PRESENT)
 
 Zones = tuple[tuple[str, frozenset[str]], ...]
 """Label and the values one of which a node must have."""
@@ -32,7 +21,7 @@ def zones_of(volume: api.PersistentVolume) -> Zones:
     """Return what the labels of a volume demand."""
     labels = volume.metadata.labels
     found = []
-    for key in _PRESENT:
+    for key in PRESENT_ZONE_LABELS:
         values = [value.strip() for value in labels[key].split(BETWEEN_ZONES)] if key in labels else []
         if values and all(values):
             found.append((key, frozenset(values)))
@@ -42,12 +31,12 @@ def zones_of(volume: api.PersistentVolume) -> Zones:
 def admits(zones: Zones, node: NodeInfo) -> Verdict | None:
     """VolumeZone: ask about one node."""
     labels = node.labels
-    if not zones or not any(key in labels for key in _PRESENT):
+    if not zones or not any(key in labels for key in PRESENT_ZONE_LABELS):
         return None
     for key, values in zones:
         value = labels.get(key)
         if value is None:
-            value = labels.get(_PRESENT[key])
+            value = labels.get(PRESENT_ZONE_LABELS[key])
         if value not in values:
             return NO_ZONE
     return None

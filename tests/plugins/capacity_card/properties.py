@@ -10,11 +10,11 @@ from typing import Any
 
 from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import PREFIX, as_resource
-from plugins.capacity_card.cards.amounts import MILLI
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.refusals import NAME
 from tests.plugins.capacity_card.worlds import QUOTA
 from tests.properties.lives import Property, Reader
+from volsched.model.cards.amounts import MILLI
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import PlanStep, WriteQueueStatus

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_card.cards.amounts import names_in
-from plugins.capacity_card.quotas.quota import CARD_QUOTA, quota_of
+from plugins.capacity_card.quotas.quota import quota_of
 from plugins.capacity_card.requests.requests import (
     CARD_NAME,
     CARD_REQUEST,
@@ -18,6 +17,8 @@ from plugins.capacity_card.requests.requests import (
     card_request_of,
     job_request_of,
 )
+from volsched.model.cards.amounts import names_in
+from volsched.model.cards.names import CARD_QUOTA
 from volsched.model.errors import FieldError
 from volsched.model.values.quantity import MAX_AMOUNT
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_card.cards.cards import CardOffer, cards_of, gigabytes
-from plugins.capacity_card.cards.names import resource_by_name
+from volsched.model.cards.names import resource_by_name
+from volsched.model.cards.offers import CardOffer, cards_of, gigabytes
 
 A100 = {"p": "NVIDIA-A100", "c": "8", "m": "81920"}
 GPU = "nvidia.com/gpu"

@@ -10,13 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_card.plugin import ANCESTORS, CapacityCardPlugin
-from plugins.capacity_card.quotas.quota import CARD_DESERVED, CARD_GUARANTEE, CARD_QUOTA, quota_of
+from plugins.capacity_card.quotas.quota import CARD_DESERVED, CARD_GUARANTEE, quota_of
 from tests.cli.calls import call, text_of
 from tests.plugins.capacity_card.clusters import A, H, configuration, events
 from tests.plugins.capacity_card.elastic import decided, elastic, world
 from tests.plugins.capacity_card.nodes import card_node
 from tests.plugins.capacity_card.test_validation import problems
 from tests.simulation.clusters import Manifest, queue
+from volsched.model.cards.names import CARD_QUOTA
 from volsched.registry import load_profile
 from volsched.testing.builders import a_rig
 

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from plugins.capacity_card.cards import catalogue
-from plugins.capacity_card.cards.cards import CardOffers, cards_of
 from plugins.capacity_card.cards.mapping import CARDS, VENDOR_LABELS, mapping_of
-from plugins.capacity_card.cards.vendors import accelerators
 from plugins.capacity_card.plugin import CapacityCardPlugin
 from tests.plugins.capacity_card.clusters import GPU, Cards, cards, configuration, refusal, rig, some
 from volsched.framework.config.arguments import values_of
 from volsched.framework.config.loading import ConfigurationError
+from volsched.model.cards.offers import CardOffers, cards_of
+from volsched.model.cards.vendors import accelerators
 from volsched.model.plan import RecordEvent
 from volsched.registry import load_configuration
 from volsched.simulation.manifests import completed, decode, subject_of
@@ -34,7 +34,7 @@ MAPPED = (
 def offers(labels: dict[str, str], *entries: Mapping[str, str], vendors: bool = False, **amounts: int) -> CardOffers:
     """What a node with these labels offers."""
     mapping = mapping_of({CARDS: entries, VENDOR_LABELS: vendors})
-    return cards_of(labels, {name: 1000 * amount for name, amount in amounts.items()}, mapping)
+    return cards_of(labels, {name: 1000 * amount for name, amount in amounts.items()}, mapping.card_of)
 
 
 def names(found: CardOffers) -> dict[str, int]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from plugins.capacity_card.cards.stock import Stock, stock_of
 from tests.plugins.capacity_card.nodes import GPU, MIG, MPS, card_node
 from tests.simulation.clusters import Manifest, node
 from volsched.model import api
+from volsched.model.cards.stock import Stock, stock_of
 
 A = "NVIDIA-A100-SXM4-80GB"
 

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_card import validation
-from plugins.capacity_card.cards.stock import stock_of
-from plugins.capacity_card.quotas.quota import CARD_QUOTA
 from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
 from tests.plugins.capacity_card.nodes import GPU, MIG, card_node
 from tests.simulation.clusters import Manifest, group, node, pod, queue, volcano_job, workload
 from volsched.framework.validation import Surroundings
 from volsched.model import api
+from volsched.model.cards.names import CARD_QUOTA
+from volsched.model.cards.stock import stock_of
 from volsched.simulation.manifests import completed, decode, subject_of
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.crossquota.arguments import ARGUMENTS, CrossQuotaArguments, check_arguments, parse
-from plugins.crossquota.devices import DeviceNames
 from volsched.framework.config.arguments import ArgumentProblem, check
+from volsched.framework.resource_patterns import DeviceNames
 from volsched.model.selectors import EVERYTHING, LabelSelector
 
 NAMES, RESOURCES = "gpu-resource-names", "quota-resources"

@@ -11,7 +11,7 @@ from plugins.proportion.plugin import LEAVE_DUE, FairShares, ProportionPlugin
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
 from tests.plugins.admission import ADMISSION, a_job_to_admit
-from volsched.framework.accounts.queue_demand import ACCOUNT, QueueDemands
+from volsched.framework.accounts.queue_demand import DEMANDS, QueueDemands
 from volsched.framework.callbacks import Vote
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler
@@ -31,7 +31,7 @@ class Told(ProportionPlugin):
     def on_session_open(self, registrar: Registrar) -> None:
         super().on_session_open(registrar)
         self.shares = FairShares(
-            registrar.cluster, registrar.account(ACCOUNT, QueueDemands), leaves_due=self.leaves_due
+            registrar.cluster, registrar.account(DEMANDS, QueueDemands), leaves_due=self.leaves_due
         )
         registrar.register(EventHandler(self.shares, promises=True))
 

@@ -6,20 +6,20 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from plugins.capacity_card.cards.amounts import joined, names_in
-from plugins.capacity_card.cards.cards import SHARING
-from plugins.capacity_card.cards.vendors import VENDORS
-from plugins.mgpu.devices import NODE_TYPE, POLICY
-from plugins.predicates.volumes.zones import BETWEEN_ZONES, ZONE_LABELS
 from volsched.asking.anonymous import public
 from volsched.asking.anonymous.words import Words
 from volsched.controllers import jobs
 from volsched.controllers.grouping import PLAIN
 from volsched.framework.dra.amounts import FLAT
 from volsched.mirror.reading import PREEMPTABLE
+from volsched.model.cards.amounts import joined, names_in
+from volsched.model.cards.names import MGPU_NODE_TYPE, MGPU_POLICY
+from volsched.model.cards.offers import SHARING
+from volsched.model.cards.vendors import VENDORS
 from volsched.model.dra.api import IMPLICIT
 from volsched.model.pods.workload import LABEL
 from volsched.model.selectors import int64
+from volsched.model.volumes import BETWEEN_ZONES, ZONE_LABELS
 
 _INDEX: Final = re.compile(r"(.+?)((?:-volume)?-[0-9]+)", re.DOTALL)
 """A name with a number at its end; claims that a Volcano Job's pods share end like ``-volume-0``."""
@@ -27,7 +27,7 @@ _INDEX: Final = re.compile(r"(.+?)((?:-volume)?-[0-9]+)", re.DOTALL)
 _OF_QUOTAS: Final = ("requests.", "limits.", "count/")
 _OF_WORDS: Final = frozenset(
     {*("kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os")}
-    | {SHARING, POLICY, NODE_TYPE, LABEL, PREEMPTABLE, "nvidia.com/mig.strategy"}
+    | {SHARING, MGPU_POLICY, MGPU_NODE_TYPE, LABEL, PREEMPTABLE, "nvidia.com/mig.strategy"}
 )
 """Labels of which the values are words of the API."""
 

@@ -11,19 +11,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from plugins.capacity_card.quotas.quota import OF_QUEUES
-from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
-from plugins.crossquota.quota import ANNOTATION as CROSSQUOTA
-from plugins.crossquota.quota import PERCENTAGE_ANNOTATION as CROSSQUOTA_PERCENTAGE
-from plugins.crossquota.scoring import STRATEGY
-from plugins.mgpu.devices import CARD_IDS, POLICY
-from plugins.mgpu.requests import MULTIPLE
-from plugins.mgpu.results import ASSUMED, INDEX
 from volsched.asking.anonymous.names import Names
 from volsched.controllers import grouping, jobs
 from volsched.controllers.queues import CLOSED_BY_PARENT
 from volsched.mirror.reading import GROUP_NAME, MIRROR, PREEMPTABLE, ROLE, TASK_PRIORITY
 from volsched.model import reservation
+from volsched.model.annotations import EVERY
 from volsched.model.dra.announced import ANNOTATION as ANNOUNCED
 from volsched.model.dra.announced import announced_by
 from volsched.model.dra.api import EXTENDED_CLAIM
@@ -36,6 +29,7 @@ from volsched.model.storage import BIND_COMPLETED, OLD_CLASS, SELECTED_NODE
 from volsched.model.unserved import NUMA_POLICY, REVOCABLE_ZONE
 from volsched.model.values.duration import seconds_of
 from volsched.model.waiting_time import WAITING_TIMES
+from volsched.registry import annotation_types
 from volsched.simulation.claims import ENTRY
 from volsched.simulation.volumes import DEFAULT_CLASS
 
@@ -143,6 +137,21 @@ def _ids(names: Names, text: str) -> str:
     return ",".join(item if item.strip().isdecimal() else names.name(item) for item in text.split(","))
 
 
+_TYPES: Final[Mapping[str, Note]] = {
+    "name": _name,
+    "word": _word,
+    "truth": _truth,
+    "digits": _only(_DIGITS),
+    "numbers": _only(_NUMBERS),
+    "amount": _only(_AMOUNT),
+    "duration": _duration,
+    "resource": lambda names, text: names.resource(text),
+    "cards": lambda names, text: names.cards(text),
+    "card amounts": _amounts_of_cards,
+    "ids": _ids,
+}
+"""How an annotation of a plugin is read, by the type that the plugin declares (`framework.annotation_types`)."""
+
 NOTES: Final[Mapping[str, Note]] = {
     **dict.fromkeys((GROUP_NAME, ROLE, grouping.QUEUE_NAME, jobs.QUEUE_NAME, jobs.JOB_NAME, jobs.JOB_NAMESPACE), _name),
     **dict.fromkeys((jobs.TEMPLATE_UID, SELECTED_NODE, OLD_CLASS, ENTRY, REVOCABLE_ZONE), _name),
@@ -150,29 +159,18 @@ NOTES: Final[Mapping[str, Note]] = {
         (TASK_PRIORITY, grouping.GROUP_MIN_MEMBER, grouping.TOPOLOGY_TIER, jobs.TASK_INDEX), _only(_DIGITS)
     ),
     **dict.fromkeys((jobs.JOB_VERSION, jobs.RETRY_COUNT, jobs.PARTITION), _only(_DIGITS)),
-    **dict.fromkeys((PREEMPTABLE, EXTENDED_CLAIM, DEFAULT_CLASS, BIND_COMPLETED, ASSUMED), _truth),
+    **dict.fromkeys((PREEMPTABLE, EXTENDED_CLAIM, DEFAULT_CLASS, BIND_COMPLETED), _truth),
     **dict.fromkeys((MIRROR, CLOSED_BY_PARENT), _presence),
-    **dict.fromkeys((grouping.TOPOLOGY_MODE, STRATEGY, POLICY, NUMA_POLICY), _word),
+    **dict.fromkeys((grouping.TOPOLOGY_MODE, NUMA_POLICY), _word),
     **dict.fromkeys(
         (reservation.EXPECTED_DURATION, reservation.DEFAULT_DURATION, reservation.RESERVE_AFTER), _duration
     ),
     **dict.fromkeys((*WAITING_TIMES, "volcano.sh/cooldown-time"), _duration),
     **dict.fromkeys(("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable"), _only(_AMOUNT)),
-    **dict.fromkeys((*OF_QUEUES, CARD_REQUEST), _amounts_of_cards),
     ALLOWED_NAMESPACES: _namespaces,
     ANNOUNCED: _announced,
-    CARD_NAME: lambda names, text: names.cards(text),
-    CARD_IDS: _ids,
-    MULTIPLE: _only(_NUMBERS),
 }
-"""What becomes of each annotation, by its key."""
-
-_FAMILIES: Final[Mapping[str, tuple[Note, Note]]] = {
-    INDEX: (lambda names, text: text if text.isdecimal() else names.name(text), _ids),
-    CROSSQUOTA_PERCENTAGE: (lambda names, text: names.resource(text), _only(_AMOUNT)),
-    CROSSQUOTA: (lambda names, text: names.resource(text), _only(_AMOUNT)),
-}
-"""What becomes of the rest of the key, and of the text, of annotations whose keys begin like this."""
+"""What becomes of each annotation that the core reads, by its key."""
 
 
 def note(names: Names, key: str, text: str) -> tuple[str, str] | None:
@@ -180,11 +178,17 @@ def note(names: Names, key: str, text: str) -> tuple[str, str] | None:
     known = NOTES.get(key)
     if known is not None:
         return key, known(names, text)
-    start = next((start for start in _FAMILIES if key.startswith(start)), None)
-    if start is None:
+    declared = annotation_types()
+    type_ = declared.get(key)
+    if isinstance(type_, str):
+        return key, _TYPES[type_](names, text)
+    families = [each for each in declared if each.endswith(EVERY) and key.startswith(each.removesuffix(EVERY))]
+    if not families:
         return None
-    of_rest, of_text = _FAMILIES[start]
-    return start + of_rest(names, key.removeprefix(start)), of_text(names, text)
+    family = max(families, key=len)
+    start, types = family.removesuffix(EVERY), declared[family]
+    of_rest, of_text = types if isinstance(types, tuple) else ("name", types)
+    return start + _TYPES[of_rest](names, key.removeprefix(start)), _TYPES[of_text](names, text)
 
 
 def message(names: Names, condition: PodGroupCondition) -> str:

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from plugins.capacity_dra.quota import LAST_APPLIED
 from volsched.asking.anonymous import notes
 from volsched.asking.anonymous.expressions import Expressions
 from volsched.asking.anonymous.names import Names
 from volsched.model import api
+from volsched.model.annotations import LAST_APPLIED
 from volsched.model.dra import api as dra
 from volsched.model.dra.device import DeviceId
 from volsched.model.errors import FieldError, QuantityError

@@ -13,11 +13,11 @@ import re
 from functools import cache
 from typing import Final
 
-from plugins.capacity_card.cards.vendors import INSTANCE_TYPE, VENDORS
-from plugins.mgpu.devices import CORE, MEMORY, NODE_TYPE, POLICY
-from plugins.predicates.volumes.zones import ZONE_LABELS
+from volsched.model.cards.names import MGPU_CORE, MGPU_MEMORY, MGPU_NODE_TYPE, MGPU_POLICY
+from volsched.model.cards.vendors import INSTANCE_TYPE, VENDORS
 from volsched.model.pods.task import ADMISSION_GATE
 from volsched.model.pods.workload import LABEL
+from volsched.model.volumes import ZONE_LABELS
 
 # --- names of objects -------------------------------------------------------------------------------------------------
 
@@ -83,7 +83,8 @@ _GPU: Final = ("product", "count", "memory", "replicas", "sharing-strategy", "pr
 KEYS: Final = frozenset(
     {
         *("cpu", "memory", "pods", "storage", "ephemeral-storage"),
-        *("nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu", CORE, MEMORY, POLICY, NODE_TYPE, LABEL),
+        *("nvidia.com/gpu", "nvidia.com/gpu.shared", "amd.com/gpu", LABEL),
+        *(MGPU_CORE, MGPU_MEMORY, MGPU_POLICY, MGPU_NODE_TYPE),
         *("aws.amazon.com/neuroncore", "aws.amazon.com/neurondevice", "volcano.sh/vgpu-number"),
         *("volcano.sh/vgpu-memory", "volcano.sh/vgpu-cores", "volcano.sh/gpu-memory", "volcano.sh/gpu-number"),
         *(f"nvidia.com/gpu.{name}" for name in _GPU),

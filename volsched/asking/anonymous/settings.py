@@ -7,20 +7,17 @@ Patterns of resources become the names, as they are then, of those resources tha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
 import yaml
 
-from plugins.capacity_card.cards import mapping
-from plugins.crossquota.arguments import DEVICES
-from plugins.crossquota.devices import DeviceNames
-from plugins.fragmentation.arguments import DRIVERS
 from volsched.asking.anonymous.names import Names
 from volsched.asking.anonymous.notes import UNREADABLE
-from volsched.framework.config.arguments import Argument, Schema, find
+from volsched.framework.config.arguments import Argument, NameType, Schema, find
 from volsched.framework.config.loading import plain
+from volsched.framework.resource_patterns import DeviceNames
 from volsched.model import api
 from volsched.model.values.duration import seconds_of
 from volsched.registry import ACTIONS, PLUGINS
@@ -70,20 +67,26 @@ class Settings:
 
     def _value(self, argument: Argument, value: Json) -> Json:
         if argument.type == "names":
-            return self._listed(argument.key, argument.parse(value))
+            return [self._named(argument.holds[0])(name) for name in argument.parse(value)]
         if argument.type == "mappings":
-            return [self._mapping(argument.key, entry) for entry in value]
+            return [self._mapping(argument, entry) for entry in value]
         if argument.type == "selector":
             return msgspec.to_builtins(self._other_selector(api.convert(api.as_json(value), api.LabelSelector)))
         if isinstance(value, str):
             return self._text(argument, value)
         return _numbers(value)
 
-    def _listed(self, key: str, listed: Sequence[str]) -> list[str]:
-        if key == DEVICES:
-            return [self._pattern(pattern) for pattern in listed]
-        other = self._names.domain if key == DRIVERS else self._names.resource
-        return [other(name) for name in listed]
+    def _named(self, type_: NameType) -> Callable[[str], str]:
+        """Return what gives texts of a type other names."""
+        names = self._names
+        others: Mapping[NameType, Callable[[str], str]] = {
+            "resource": names.resource,
+            "resource pattern": self._pattern,
+            "domain": names.domain,
+            "label": names.key,
+            "card": names.card,
+        }
+        return others[type_]
 
     def _pattern(self, pattern: str) -> str:
         """Return a pattern that is found in the other names of the resources in which this one is found."""
@@ -93,13 +96,12 @@ class Settings:
         found = sorted(self._names.resource(name) for name in list(self._names.resources) if devices.include(name))
         return f"^({'|'.join(map(re.escape, found))})$" if found else _NO_RESOURCE
 
-    def _mapping(self, key: str, entry: Mapping[str, Json]) -> Json:
-        others: Mapping[str, Callable[[str], str]] = (
-            {mapping.RESOURCE: self._names.resource, mapping.MODEL: self._names.key, mapping.NAME: self._names.card}
-            if key == mapping.CARDS
-            else {}
-        )
-        return {name: others.get(name, self._names.name)(text) for name, text in entry.items()}
+    def _mapping(self, argument: Argument, entry: Mapping[str, Json]) -> Json:
+        types = dict(zip(argument.fields, argument.holds, strict=False))
+        return {
+            name: self._named(types[name])(text) if name in types else self._names.name(text)
+            for name, text in entry.items()
+        }
 
     def _text(self, argument: Argument, text: str) -> str:
         try:

@@ -38,6 +38,9 @@ NAMED_AT_MOST: Final = 3
 
 WAY_OUT: Final = "--config or --scheduler-configmap names one"
 
+CAPACITY_CARD: Final = "capacity-card"
+"""The plugin whose arguments and whose problems `volsched queue` shows."""
+
 OF_ALL: Final = """
 actions: "allocate"
 tiers:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from plugins.capacity_card.usage import cards_of_cluster
+from volsched.asking.cards import cards_of_cluster
 from volsched.cli.inputs.in_force import InForce
 from volsched.cli.inputs.sources import read_cluster
 from volsched.cli.output import report
@@ -19,10 +19,10 @@ from volsched.framework.accounts.quota_report import RESERVATIONS, CardUse, Quot
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import ShownTable, ShownUsage
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
+from volsched.model.cards.naming import first_name, no_names
 from volsched.model.changes import Change, Put
 from volsched.model.native import api as native
 from volsched.model.plan import StepRecorder
@@ -54,11 +54,13 @@ class _LookPlugin:
     def __init__(self) -> None:
         self.usages: list[Usage] = []
         self.tables: list[QuotaTable] = []
+        self.card_name = no_names
 
     def on_session_open(self, registrar: Registrar) -> None:
-        registered = registrar.session.rules.of
-        self.usages = [usage() for usage in registered[ShownUsage]]
-        self.tables = [table() for table in registered[ShownTable]]
+        session = registrar.session
+        self.usages = [usage() for usage in session.reported(lambda report: report.usage)]
+        self.tables = [table() for table in session.reported(lambda report: report.table)]
+        self.card_name = first_name(session.reported(lambda report: report.card_name))
 
 
 class _UnbudgetedClock:
@@ -83,7 +85,7 @@ def look(inventory: Inventory | None, in_force: InForce, flags: Mapping[str, Any
     witness = _open(mirror, in_force, changes)
     _report_problems(mirror)
     usage = witness.usages[0] if witness.usages else unlimited_usage(mirror.cluster)
-    cards = usage.cards if usage.by_card else cards_of_cluster(mirror.cluster)
+    cards = usage.cards if usage.by_card else cards_of_cluster(mirror.cluster, witness.card_name)
     objects = inventory.objects if inventory is not None else _objects(changes)
     return Look(usage, cards, witness.tables, bool(witness.usages), objects)
 

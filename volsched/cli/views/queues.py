@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final
 
-from plugins.capacity_card.cards.amounts import joined, whole
-from plugins.capacity_card.validation import validate
+from volsched.cli.inputs.in_force import CAPACITY_CARD
 from volsched.cli.inputs.look import Look
 from volsched.cli.views.quotas import by_name, sections
 from volsched.framework.accounts.quota_report import CardUse, Dimension, JobUse, QueueUse, Usage
-from volsched.framework.validation import Surroundings
+from volsched.framework.validation import Surroundings, Validator
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
+from volsched.model.cards.amounts import joined, whole
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, AllowedNamespaces
 from volsched.model.queues.queue import levels
 from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import CPU, MEMORY
 from volsched.model.values.visible import visible
+from volsched.registry import VALIDATORS
 from volsched.simulation.manifests import subject_of
 from volsched.simulation.table import section, text_of
 
@@ -282,10 +283,11 @@ def _pods(job: JobUse) -> str:
 
 def problems_of(use: QueueUse, objects: Sequence[api.ApiObject], beside: Surroundings) -> list[str]:
     """Return what is wrong in annotations of cards of a queue, its PodGroups and their pods, a line for each."""
+    faults_of: Validator = VALIDATORS.load(CAPACITY_CARD)
     jobs = {job.name for job in use.jobs}
     mine = [found for found in objects if _is_of(found, use.queue.name, jobs)]
     return [
-        f"{subject_of(found)}: {fault.field}: {fault.message}" for found in mine for fault in validate(found, beside)
+        f"{subject_of(found)}: {fault.field}: {fault.message}" for found in mine for fault in faults_of(found, beside)
     ]
 
 

@@ -5,15 +5,16 @@ How plugins share this: ``sources``.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from volsched.framework.accounts.sources import Sources
 from volsched.framework.columns.arrays import Mask
+from volsched.framework.former import former
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 
-ACCOUNT: Final = "framework.card_lists"
-"""The name under which plugins share this account (``session.account(ACCOUNT, CardLists.of_cluster)``)."""
+CARD_LISTS: Final = "framework.card_lists"
+"""The name under which plugins share this account (``session.account(CARD_LISTS, CardLists.of_cluster)``)."""
 
 
 class CardList(NamedTuple):
@@ -59,3 +60,7 @@ class CardLists(Sources[CardListSource]):
     def rows(self, wanted: CardList) -> list[Mask]:
         """Return the rows on which a card of a list is offered, by each plugin."""
         return [source.rows(wanted) for source in self.sources.values()]
+
+
+if not TYPE_CHECKING:  # a type checker knows the present names alone
+    __getattr__ = former(__name__, {"ACCOUNT": (":CARD_LISTS", "it is CARD_LISTS")})

@@ -5,14 +5,15 @@ How plugins share this: ``sources``.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from volsched.framework.accounts.sources import Sources
+from volsched.framework.former import former
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 
-ACCOUNT: Final = "framework.card_parts"
-"""The name under which plugins share this account (``session.account(ACCOUNT, CardParts.of_cluster)``)."""
+CARD_PARTS: Final = "framework.card_parts"
+"""The name under which plugins share this account (``session.account(CARD_PARTS, CardParts.of_cluster)``)."""
 
 WHOLE: Final = 100
 """Percent of a card that is entirely free."""
@@ -47,3 +48,7 @@ class CardParts(Sources[CardSource]):
     def free(self, node: NodeInfo) -> tuple[int, ...]:
         """Return the percent that is free of each card of a node, as the first plugin that knows it states."""
         return next(filter(None, (source.free(node) for source in self.sources.values())), ())
+
+
+if not TYPE_CHECKING:  # a type checker knows the present names alone
+    __getattr__ = former(__name__, {"ACCOUNT": (":CARD_PARTS", "it is CARD_PARTS")})

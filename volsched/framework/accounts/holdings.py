@@ -1,6 +1,6 @@
 """Who holds what a job waits for, as the plugin counts it that refused the job.
 
-A plugin registers the rule ``Holders``. Who minds queues by resource or by card answers by the ``Usage`` that it shows.
+It is the part ``consumers`` of a plugin's ``Report``. Plugins with quotas of queues answer by their ``Usage``.
 """
 
 from __future__ import annotations

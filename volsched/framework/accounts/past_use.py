@@ -13,10 +13,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.config.arguments import Argument, ArgumentProblem
+from volsched.framework.former import former
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
@@ -36,7 +37,7 @@ WORD_EVERY: Final = 60.0
 _NUMBERS_EVERY: Final = 15.0
 """Seconds for which the numbers of metrics hold."""
 
-ARGUMENT: Final = Argument(
+HALF_LIFE_ARGUMENT: Final = Argument(
     HALF_LIFE,
     "str",
     "0s",
@@ -61,7 +62,7 @@ def check_half_life(values: Mapping[str, Any]) -> Iterator[ArgumentProblem]:
 
 def half_life_of(values: Mapping[str, Any]) -> float:
     """Return the half-life in seconds, 0 when use over time does not count."""
-    return seconds_of(values.get(HALF_LIFE, ARGUMENT.default)) or 0.0
+    return seconds_of(values.get(HALF_LIFE, HALF_LIFE_ARGUMENT.default)) or 0.0
 
 
 @dataclass(slots=True)
@@ -226,3 +227,7 @@ _NOTHING: Final = 1e-6
 
 def _with_present(used: Mapping[str, float], held: Mapping[str, int], name: str) -> float:
     return used.get(name, 0.0) + PRESENT * held.get(name, 0)
+
+
+if not TYPE_CHECKING:  # a type checker knows the present names alone
+    __getattr__ = former(__name__, {"ARGUMENT": (":HALF_LIFE_ARGUMENT", "it is HALF_LIFE_ARGUMENT")})

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from volsched.framework.former import former
 from volsched.model.cluster import Cluster
 from volsched.model.job import RUNNING, JobInfo
 from volsched.model.nodes.node import NodeInfo
@@ -25,11 +27,11 @@ from volsched.model.queues.queue import levels
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import Resources, accumulate
 
-ACCOUNT = "framework.demand"
-"""The name under which plugins share this account (``session.account(ACCOUNT, QueueDemands)``)."""
+DEMANDS = "framework.demand"
+"""The name under which plugins share this account (``session.account(DEMANDS, QueueDemands)``)."""
 
-ACCOUNT_ABOVE = "framework.demand.above"
-"""The same for ``session.account(ACCOUNT_ABOVE, QueueDemands.with_above)``."""
+DEMANDS_ABOVE = "framework.demand.above"
+"""The same for ``session.account(DEMANDS_ABOVE, QueueDemands.with_above)``."""
 
 
 @dataclass(slots=True)
@@ -166,3 +168,10 @@ def reserved_by(job: JobInfo) -> Resources:
 def _elastic(job: JobInfo) -> Mapping[str, int]:
     held = Resources(job.allocated)
     return held.minus(job.min_resources) if job.min_resources is not None else held
+
+
+if not TYPE_CHECKING:  # a type checker knows the present names alone
+    __getattr__ = former(
+        __name__,
+        {"ACCOUNT_ABOVE": (":DEMANDS_ABOVE", "it is DEMANDS_ABOVE"), "ACCOUNT": (":DEMANDS", "it is DEMANDS")},
+    )

@@ -1,9 +1,9 @@
 """What quotas there are and who holds what of them, as the plugins that keep them count: for people.
 
-A plugin reports in one of two ways, or in both. One with quotas by resource or by card gives the ``Usage`` of all of
-them (the rule ``ShownUsage``). Quotas of anything else are a ``QuotaTable`` (``ShownTable``),
-whose columns the plugin names. Both are made from the plugin's own accounts when somebody asks: people are shown
-what the scheduler believes. Where no plugin has quotas, ``unlimited_usage`` has what queues hold.
+A plugin registers a ``Report``. One with quotas by resource or by card gives the ``Usage`` of all of them. Quotas of
+anything else are a ``QuotaTable``, whose columns the plugin names. Both are made from the plugin's own accounts when
+somebody asks: people are shown what the scheduler believes. Where no plugin has quotas, ``unlimited_usage`` has what
+queues hold.
 
 Amounts are integers in each resource's unit, cards in milli-cards; None is an amount that nobody has set.
 """

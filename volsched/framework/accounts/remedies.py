@@ -1,6 +1,6 @@
 """What could be changed so that a job starts, in the terms of the plugin that keeps it waiting.
 
-A plugin registers the rule ``Remedies`` and names objects that could be changed. Whoever looks for what would
+A plugin names objects that could be changed: the part ``suggestions`` of its ``Report``. Whoever looks for what would
 help tries it: sessions are run with the changed objects, and the smallest change with which the job starts is shown.
 """
 

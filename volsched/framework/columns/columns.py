@@ -8,15 +8,17 @@ which agree in what a rule reads can be told apart from those which do not.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from volsched.framework.columns.arrays import Rows
-from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.values.resources import MAX_AMOUNT
+
+if TYPE_CHECKING:
+    from volsched.model.cluster import Cluster
 
 Amounts = npt.NDArray[np.int64]
 Ids = npt.NDArray[np.int32]

@@ -9,10 +9,12 @@ from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from volsched.framework.columns.arrays import Rows
-from volsched.framework.columns.columns import FactColumns, NodeColumns, Path
 from volsched.model.api import Taint
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
+
+if TYPE_CHECKING:
+    from volsched.framework.columns.columns import FactColumns, NodeColumns, Path
 
 
 class NodeTable:

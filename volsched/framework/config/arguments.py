@@ -8,7 +8,6 @@ over in silence.
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from fractions import Fraction
 from typing import Any, Literal, TypeAlias
 
 from volsched.model import api
-from volsched.model.errors import ConfigError, FieldError, QuantityError, shortened
+from volsched.model.errors import ConfigError, FieldError, QuantityError, nearest, shortened
 from volsched.model.selectors import LabelSelector
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.quantity import parse
@@ -25,6 +24,7 @@ from volsched.model.values.quantity import parse
 ArgumentType: TypeAlias = Literal[
     "bool", "int", "float", "str", "names", "quantity", "percentage", "duration", "selector", "shape", "mappings"
 ]
+NameType: TypeAlias = Literal["resource", "resource pattern", "domain", "label", "card"]
 Severity: TypeAlias = Literal["error", "warning"]
 
 _INT = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -68,7 +68,8 @@ class Argument:
     included, ``choices`` bound texts, in ``any_case`` written however one likes. What is wrong with a ``lenient`` one
     is a warning and leaves it at its default. A ``bare`` one does not count when it is quoted. Leaving an ``expected``
     one out is worth a warning. One that is ``unused`` is taken as Volcano takes it and changes nothing; the text states
-    why, and giving it is worth a warning.
+    why, and giving it is worth a warning. ``holds`` states what the texts of ``names`` are, and of ``mappings`` what
+    each of the ``fields`` is: by it an anonymous snapshot writes them under other names.
     """
 
     key: str
@@ -84,6 +85,7 @@ class Argument:
     expected: bool = False
     unused: str = ""
     fields: tuple[str, ...] = ()
+    holds: tuple[NameType, ...] = ("resource",)
 
     @property
     def is_family(self) -> bool:
@@ -216,14 +218,6 @@ def find(schema: Schema, key: str) -> Argument | None:
     """Return what the schema states about a key: the argument of that name before any family."""
     covering = [argument for argument in schema if argument.covers(key)]
     return min(covering, key=lambda argument: argument.is_family, default=None)
-
-
-def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
-    """Return the known word that a misspelt one was probably meant to be; ``likeness`` is from 0 to 1."""
-    listed = list(known)
-    folded = {name.casefold(): name for name in reversed(listed)}
-    found = difflib.get_close_matches(word.casefold(), folded, n=1, cutoff=likeness)
-    return folded[found[0]] if found else None
 
 
 def hint(word: str, known: Iterable[str]) -> str:

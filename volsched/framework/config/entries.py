@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from volsched.framework.config.arguments import CheckFn, Schema, values_of
 from volsched.model.annotations import DECLARATIONS, Declared
+
+if TYPE_CHECKING:
+    from volsched.framework.annotation_types import AnnotationTypes
 
 T = TypeVar("T")
 
@@ -55,14 +58,35 @@ def undone_by(factory: Callable[..., object]) -> tuple[str, ...]:
 
 def declared_annotations(factory: object) -> Declared:
     """Return which annotations a plugin or action declares: it itself, its module, or a class of its module."""
+    return {
+        attribute: _annotations(factory, attribute)
+        for attribute in dict.fromkeys(each for names in DECLARATIONS.values() for each in names)
+    }
+
+
+def _annotations(factory: object, attribute: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(key for each in _declaring(factory) for key in _keys(getattr(each, attribute, ()))))
+
+
+def _declaring(factory: object) -> Sequence[object]:
+    """Return where declarations of annotations may be: the factory, its module, and the classes of its module."""
     name = factory.__module__ if hasattr(factory, "__name__") else type(factory).__module__
     module = sys.modules.get(name)
     classes = [each for each in vars(module).values() if isinstance(each, type) and each.__module__ == name]
-    where = [factory, module, *classes]
-    return {
-        attribute: tuple(dict.fromkeys(key for each in where for key in _keys(getattr(each, attribute, ()))))
-        for attribute in dict.fromkeys(each for names in DECLARATIONS.values() for each in names)
-    }
+    return factory, module, *classes
+
+
+def result_annotations(factory: Callable[..., object]) -> tuple[str, ...]:
+    """Return the annotations that a plugin writes on pods with their Binding."""
+    return _annotations(factory, "RESULT_ANNOTATIONS")
+
+
+def annotation_types(factory: Callable[..., object]) -> AnnotationTypes:
+    """Return how a plugin or action has its annotations read."""
+    found: AnnotationTypes = {}
+    for each in _declaring(factory):
+        found |= getattr(each, "ANNOTATION_TYPES", {})
+    return found
 
 
 def _keys(listed: str | Iterable[str]) -> Iterable[str]:

@@ -35,7 +35,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
 import yaml
 
-from volsched.framework.config.arguments import CheckFn, Place, Schema, Severity, check, describe, find, hint, nearest
+from volsched.framework.config.arguments import CheckFn, Place, Schema, Severity, check, describe, find, hint
 from volsched.framework.config.configuration import (
     FORMER_SWITCHES,
     SWITCHES,
@@ -43,7 +43,7 @@ from volsched.framework.config.configuration import (
     Configuration,
     PluginOption,
 )
-from volsched.model.errors import ConfigError, shortened
+from volsched.model.errors import ConfigError, nearest, shortened
 from volsched.model.values.json_text import MOST_LEVELS
 
 DEFAULT_CONFIGURATION: Final = """\

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.owners import Owner, as_pod
 from volsched.model.pods.template import PodTemplate
 from volsched.model.pods.workload import OFFLINE
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from volsched.model.job import JobInfo
     from volsched.model.nodes.node import NodeInfo
     from volsched.model.plan import ClaimWrite, VolumeWrite
+    from volsched.model.pods.claim_use import ResourceClaimUse
 
 ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 """Volcano's scheduling gate on pods that are to be held back until their queue has room for them."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from volsched.model.queues.allowed_namespaces import AllowedNamespaces
+if TYPE_CHECKING:
+    from volsched.model.queues.allowed_namespaces import AllowedNamespaces
 
 ROOT: Final = "root"
 """The queue that all others are below, whether they name it or not."""

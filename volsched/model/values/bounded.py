@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Mapping
-from typing import Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
-from volsched.model.values.series import Numbers
+if TYPE_CHECKING:
+    from volsched.model.values.series import Numbers
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -1,6 +1,6 @@
 """The cards of Node objects: what ``volsched cards`` shows, and what names in annotations are held against.
 
-The scheduler keeps the same figures move by move (``catalogue``); here they are worked out once, of objects alone.
+The plugin ``capacity-card`` keeps the same figures as nodes change; here they are worked out once, of objects alone.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from plugins.capacity_card.cards.cards import CardOffers, cards_of
-from plugins.capacity_card.cards.mapping import UNMAPPED, CardMapping
-from volsched.framework.config.arguments import nearest
 from volsched.model import api
-from volsched.model.errors import QuantityError
+from volsched.model.cards.naming import CardNameFn, no_names
+from volsched.model.cards.offers import CardOffers, cards_of
+from volsched.model.errors import QuantityError, nearest
 from volsched.model.values.quantity import amount_of
 
 _MOST_NAMED: Final = 3
@@ -53,9 +52,9 @@ class Stock:
         return tuple(likely[:_MOST_NAMED])
 
 
-def stock_of(nodes: Iterable[api.Node], mapping: CardMapping = UNMAPPED) -> Stock:
+def stock_of(nodes: Iterable[api.Node], name_of: CardNameFn = no_names) -> Stock:
     """Return what nodes offer in all. A quantity that is none counts as not there."""
-    offers = {node.metadata.name: cards_of_node(node, mapping) for node in nodes}
+    offers = {node.metadata.name: cards_of_node(node, name_of) for node in nodes}
     totals: Counter[str] = Counter()
     resources: dict[str, set[str]] = {}
     for offered in offers.values():
@@ -80,9 +79,9 @@ def _warnings(offered: CardOffers, counts: Mapping[str, str]) -> Iterator[str]:
             yield f"{message}; pods that name the card must ask for {counts[card.name]}"
 
 
-def cards_of_node(node: api.Node, mapping: CardMapping = UNMAPPED) -> CardOffers:
+def cards_of_node(node: api.Node, name_of: CardNameFn = no_names) -> CardOffers:
     """Return what one node offers."""
-    return cards_of(node.metadata.labels, _amounts(node), mapping)
+    return cards_of(node.metadata.labels, _amounts(node), name_of)
 
 
 def _amounts(node: api.Node) -> dict[str, int]:

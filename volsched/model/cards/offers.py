@@ -1,4 +1,4 @@
-"""Which accelerator cards a node offers, by model: whole cards of any vendor, MPS shares, MIG slices, mapped resources.
+"""Which accelerator cards a node offers, by model: whole cards, MPS shares, MIG slices, and what plugins name.
 
 A card's name is what users write in quotas and requests; its resource is what pods ask for and kubelets count::
 
@@ -6,13 +6,13 @@ A card's name is what users write in quotas and requests; its resource is what p
     MPS          <product>/mps-<GB>g*1/<replicas>         nvidia.com/gpu.shared
     time slices  <product>/time-slicing*1/<replicas>      nvidia.com/gpu.shared, where labels say that it is these
     MIG          <product>/mig-<profile>-mixed            nvidia.com/mig-<profile>
-    mapped       what a mapping names                     any other resource
+    named        what a plugin in force calls them        any other resource
 
 The product comes from the label ``<prefix>/<type>.product``, which counts when ``.count`` and ``.memory`` (MB of one
 card) stand beside it. GB are MB / 1024, rounded half up. Naming and rules are those of Volcano's capacity-card design;
 *ours*: iteration is sorted, a whole card's resource begins with ``<prefix>/``, ``<prefix>/<type>`` is preferred among
 several, and MPS shares or MIG slices without a product are no cards, time slices are not called MPS, and what no
-product names is called as a mapping tells (``mapping``). What looks like cards and has no name is a warning.
+product names is called as plugins in force tell (``naming``). What looks like cards and has no name is a warning.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plugins.capacity_card.cards.amounts import whole_up
-from plugins.capacity_card.cards.mapping import BY_VENDOR_LABELS, CARDS, UNMAPPED, VENDOR_LABELS, CardMapping
-from plugins.capacity_card.cards.names import MIG_PREFIX, SHARED_RESOURCE
-from plugins.capacity_card.cards.vendors import accelerators, is_amount, label_on, product_label
+from volsched.model.cards.amounts import whole_up
+from volsched.model.cards.names import MIG_PREFIX, SHARED_RESOURCE
+from volsched.model.cards.naming import BY_VENDOR_LABELS, CardNameFn, no_names
+from volsched.model.cards.vendors import accelerators, is_amount, label_on, product_label
 from volsched.model.errors import shortened
+from volsched.model.nodes.node import NodeInfo
 
 REPLICAS: Final = "nvidia.com/gpu.replicas"
 SHARING: Final = "nvidia.com/gpu.sharing-strategy"
@@ -68,7 +69,7 @@ class CardOffers:
 NO_CARDS: Final = CardOffers()
 
 
-def cards_of(labels: Mapping[str, str], allocatable: Mapping[str, int], mapping: CardMapping = UNMAPPED) -> CardOffers:
+def cards_of(labels: Mapping[str, str], allocatable: Mapping[str, int], name_of: CardNameFn = no_names) -> CardOffers:
     """Return what a node offers; a resource of which nothing is allocatable is not offered.
 
     Amounts are in thousandths, those of cpu, memory and pods aside, which are no cards.
@@ -77,7 +78,7 @@ def cards_of(labels: Mapping[str, str], allocatable: Mapping[str, int], mapping:
     offered = {name: amount for name, amount in sorted(allocatable.items()) if amount > 0}
     product = _product(labels, warnings)
     cards = [] if product is None else list(_of_product(product, labels, offered, warnings))
-    mapped = list(_mapped(mapping, labels, offered, cards, warnings))
+    mapped = list(_mapped(name_of, labels, offered, cards, warnings))
     warnings.drop([card.resource for card in mapped])
     told = [card.resource for card in (*cards, *mapped)]
     unnamed = _unnamed(product, accelerators(offered, told), warnings)
@@ -87,6 +88,11 @@ def cards_of(labels: Mapping[str, str], allocatable: Mapping[str, int], mapping:
         return NO_CARDS
     ordered = sorted((*cards, *mapped), key=lambda card: card.name)
     return CardOffers(tuple(ordered), tuple(warnings.texts), tuple(unnamed))
+
+
+def idle_of(node: NodeInfo, card: CardOffer) -> int:
+    """Return the milli-cards of one model that nobody takes on a node."""
+    return max(0, min(card.amount, node.idle_of(card.resource)))
 
 
 class _CardWarnings:
@@ -224,20 +230,20 @@ def gigabytes(megabytes: int) -> int:
 
 
 def _mapped(
-    mapping: CardMapping,
+    name_of: CardNameFn,
     labels: Mapping[str, str],
     offered: Mapping[str, int],
     cards: Sequence[CardOffer],
     warnings: _CardWarnings,
 ) -> Iterator[CardOffer]:
-    """Yield the cards that a mapping names, of resources that the design's labels do not."""
+    """Yield the cards that ``name_of`` names, of resources that the design's labels do not."""
     taken = {card.name: card.resource for card in cards}
     told = set(taken.values())
     for resource, amount in offered.items():
-        name = mapping.card_of(resource, labels) if resource not in told else ""
+        name = name_of(resource, labels) if resource not in told else ""
         if name in taken:
             text = f"offers {taken[name]} and {resource} as the card {_quoted(name)}; {resource} is not counted"
-            warnings.add(f"{text}: give it another name in argument {CARDS} of capacity-card")
+            warnings.add(f"{text}: give it another name in argument cards of capacity-card")
         elif name:
             taken[name] = resource
             yield CardOffer(name, resource, whole_up(amount))
@@ -254,10 +260,10 @@ def _without_name(resource: str, labels: Mapping[str, str]) -> str:
     key, label = product_label(resource), label_on(resource, labels)
     lack = f"offers {resource} and has no label {key}.product with .count and .memory beside it"
     entry = f"{{resource: {resource}, " + (f"model: {label}}}" if label else "name: ...}")
-    ways = [f"set these labels, or name the card in argument {CARDS} of capacity-card, as {entry}"]
+    ways = [f"set these labels, or name the card in argument cards of capacity-card, as {entry}"]
     by_vendor = BY_VENDOR_LABELS.card_of(resource, labels)
     if by_vendor:
-        ways.append(f"{VENDOR_LABELS}: true calls it {_quoted(by_vendor)}")
+        ways.append(f"vendorLabels: true calls it {_quoted(by_vendor)}")
     if is_amount(resource):
         ways.append("one unit of it is then a card")
     return f"{lack}, so its cards are not counted: {'; '.join(ways)}"

@@ -1,0 +1,123 @@
+"""`volsched.plugin`: what a plugin imports is there, and is imported only when it is used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import plugins
+import volsched.plugin
+from volsched.framework import rules
+from volsched.framework.rules import NodeRule, Rule
+
+MODULES = ("volsched.plugin", *(f"volsched.plugin.{name}" for name in ("cards", "devices", "objects", "quota")))
+MOST = 60
+"""Modules of volsched and of plugins that a small plugin may import."""
+
+
+def imported(*lines: str) -> set[str]:
+    """Return the modules of volsched and plugins that a fresh interpreter has after these lines."""
+    program = "\n".join((*lines, "import sys", "print(*sys.modules)"))
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    return {name for name in found if name.partition(".")[0] in ("volsched", "plugins")}
+
+
+@pytest.mark.process
+def test_a_small_plugin_imports_few_modules() -> None:
+    found = imported("import plugins.binpack.plugin")
+
+    assert "volsched.plugin" in found
+    assert len(found) <= MOST, sorted(found)
+
+
+@pytest.mark.process
+def test_nothing_is_imported_before_it_is_used() -> None:
+    before = imported("import volsched.plugin")
+
+    assert before == {"volsched", "volsched.plugin"}
+    assert "volsched.framework.session" in imported("from volsched.plugin import Session")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_name_that_a_type_checker_sees_is_there(module: str) -> None:
+    found = import_module(module)
+
+    assert found.__all__
+    for name in found.__all__:
+        assert getattr(found, name) is not None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_name_that_is_not_there_is_an_attribute_error(module: str) -> None:
+    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'Nothing'"):
+        import_module(module).Nothing  # noqa: B018 - asking is what fails
+
+
+def test_names_are_the_very_objects() -> None:
+    assert volsched.plugin.Predicate is rules.Predicate
+    assert volsched.plugin.ABSTAIN is import_module("volsched.framework.callbacks").ABSTAIN
+
+
+def test_every_rule_is_in_it() -> None:
+    kinds = {each for each in vars(rules).values() if isinstance(each, type) and issubclass(each, Rule)}
+
+    assert {each.__name__ for each in kinds - {NodeRule}} <= set(volsched.plugin.__all__)
+
+
+def test_own_plugins_import_what_it_has_from_it_alone() -> None:
+    listed = {
+        (part.module, alias.name): module
+        for module in MODULES
+        for part in ast.walk(ast.parse(Path(str(import_module(module).__file__)).read_text()))
+        if isinstance(part, ast.ImportFrom)
+        for alias in part.names
+        if alias.asname
+    }
+    root = Path(str(plugins.__file__)).parent
+    past = [
+        f"{path.relative_to(root)}: {alias.name} is in {listed[part.module, alias.name]}"
+        for path in sorted(root.rglob("*.py"))
+        if path.parent != root
+        for part in ast.walk(ast.parse(path.read_text()))
+        if isinstance(part, ast.ImportFrom)
+        for alias in part.names
+        if (part.module, alias.name) in listed
+    ]
+
+    assert past == []
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "now"),
+    [
+        ("volsched.framework.callbacks", "HoldersFn", "volsched.framework.reports:ConsumersFn"),
+        ("volsched.framework.callbacks", "QueueAmounts", "volsched.framework.reports:QueueAmounts"),
+        ("volsched.framework.rules", "CountedOverTime", "volsched.framework.reports:CountedOverTime"),
+        ("volsched.framework.accounts.queue_demand", "ACCOUNT", "volsched.framework.accounts.queue_demand:DEMANDS"),
+        (
+            "volsched.framework.accounts.queue_demand",
+            "ACCOUNT_ABOVE",
+            "volsched.framework.accounts.queue_demand:DEMANDS_ABOVE",
+        ),
+        ("volsched.framework.accounts.past_use", "ARGUMENT", "volsched.framework.accounts.past_use:HALF_LIFE_ARGUMENT"),
+        ("volsched.framework.accounts.card_lists", "ACCOUNT", "volsched.framework.accounts.card_lists:CARD_LISTS"),
+        ("volsched.framework.accounts.card_parts", "ACCOUNT", "volsched.framework.accounts.card_parts:CARD_PARTS"),
+    ],
+)
+def test_a_name_of_before_works_and_warns(module: str, name: str, now: str) -> None:
+    place, _, attribute = now.partition(":")
+
+    with pytest.warns(DeprecationWarning, match=rf"{module}\.{name} ends with the next minor version"):
+        found = getattr(import_module(module), name)
+
+    assert found is getattr(import_module(place), attribute)
+
+
+def test_a_name_that_never_was_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match=r"module 'volsched\.framework\.rules' has no attribute 'Nothing'"):
+        rules.Nothing  # type: ignore[attr-defined]  # noqa: B018 - asking is what fails

@@ -1,0 +1,183 @@
+"""Everything that a plugin imports, in one place; what is named here is imported when it is first used.
+
+``volsched.plugin`` has rules and what their callbacks are shown. Beside it there are ``quota`` (plugins that limit
+queues), ``cards`` (accelerator cards by name), ``devices`` (ResourceClaims) and ``objects`` (validators).
+
+A plugin that needs little imports little: a scheduler that starts, and each command, imports all plugins. The blocks
+below are the lists; a type checker reads them, and at run time `_on_first_use` does.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+
+def _on_first_use(module: str) -> Callable[[str], object]:
+    """Return the ``__getattr__`` of a module that imports what its TYPE_CHECKING block names."""
+    tree = ast.parse(inspect.getsource(sys.modules[module]))
+    blocks = (part for part in tree.body if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING")
+    found = [part for block in blocks for part in block.body if isinstance(part, ast.ImportFrom)]
+    places = {alias.asname: (part.module or "", alias.name) for part in found for alias in part.names}
+
+    def on_first_use(name: str) -> object:
+        if name == "__all__":
+            return sorted(map(str, places))
+        if name not in places:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        place, attribute = places[name]
+        found = vars(import_module(place))
+        value = found[attribute] if attribute in found else import_module(f"{place}.{attribute}")
+        setattr(sys.modules[module], name, value)
+        return value
+
+    return on_first_use
+
+
+if TYPE_CHECKING:
+    from volsched.framework.accounts.templates import MOST_KEPT as MOST_KEPT
+    from volsched.framework.accounts.templates import keep as keep
+    from volsched.framework.annotation_types import AnnotationType as AnnotationType
+    from volsched.framework.annotation_types import AnnotationTypes as AnnotationTypes
+    from volsched.framework.callbacks import ABSTAIN as ABSTAIN
+    from volsched.framework.callbacks import NO_LIMIT as NO_LIMIT
+    from volsched.framework.callbacks import PERMIT as PERMIT
+    from volsched.framework.callbacks import AppliesFn as AppliesFn
+    from volsched.framework.callbacks import Ballot as Ballot
+    from volsched.framework.callbacks import Headroom as Headroom
+    from volsched.framework.callbacks import KeyFn as KeyFn
+    from volsched.framework.callbacks import NodeOrderFn as NodeOrderFn
+    from volsched.framework.callbacks import NodeOrderVectorFn as NodeOrderVectorFn
+    from volsched.framework.callbacks import TaskEvents as TaskEvents
+    from volsched.framework.callbacks import VersionFn as VersionFn
+    from volsched.framework.callbacks import Vote as Vote
+    from volsched.framework.columns.arrays import Floats as Floats
+    from volsched.framework.columns.arrays import Mask as Mask
+    from volsched.framework.columns.arrays import Rows as Rows
+    from volsched.framework.columns.columns import ChangedNodes as ChangedNodes
+    from volsched.framework.columns.columns import FactColumns as FactColumns
+    from volsched.framework.columns.columns import NodeColumns as NodeColumns
+    from volsched.framework.columns.node_terms import selector_mask as selector_mask
+    from volsched.framework.columns.node_terms import selects as selects
+    from volsched.framework.columns.node_terms import term_mask as term_mask
+    from volsched.framework.columns.node_terms import term_selects as term_selects
+    from volsched.framework.columns.views import NodeFacts as NodeFacts
+    from volsched.framework.columns.views import NodeTable as NodeTable
+    from volsched.framework.config.arguments import Argument as Argument
+    from volsched.framework.config.arguments import ArgumentProblem as ArgumentProblem
+    from volsched.framework.config.arguments import ArgumentType as ArgumentType
+    from volsched.framework.config.arguments import Place as Place
+    from volsched.framework.config.arguments import Schema as Schema
+    from volsched.framework.config.arguments import describe as describe
+    from volsched.framework.config.arguments import hint as hint
+    from volsched.framework.config.configuration import PluginOption as PluginOption
+    from volsched.framework.leaving import terminating_on as terminating_on
+    from volsched.framework.plugin import Action as Action
+    from volsched.framework.plugin import Plugin as Plugin
+    from volsched.framework.registration import Registrar as Registrar
+    from volsched.framework.reporter import about_group as about_group
+    from volsched.framework.reporter import about_node as about_node
+    from volsched.framework.reporter import about_pod as about_pod
+    from volsched.framework.reporter import about_queue as about_queue
+    from volsched.framework.reporter import gang_message as gang_message
+    from volsched.framework.reports import ConsumersFn as ConsumersFn
+    from volsched.framework.reports import QueueAmounts as QueueAmounts
+    from volsched.framework.reports import QueueAmountsFn as QueueAmountsFn
+    from volsched.framework.reports import QueueUsageFn as QueueUsageFn
+    from volsched.framework.reports import QuotaTableFn as QuotaTableFn
+    from volsched.framework.reports import Report as Report
+    from volsched.framework.reports import SeriesFn as SeriesFn
+    from volsched.framework.reports import SuggestionsFn as SuggestionsFn
+    from volsched.framework.rules import Allocatable as Allocatable
+    from volsched.framework.rules import BatchNodeOrder as BatchNodeOrder
+    from volsched.framework.rules import BestNode as BestNode
+    from volsched.framework.rules import Deserved as Deserved
+    from volsched.framework.rules import DeviceLimits as DeviceLimits
+    from volsched.framework.rules import Due as Due
+    from volsched.framework.rules import EventHandler as EventHandler
+    from volsched.framework.rules import JobEnqueueable as JobEnqueueable
+    from volsched.framework.rules import JobEnqueued as JobEnqueued
+    from volsched.framework.rules import JobOrder as JobOrder
+    from volsched.framework.rules import JobPipelined as JobPipelined
+    from volsched.framework.rules import JobReady as JobReady
+    from volsched.framework.rules import JobStarving as JobStarving
+    from volsched.framework.rules import JobValid as JobValid
+    from volsched.framework.rules import NodeOrder as NodeOrder
+    from volsched.framework.rules import Overused as Overused
+    from volsched.framework.rules import Predicate as Predicate
+    from volsched.framework.rules import Preemptable as Preemptable
+    from volsched.framework.rules import Preemptive as Preemptive
+    from volsched.framework.rules import PrePredicate as PrePredicate
+    from volsched.framework.rules import QueueOrder as QueueOrder
+    from volsched.framework.rules import Reclaimable as Reclaimable
+    from volsched.framework.rules import Rule as Rule
+    from volsched.framework.rules import SessionClose as SessionClose
+    from volsched.framework.rules import TaskOrder as TaskOrder
+    from volsched.framework.rules import VictimQueueOrder as VictimQueueOrder
+    from volsched.framework.rules import Wake as Wake
+    from volsched.framework.session import Session as Session
+    from volsched.framework.signature import SignatureError as SignatureError
+    from volsched.model.clocks import ClusterEvent as ClusterEvent
+    from volsched.model.cluster import Cluster as Cluster
+    from volsched.model.errors import FieldError as FieldError
+    from volsched.model.errors import QuantityError as QuantityError
+    from volsched.model.errors import VolschedError as VolschedError
+    from volsched.model.errors import nearest as nearest
+    from volsched.model.errors import shortened as shortened
+    from volsched.model.job import INQUEUE as INQUEUE
+    from volsched.model.job import JobInfo as JobInfo
+    from volsched.model.job import PodGroupCondition as PodGroupCondition
+    from volsched.model.nodes.columns import ResourceColumns as ResourceColumns
+    from volsched.model.nodes.node import NodeAmounts as NodeAmounts
+    from volsched.model.nodes.node import NodeInfo as NodeInfo
+    from volsched.model.nodes.node import NodeProperties as NodeProperties
+    from volsched.model.observers import Observer as Observer
+    from volsched.model.plan import ClaimWrite as ClaimWrite
+    from volsched.model.plan import ReleaseClaim as ReleaseClaim
+    from volsched.model.plan import VolumeWrite as VolumeWrite
+    from volsched.model.pods.task import TaskInfo as TaskInfo
+    from volsched.model.pods.template import PodTemplate as PodTemplate
+    from volsched.model.queues.queue import ROOT as ROOT
+    from volsched.model.queues.queue import QueueInfo as QueueInfo
+    from volsched.model.queues.queue import levels as levels
+    from volsched.model.selectors import EVERYTHING as EVERYTHING
+    from volsched.model.selectors import LabelSelector as LabelSelector
+    from volsched.model.selectors import NodeSelector as NodeSelector
+    from volsched.model.status import HOLDS_ROOM as HOLDS_ROOM
+    from volsched.model.status import IS_ALLOCATED as IS_ALLOCATED
+    from volsched.model.status import IS_CHOSEN as IS_CHOSEN
+    from volsched.model.status import IS_FINISHED as IS_FINISHED
+    from volsched.model.status import IS_READY as IS_READY
+    from volsched.model.status import ON_NODE as ON_NODE
+    from volsched.model.status import TaskStatus as TaskStatus
+    from volsched.model.storage import Storage as Storage
+    from volsched.model.values.bounded import Bounded as Bounded
+    from volsched.model.values.duration import seconds_of as seconds_of
+    from volsched.model.values.quantity import Unit as Unit
+    from volsched.model.values.quantity import amount_of as amount_of
+    from volsched.model.values.quantity import as_float as as_float
+    from volsched.model.values.quantity import format_amount as format_amount
+    from volsched.model.values.quantity import in_base_units as in_base_units
+    from volsched.model.values.quantity import unit_of as unit_of
+    from volsched.model.values.resources import CPU as CPU
+    from volsched.model.values.resources import MAX_AMOUNT as MAX_AMOUNT
+    from volsched.model.values.resources import MEMORY as MEMORY
+    from volsched.model.values.resources import PODS as PODS
+    from volsched.model.values.resources import Resources as Resources
+    from volsched.model.values.resources import accumulate as accumulate
+    from volsched.model.values.series import Numbers as Numbers
+    from volsched.model.values.series import Series as Series
+    from volsched.model.verdict import ConditionReason as ConditionReason
+    from volsched.model.verdict import Scope as Scope
+    from volsched.model.verdict import Shortfall as Shortfall
+    from volsched.model.verdict import Step as Step
+    from volsched.model.verdict import Verdict as Verdict
+    from volsched.model.waiting_time import WAITING_TIME as WAITING_TIME
+    from volsched.model.waiting_time import WAITING_TIMES as WAITING_TIMES
+    from volsched.model.waiting_time import agreed_waiting_time as agreed_waiting_time
+else:
+    __getattr__ = _on_first_use(__name__)
