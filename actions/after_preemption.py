@@ -1,12 +1,12 @@
-"""Whether a job could be admitted once those had left who may be evicted for it.
+"""Admission of jobs for which ``preempt`` or ``reclaim`` could make room.
 
-A job that its queue has no room for is worth admitting when ``preempt`` or ``reclaim`` could make that room: these look
-at admitted jobs only. So those whom the configured actions may evict for the job are tried as gone, as victims are, and
-the plugins vote once more: on their own accounts, which follow, whatever these count. What is admitted so is reserved
-from then on. So amounts that may be evicted count once, whoever is admitted by them.
+Both actions look at admitted jobs only. So a job is worth admitting to a full queue if evictions could make its room.
+A trial evicts the pods that the configured actions may evict for the job, in a statement that is discarded. The plugins
+vote once more during the trial, on their own accounts. The admitted job has a reservation from then on, so an amount
+that may be evicted counts for one job only.
 
-What nobody's leaving could help, and jobs that are like one that failed, are told without a trial. The trials of a
-session are counted: who comes later is asked in the next one.
+A job is refused without a trial if evictions could not help, or if an equal job has failed. A session makes a limited
+number of trials; the next session goes on with the jobs that are left.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _ASKS_FOR_NOTHING: Final = PodTemplate(-1)
 class _MemberToCome(TaskInfo):
     """Stands for the pods of a job that has none yet: its controller makes them when the job is admitted.
 
-    The priority is that of the PodGroup, which pods cannot confirm yet. Nobody is evicted for it.
+    The priority is that of the PodGroup, which pods cannot confirm yet. No pod is evicted for it.
     """
 
     __slots__ = ()
@@ -79,7 +79,7 @@ class AfterPreemption:
         return None
 
     def _is_refused_without(self, victims: Sequence[TaskInfo], job: JobInfo) -> bool:
-        """Try whether the plugins would still refuse a job if these had left."""
+        """True if the plugins refuse the job although these pods have left."""
         session = self._session
         self._trials += 1
         with session.cluster.tentative():
@@ -91,7 +91,7 @@ class AfterPreemption:
         return is_refused
 
     def _could_help(self, refusal: Verdict, victims: Sequence[TaskInfo]) -> bool:
-        """Whether victims and their jobs hold enough of what is short, as far as that is of resources of nodes."""
+        """True if victims and their jobs hold as much as is short; a resource that nodes do not have always passes."""
         columns = self._session.cluster.columns
         jobs = {victim.job.key: victim.job for victim in victims if victim.job is not None}
         for short in refusal.shortfalls:
@@ -103,10 +103,10 @@ class AfterPreemption:
                 return False
         return True
 
-    # -- who may go ---------------------------------------------------------------------------------------------------
+    # -- victims ------------------------------------------------------------------------------------------------------
 
     def _victims(self, job: JobInfo) -> list[TaskInfo]:
-        """Return those whom the configured actions may evict for a job, each once."""
+        """Return the pods that the configured actions may evict for a job, each once."""
         found: dict[str, TaskInfo] = {}
         for task in _examples(self._session, job):
             for name in self._actions:
@@ -163,7 +163,7 @@ def _examples(session: Session, job: JobInfo) -> list[TaskInfo]:
 
 
 def _alike(job: JobInfo) -> Hashable:
-    """Return what jobs agree in of which none is admitted if one was not, as nobody else has left meanwhile."""
+    """Return a key that jobs share if the outcome of one holds for all of them in this session."""
     stated = job.min_resources
     needs = tuple(sorted(stated.items())) if stated is not None else None
     kinds = tuple(sorted({(task.template.id, task.eviction_priority) for task in job.waiting.values()}))

@@ -1,11 +1,11 @@
-"""Crowds: one tenant fills what all tenants share, and another one's first request must be served all the same.
+"""Crowds: one tenant fills a lane that all tenants share, and the first request of another tenant is served in time.
 
-What is filled, one after the other: sessions, with gangs that differ and that no node takes; conditions and Events,
-with what is to be told of those; bindings, with one large gang; retries, with bindings that the API server refuses;
-readers of metrics, with tokens that nobody knows; explanations; questions and open views of the page.
+The lanes are filled one after the other: sessions, with different gangs that no node takes; conditions and Events, with
+the refusals of these gangs; bindings, with one large gang; retries, with bindings that the API server refuses; scrapes,
+with invalid tokens; explanations; questions and open views of the page.
 
-Judged are a scheduler of its own, with the flags that it ships with and `--metrics-auth`, and the page. A small crowd
-lasts as long as a large one where each write for it is ``late``.
+The drill starts a scheduler with its usual flags and `--metrics-auth`, and the page. A small crowd lasts as long as a
+large one if each write for it is ``late``.
 """
 
 from __future__ import annotations

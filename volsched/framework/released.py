@@ -1,14 +1,14 @@
 """Room is kept for an admitted job only while the job could be placed if all other pods left.
 
-What an admitted job lacks of its minimum counts in its queue, so that others are not admitted in its place. A job that
-no nodes could take, however empty, would keep others out for ever: one pod with a misspelt selector, a gang whose nodes
-are gone. So its amount does not count (*ours*; Volcano counts it). It counts again once the job could be placed, even
-beyond the limit: nothing is revoked. The PodGroup stays Inqueue and its pods stay Unschedulable, so that autoscalers
-act.
+The amount that an admitted job lacks of its minimum counts in its queue, so that others are not admitted in its place.
+A job that no node could take, even an empty one, would keep others out for ever: one pod with a misspelt selector, or a
+gang whose nodes are gone. So its amount does not count (*ours*; Volcano counts it). It counts again once the job could
+be placed, even beyond the limit: nothing is revoked. The PodGroup stays Inqueue and its pods stay Unschedulable, so
+that autoscalers act.
 
-Judged are jobs that were tried and wait: when they changed, and all of them when nodes or the capability of a queue
-did. The question is a relaxation: static filters, the sizes of nodes, host ports, topology domains, roles, sums of
-amounts, limits of queues. A job that it lets pass may be impossible nevertheless.
+A session judges the jobs that were tried and wait: those that changed, or all of them after a change of nodes or of a
+queue's capability. The judgement is a relaxation by static filters, node sizes, host ports, topology domains, roles,
+sums of amounts, and limits of queues. A job that passes may be impossible nevertheless.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Who asks takes turns: nothing that one asker can fill keeps another from the first answer.
+"""Turns between askers: one asker with many requests does not delay the first request of another.
 
-For whatever takes long and is asked by many: questions of the page, explanations, reviews of tokens, writes of claims
-and volumes. Each asker has some at a time and some that wait; the next turn is that of the asker who has waited longest
-since the last one.
+Questions of the page, explanations, reviews of tokens, and writes of claims and volumes use turns. Each asker has a
+limited number of requests under way and a limited number that wait. The next turn goes to the asker whose last turn is
+longest ago.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What could be changed so that a job starts, in the terms of the plugin that keeps it waiting.
+"""Changes with which a waiting job could start, in the terms of the plugin that refuses it.
 
-A plugin names objects that could be changed: the part ``suggestions`` of its ``Report``. Whoever looks for what would
-help tries it: sessions are run with the changed objects, and the smallest change with which the job starts is shown.
+A plugin names objects that could be changed in the part ``suggestions`` of its ``Report``. `explain` runs sessions with
+the changed objects, and shows the smallest change with which the job starts.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Tells users what happened, as Events on their objects: behind the bindings, without repeating itself.
+"""Events on the objects of users. Bindings go first, and no message is repeated.
 
-Why a pod waits matters more than where it went: when too much is to be told, `Scheduled` is left out first, and is
-counted; a refusal is replaced by a later one on the same object, ends with its object, and is dropped only when there
-are tens of thousands before it. Namespaces take turns. Where each message counts, as of verdicts on the configuration,
-none replaces another. What is stated again in the same words counts up an Event that is there; new words about an
-object come at growing intervals. A scheduler without any rights to Events schedules all the same.
+Why a pod waits matters more than where it went. So when too many Events wait, `Scheduled` is left out first, and is
+counted. A refusal is replaced by a later one on the same object, and ends with the object. It is dropped only when tens
+of thousands wait before it. Namespaces take turns. Verdicts on the configuration do not replace one another. The same
+words on the same object count up the present Event; new words come at growing intervals. A scheduler without any rights
+to Events schedules all the same.
 
 ``Events`` is one class: what waits, what was told and what was refused are one queue, with one budget.
 """
