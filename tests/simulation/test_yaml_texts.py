@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from volsched.simulation import yaml_texts
 from volsched.simulation.documents import InputError, documents_in
 from volsched.simulation.manifests import take_stock
 from volsched.simulation.yaml_texts import parsed
@@ -165,6 +167,61 @@ def test_aliases_that_make_far_more_than_is_written_are_refused_before_it_is_mad
     text = "- &a {k: v}\n" + "".join(level.format(*pair) for pair in itertools.pairwise(letters))
     with pytest.raises(yaml.YAMLError, match="aliases that make far more"):
         list(parsed(text))
+
+
+@pytest.mark.parametrize("alias", ["[*a]", "{k: *a}", '{"k":*a}', "[x,*a]", "{*a : x}", "- *a", "? *a"])
+@pytest.mark.parametrize("anchor", ["- &a", "-  ! &a", "- [&a", "- {x: &a", '- {"x":&a', "- [x,&a", "- {&a"])
+def test_every_way_to_write_an_alias_is_counted(anchor: str, alias: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[yaml.Node] = []
+    monkeypatch.setattr(yaml_texts, "_check_aliases", counted.append)
+    closed = {"[": "]", "{": "}"}.get(anchor.partition("&")[0].strip('- x:,"')[:1], "")
+    text = f"{anchor} b{closed}\n- {alias}\n"
+
+    assert list(yaml.compose_all(text, yaml.SafeLoader))
+    with suppress(yaml.YAMLError):  # not every one can be a key
+        list(parsed(text))
+    assert counted
+
+
+def test_signs_in_scripts_and_times_are_no_aliases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Counting takes as long as half of reading, and much of what charts write has such signs."""
+    monkeypatch.setattr(yaml_texts, "_check_aliases", None)
+    text = "schedule: '*/5 * * * *'\ncommand: |\n  a && b & c\n  ls *.yaml **/x\nimage: a*b&c\n"
+
+    [document] = parsed(text)
+
+    assert document.value == yaml.safe_load(text)
+
+
+@pytest.mark.parametrize("before", ["", "\n", "---\n", " \n\n", "# a word\n", '{"x": 1}\n---\n'])
+def test_a_document_whose_lines_all_begin_further_in_is_read(before: str) -> None:
+    *_, document = parsed(f"{before}  a: 1\n  b: 2\n  b: 3\n")
+
+    assert document.value == {"a": 1, "b": 3}
+    assert [found.line for found in document.twice] == [before.count("\n") + 3]
+
+
+def test_anchors_aliases_and_merge_keys_are_read_as_written() -> None:
+    """As charts and hand-written manifests have them."""
+    text = """
+      shared: &common {labels: &labels {app: web, tier: front}, resources: &amounts {requests: {cpu: 100m}}}
+      items:
+      - &base
+        kind: Pod
+        metadata: {name: a, labels: *labels}
+        spec: &spec {containers: [{name: main, resources: *amounts}]}
+      - <<: *base
+        metadata: {name: b, labels: {<<: *labels, extra: "1"}}
+      - <<: [*base, *common]
+        metadata: {name: c}
+        spec: {<<: *spec, schedulerName: volsched}
+    """
+
+    [document] = parsed(text)
+
+    assert document.value == yaml.safe_load(text)
+    assert document.twice == ()
+    assert document.value["items"][1]["metadata"]["labels"] == {"app": "web", "tier": "front", "extra": "1"}
 
 
 def test_aliases_that_repeat_what_is_written_some_times_are_read() -> None:

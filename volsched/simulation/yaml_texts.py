@@ -22,6 +22,10 @@ Step: TypeAlias = str | int
 _BETWEEN: Final = re.compile(r"\s*(?P<apart>(^---\s+)+)?", re.MULTILINE)
 """What may stand before a document of JSON, and between two: nothing, or lines by which those of YAML are apart."""
 
+_ANCHOR: Final = re.compile(r"(?:^|[\s\[{,:?\ufeff-])&([^\s\[\]{},&*])")
+_ALIAS: Final = re.compile(r"(?:^|[\s\[{,:?\ufeff-])\*([^\s\[\]{},&*])")
+"""Where an anchor and an alias may stand, and how their names begin."""
+
 _MOST_BITS: Final = 1024
 """Of a whole number: ten times what any field takes."""
 
@@ -80,6 +84,8 @@ def parsed(text: str) -> Iterator[Parsed]:
             raise
         yield document
         at, is_apart = _after(text, end)
+    line = text.rfind("\n", 0, at) + 1
+    at = line if text[line:at].isspace() else at  # as far in as its other lines
     yield from _of_yaml("\n" * text.count("\n", 0, at) + text[at:] if at else text)
 
 
@@ -196,7 +202,7 @@ _DocumentLoader.add_constructor("tag:yaml.org,2002:int", _int)
 
 def _of_yaml(text: str) -> Iterator[Parsed]:
     loader = _DocumentLoader(text)
-    has_aliases = "&" in text and "*" in text
+    has_aliases = _may_have_aliases(text)
     try:
         while loader.check_node():
             node = loader.get_node()
@@ -207,6 +213,11 @@ def _of_yaml(text: str) -> Iterator[Parsed]:
             yield Parsed(value, tuple(_located(node, _parts_of_node, loader.doubled)))
     finally:
         loader.dispose()
+
+
+def _may_have_aliases(text: str) -> bool:
+    """Whether there may be an alias, and an anchor that begins like it; `a && b` and `*/5 * * * *` are none."""
+    return "&" in text and not {*_ANCHOR.findall(text)}.isdisjoint(_ALIAS.findall(text))
 
 
 def _check_aliases(root: yaml.Node) -> None:
