@@ -47,6 +47,14 @@ def test_labels_of_an_ordinary_pod_and_its_owner_stay() -> None:
     assert len(meta.owner_references) == 1
 
 
+@pytest.mark.parametrize(("kind", "name"), [(api.Node, "Node"), (api.Namespace, "Namespace"), (api.Queue, "Queue")])
+def test_labels_of_what_is_in_no_namespace_all_stay(kind: type[api.ApiObject], name: str) -> None:
+    """Node-feature-discovery writes many, and the zone of a node comes after them."""
+    meta = trimmed(kind, name, namespace="", labels={**MANY, "topology.kubernetes.io/zone": "a"})
+
+    assert meta.labels == {**MANY, "topology.kubernetes.io/zone": "a"}
+
+
 def test_a_pod_with_too_many_labels_has_the_first_ones_and_is_told() -> None:
     """The same of what a watch sends, of which some are dropped at once, and of what a file has."""
     looked_at = []

@@ -46,11 +46,12 @@ def kept(labels: dict[str, str]) -> dict[str, str]:
 def trim(kind: str, meta: api.ObjectMeta) -> None:
     """Take out of the metadata of an object that nobody else has what is not looked at.
 
-    Of too many labels one more stays than is looked at, by which it is seen that there were too many.
+    Of too many labels one more stays than is looked at, by which it is seen that there were too many. Those of nodes,
+    namespaces and queues all stay: tenants do not write them, and node-feature-discovery alone may write 8192.
     """
     if kind in _WITHOUT:
         meta.labels.clear()
-    elif len(meta.labels) > _FEW:
+    elif meta.namespace and len(meta.labels) > _FEW:
         for key in sorted(meta.labels)[_fitting(meta.labels) + 1 :]:
             del meta.labels[key]
     if len(meta.owner_references) > 1:
