@@ -17,6 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 import actions
 import plugins
 from volsched.framework.annotation_types import TYPES, AnnotationTypes
+from volsched.framework.boundary import culprit, home_of
 from volsched.framework.config import entries, nested_arguments
 from volsched.framework.config.arguments import Argument, CheckFn, Schema, describe
 from volsched.framework.config.configuration import Configuration, PluginOption
@@ -72,9 +73,9 @@ class Registry(Generic[T]):
         absent: Mapping[str, str],
         nested: Mapping[str, str] | None = None,
     ) -> None:
-        self._what = what
+        self.what = what
         self._own = own
-        self._group = group
+        self.group = group
         self._method = method
         self._nested = nested or {}
         self.absent = {name: why for name, why in absent.items() if name not in own}
@@ -122,14 +123,14 @@ class Registry(Generic[T]):
         """Return what the entry of this name leads to; ConfigError when there is none or it cannot be loaded."""
         factory = self._factory(name)
         if factory is None:
-            raise ConfigError("", f"there is no {self._what} {name}")
+            raise ConfigError("", f"there is no {self.what} {name}")
         return factory
 
     def build(self, name: str, arguments: Mapping[str, Any]) -> T:
         """Make the one of this name."""
         factory = self.load(name)
         try:
-            built = entries.build(f"{self._what} {name}", factory, arguments)
+            built = entries.build(f"{self.what} {name}", factory, arguments)
         except VolschedError:
             raise
         except Exception as error:
@@ -137,7 +138,7 @@ class Registry(Generic[T]):
                 raise
             raise ConfigError("", f"{self._origin(name)} cannot be made: {_message_of(error)}") from error
         if not callable(getattr(built, self._method, None)):
-            raise ConfigError("", f"{self._origin(name)} is no {self._what}: it has no method {self._method}")
+            raise ConfigError("", f"{self._origin(name)} is no {self.what}: it has no method {self._method}")
         return built
 
     def _factory(self, name: str) -> Callable[..., T] | None:
@@ -154,7 +155,7 @@ class Registry(Generic[T]):
             return None
         if len(found) > 1:
             offering = " and ".join(sorted(_distribution(point) for point in found))
-            raise ConfigError("", f"{self._what} {name} is offered by {offering}; keep one of them installed")
+            raise ConfigError("", f"{self.what} {name} is offered by {offering}; keep one of them installed")
         try:
             factory = found[0].load()
         except Exception as error:  # whatever another distribution does when it is imported
@@ -164,13 +165,13 @@ class Registry(Generic[T]):
         return factory  # type: ignore[no-any-return]  # what it makes is checked when it is made
 
     def _added(self) -> dict[str, list[EntryPoint]]:
-        return _entry_points(self._group)
+        return _entry_points(self.group)
 
     def _origin(self, name: str) -> str:
         """Return which one is meant and who installed it."""
         if name in self._own:
-            return f"{self._what} {name}"
-        return f"{self._what} {name} of {_distribution(self._added()[name][0])}"
+            return f"{self.what} {name}"
+        return f"{self.what} {name} of {_distribution(self._added()[name][0])}"
 
 
 @cache
@@ -196,6 +197,9 @@ ACTIONS: Final[Registry[Action]] = Registry("action", actions.BUILDERS, "volsche
 VALIDATORS: Final[Registry[Iterable[Fault]]] = Registry(
     "validator", plugins.VALIDATORS, "volsched.validators", "__call__", {}
 )
+
+
+_REGISTRIES: Final[tuple[Registry[Any], ...]] = (PLUGINS, ACTIONS, VALIDATORS)
 
 
 def validators() -> Sequence[Validator]:
@@ -279,6 +283,17 @@ def _installed() -> Iterator[Callable[..., object]]:
         for name in registry.names():
             with suppress(ConfigError):
                 yield registry.load(name)
+
+
+def added_by(error: BaseException) -> str:
+    """Return the plugin, action or validator of another distribution that an error is from, and who installed it."""
+    homes = {
+        f"{registry.what} {point.name} of {_distribution(point)}": home_of(point.module)
+        for registry in _REGISTRIES
+        for point in entry_points(group=registry.group)
+    }
+    found = culprit(error, homes)  # of an answer that is none, the name alone
+    return next((whose for whose in homes if whose == found or whose.startswith(f"plugin {found} of ")), "")
 
 
 def load_profile(text: str) -> tuple[Profile, tuple[ConfigProblem, ...]]:

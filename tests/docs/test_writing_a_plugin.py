@@ -121,3 +121,21 @@ def test_simulate_prints_a_hint_for_a_callback_without_annotations_and_none_for_
     (package / "racks.py").write_text(source.replace("(template: PodTemplate, node: NodeFacts)", "(template, node)"))
 
     assert "hint: plugin racks: in_a_rack is asked for every pod and node" in run(package, *simulate).stderr
+
+
+@pytest.mark.process
+def test_a_bug_of_a_plugin_is_said_to_be_one_of_its_distribution(package: Path) -> None:
+    source = FILES["racks.py"].text
+    (package / "racks.py").write_text(
+        source.replace("return None if RACK in node.labels", "return node.nothing if RACK")
+    )
+    pod = (
+        "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {schedulerName: volsched, containers: [{name: main}]}}"
+    )
+    node = "{apiVersion: v1, kind: Node, metadata: {name: a}, status: {allocatable: {pods: 1}}}"
+    (package / "world.yaml").write_text(f"{node}\n---\n{pod}")
+
+    done = run(package, "-m", "volsched", "simulate", "--config", "scheduler.conf", "-f", "world.yaml")
+
+    assert done.returncode == 70
+    assert "this is a bug of plugin racks of volsched-racks 1.0; please report it there" in done.stderr

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.examples import at_least
 from tests.framework.typed import by_task, shown
-from volsched.framework.boundary import LONGEST_PAUSE_SECONDS, Bounds
+from volsched.framework.boundary import LONGEST_PAUSE_SECONDS, Bounds, culprit, modules_of
 from volsched.framework.callbacks import PERMIT, TaskEvents
 from volsched.framework.columns.views import NodeFacts
 from volsched.framework.config.configuration import PluginOption
@@ -327,3 +327,45 @@ def test_without_containment_faults_are_raised() -> None:
     rig = rig_of(a_world(), Saboteur(fails_over_odd), Bounds())
     with pytest.raises(ZeroDivisionError):
         rig.cycle()
+
+
+# --- whose fault ----------------------------------------------------------------------------------------------------
+
+
+def made_in(module: str) -> object:
+    """An object whose class is from a module."""
+    return type("Made", (), {"__module__": module})()
+
+
+def raised_in(*modules: str) -> BaseException:
+    """An error that passed through functions of these modules, the innermost last."""
+    call: Callable[[], None] | None = None
+    for module in reversed(modules):
+        space: dict[str, Any] = {"__name__": module, "inner": call}
+        exec("def outer():\n    inner() if inner else 1 / 0", space)  # noqa: S102 - a function of another module
+        call = space["outer"]
+    assert call is not None
+    with pytest.raises(ZeroDivisionError) as found:
+        call()
+    return found.value
+
+
+@pytest.mark.parametrize(
+    ("plugins", "through", "whose"),
+    [
+        ({"acme": "acme.plugin"}, ("volsched.scheduler", "acme.cards"), "acme"),
+        ({"acme": "acme.plugin"}, ("volsched.scheduler", "acmes"), ""),
+        ({"racks": "racks"}, ("racks", "volsched.model"), "racks"),
+        ({"one": "house.one", "two": "house.two"}, ("house.two",), "two"),
+        ({"one": "house.one", "two": "house.two"}, ("house.shared",), ""),
+        ({"in": "house.inner.plugin", "out": "house.plugin"}, ("house.inner.cards",), "in"),
+        ({"out": "house.plugin", "in": "house.inner.plugin"}, ("house.cards",), "out"),
+        ({"mgpu": "plugins.mgpu.plugin", "sla": "plugins.sla.plugin"}, ("plugins.mgpu.cards.best",), "mgpu"),
+    ],
+)
+def test_an_error_is_that_of_the_plugin_in_whose_package_it_was_raised(
+    plugins: dict[str, str], through: tuple[str, ...], whose: str
+) -> None:
+    modules = modules_of((name, made_in(module)) for name, module in plugins.items())
+
+    assert culprit(raised_in(*through), modules) == whose

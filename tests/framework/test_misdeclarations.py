@@ -25,10 +25,11 @@ from volsched.framework.rules import (
     PrePredicate,
 )
 from volsched.framework.signature import SignatureError
-from volsched.model.nodes.node import NodeInfo
+from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
+from volsched.model.verdict import Scope, Step, Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.contract import ENGINES
 
@@ -124,6 +125,28 @@ def test_a_headroom_that_reads_the_pod_itself_names_the_way_out() -> None:
 
     with pytest.raises(AttributeError, match=r"no labels: .* is an Allocatable\(refusal\)"):
         stage.session.allocatable_refusal(stage.queue(), stage.task("p"))
+
+
+NO_ROOM = Verdict(Step.ALLOCATABLE, "mine", Scope.QUEUE, "Unschedulable", "no room")
+
+
+@pytest.mark.parametrize(("count", "refusal"), [(2, NO_ROOM), (0, None), (-1, None)])
+def test_a_headroom_that_lets_in_and_refuses_at_once_or_neither_is_an_error(
+    count: int, refusal: Verdict | None
+) -> None:
+    with pytest.raises(ValueError, match=rf"Headroom\({count}, .*: it has a refusal, .* 0 or below, and only there"):
+        Headroom(count, refusal)
+
+
+@pytest.mark.parametrize(
+    ("shown", "name", "meant"),
+    [(PodTemplate, "requests", "request"), (NodeFacts, "label", "labels"), (NodeAmounts, "used_off", "used_of")],
+)
+def test_a_misspelt_attribute_names_the_one_that_was_meant(shown: type, name: str, meant: str) -> None:
+    with pytest.raises(AttributeError) as found:
+        getattr(shown.__new__(shown), name)
+
+    assert str(found.value) == f"{shown.__name__} has no {name}; did you mean {meant}?"
 
 
 @pytest.mark.parametrize("engine", ENGINES)

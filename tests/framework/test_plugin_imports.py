@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import py_compile
 import subprocess
 import sys
 from importlib import import_module
@@ -47,9 +48,42 @@ def test_nothing_is_imported_before_it_is_used() -> None:
 def test_every_name_that_a_type_checker_sees_is_there(module: str) -> None:
     found = import_module(module)
 
-    assert found.__all__
+    source = ast.parse(Path(str(found.__file__)).read_text())
+    names = [each.asname for part in ast.walk(source) if isinstance(part, ast.ImportFrom) for each in part.names]
+    assert found.__all__ == sorted(filter(None, names))
     for name in found.__all__:
         assert getattr(found, name) is not None
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_names_are_listed_before_they_are_used(module: str) -> None:
+    found = import_module(module)
+
+    assert set(found.__all__) <= set(dir(found))
+    assert {"__doc__", "__getattr__"} <= set(dir(found))
+
+
+def test_python_can_tell_which_name_was_meant() -> None:
+    with pytest.raises(AttributeError) as found:
+        volsched.plugin.Reports  # noqa: B018 - asking is what fails
+
+    assert (found.value.name, found.value.obj) == ("Reports", volsched.plugin)
+
+
+@pytest.mark.process
+def test_no_source_file_is_needed(tmp_path: Path) -> None:
+    for path in Path(str(volsched.plugin.__file__)).parent.glob("*.py"):
+        py_compile.compile(str(path), str(tmp_path / "plugin" / f"{path.stem}.pyc"), doraise=True)
+
+    found = imported(
+        "import volsched",
+        f"volsched.__path__.insert(0, {str(tmp_path)!r})",
+        "from volsched.plugin import Report",
+        "from volsched.plugin.quota import Usage",
+        f"assert volsched.plugin.__file__.startswith({str(tmp_path)!r})",
+    )
+
+    assert "volsched.framework.reports" in found
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -31,7 +31,7 @@ from volsched.model.plan import Bind
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.verdict import Verdict
+from volsched.model.verdict import Scope, Step, Verdict
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.checked import CheckedEngine, Misdeclared, Stale
 
@@ -72,7 +72,8 @@ def lacking(job: JobInfo) -> int:
 
 def room_for(count: int, at_once: int | None = None) -> Register:
     """A quota that has room for so many tasks."""
-    return lambda r: r.register(Allocatable(headroom=lambda queue, template: Headroom(count, None, at_once)))
+    refusal = None if count > 0 else Verdict(Step.ALLOCATABLE, "quota", Scope.QUEUE, "Unschedulable", "none left")
+    return lambda r: r.register(Allocatable(headroom=lambda queue, template: Headroom(count, refusal, at_once)))
 
 
 def of_small(template: PodTemplate) -> bool:

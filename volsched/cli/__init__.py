@@ -121,11 +121,14 @@ def main() -> None:
     """Run the command line; the entry point of ``volsched`` and ``kubectl-volsched``."""
     try:
         volsched.main(prog_name="volsched", standalone_mode=True)
-    except Exception:
+    except Exception as error:
         from volsched.cli.printing import say  # noqa: PLC0415 - only for a bug
+        from volsched.registry import added_by  # noqa: PLC0415 - only for a bug
 
         lines = traceback.format_exc().rstrip("\n").split("\n")
-        say(*lines, "volsched: this is a bug; please report it with the lines above", err=True)
+        whose = added_by(error)
+        bug = f"this is a bug of {whose}; please report it there" if whose else "this is a bug; please report it"
+        say(*lines, f"volsched: {bug} with the lines above", err=True)
         sys.exit(EXIT_BUG)
     finally:
         gc.freeze()  # what is left dies with the process; to look for garbage in it takes a fifth of a start's CPU time

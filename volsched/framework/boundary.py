@@ -19,6 +19,7 @@ begins with accounts made again.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -143,9 +144,8 @@ def culprit(error: BaseException, modules: Mapping[str, str]) -> str:
         return error.plugin
     found = ""
     for module in _modules_of(error.__traceback__):
-        for plugin, root in modules.items():
-            if module == root or module.startswith(f"{root}."):
-                found = plugin
+        roots = [(root, plugin) for plugin, root in modules.items() if f"{module}.".startswith(f"{root}.")]
+        found = max(roots)[1] if roots else found  # the longest: all are beginnings of the same name
     return found
 
 
@@ -156,14 +156,19 @@ def _modules_of(traceback: TracebackType | None) -> Iterator[str]:
 
 
 def modules_of(plugins: Iterable[tuple[str, object]]) -> dict[str, str]:
-    """Return the package, or the module, that each plugin's class is from."""
-    return {name: _root(type(plugin).__module__) for name, plugin in plugins}
+    """Return the package that each plugin's class is from, as ``plugins.mgpu`` of ``plugins.mgpu.plugin``.
+
+    Where several are from one package, or there is none, it is the module.
+    """
+    modules = {name: type(plugin).__module__ for name, plugin in plugins}
+    packages = Counter(map(home_of, modules.values()))
+    return {name: module if packages[home_of(module)] > 1 else home_of(module) for name, module in modules.items()}
 
 
-def _root(module: str) -> str:
-    """Return the package of one plugin: ``plugins.mgpu`` for what is in ``plugins.mgpu.plugin``."""
+def home_of(module: str) -> str:
+    """Return the package that a module is in, itself where it is in none."""
     parts = module.split(".")
-    return ".".join(parts[:2]) if parts[0] == "plugins" else module
+    return ".".join(parts[:2] if parts[0] == "plugins" else parts[:-1] or parts)
 
 
 def failed(plugin: str, error: BaseException, seconds: float) -> Verdict:

@@ -56,14 +56,21 @@ NO_LIMIT: Final = sys.maxsize
 class Headroom(msgspec.Struct, frozen=True):
     """How many more pods of one template a queue may take on.
 
-    ``count``: so many at most, whatever nodes they get; 0 and below: none. ``refusal``: why not even one; the same pods
-    get the same refusal as long as the headroom is the same. ``at_once``: of so many each passes, whatever nodes the
-    others got; None: of all that are counted.
+    ``count``: so many at most, whatever nodes they get; 0 and below: none. ``refusal``: why not even one, None where
+    there is room for one; the same pods get the same refusal as long as the headroom is the same. ``at_once``: of so
+    many each passes, whatever nodes the others got; None: of all that are counted.
     """
 
     count: int
     refusal: Verdict | None = None
     at_once: int | None = None
+
+    def __post_init__(self) -> None:
+        if (self.count > 0) != (self.refusal is None):
+            raise ValueError(
+                f"Headroom({self.count}, {'None' if self.refusal is None else 'refusal'}): it has a refusal, a "
+                "Verdict, where its count is 0 or below, and only there"
+            )
 
     @property
     def batch(self) -> int:

@@ -88,6 +88,14 @@ def quoted(names: Sequence[str], most: int = 3) -> str:
     return ", ".join(repr(shortened(name)) for name in names[:most]) + more
 
 
+def no_attribute(kind: str, name: str, known: Iterable[str], way_out: str) -> AttributeError:
+    """Return the error over an attribute that callbacks are not shown: what was meant, else another way to get it."""
+    meant = nearest(name, (each for each in known if not each.startswith("_")), 0.8)
+    return AttributeError(
+        f"{kind} has no {name}; did you mean {meant}?" if meant else f"{kind} has no {name}: {way_out}"
+    )
+
+
 def nearest(word: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """Return the known word that a misspelt one was probably meant to be; ``likeness`` is from 0 to 1."""
     listed = list(known)

@@ -9,33 +9,45 @@ below are the lists; a type checker reads them, and at run time `_on_first_use` 
 
 from __future__ import annotations
 
-import ast
-import inspect
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from opcode import EXTENDED_ARG, opmap
 from typing import TYPE_CHECKING
 
+_MODULE, _NAME = opmap["IMPORT_NAME"], opmap["IMPORT_FROM"]
 
-def _on_first_use(module: str) -> Callable[[str], object]:
-    """Return the ``__getattr__`` of a module that imports what its TYPE_CHECKING block names."""
-    tree = ast.parse(inspect.getsource(sys.modules[module]))
-    blocks = (part for part in tree.body if isinstance(part, ast.If) and ast.unparse(part.test) == "TYPE_CHECKING")
-    found = [part for block in blocks for part in block.body if isinstance(part, ast.ImportFrom)]
-    places = {alias.asname: (part.module or "", alias.name) for part in found for alias in part.names}
+
+def _on_first_use(module: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a module; the former imports what its TYPE_CHECKING block names.
+
+    The block is found in the compiled module, so that no source file is needed.
+    """
+    places: dict[str, str] = {}
+    place, more = "", 0
+    code = sys.modules[module].__spec__.loader.get_code(module)  # type: ignore[union-attr]  # every loader of code has it
+    for operation, low in zip(
+        code.co_code[::2], code.co_code[1::2], strict=True
+    ):  # as dis does, in a tenth of the time
+        number = more << 8 | low
+        more = number if operation == EXTENDED_ARG else 0
+        if operation == _MODULE:
+            place = code.co_names[number]
+        elif operation == _NAME and place.startswith("volsched.") and code.co_names[number] != _on_first_use.__name__:
+            places[code.co_names[number]] = place
+    names = sorted(places)
 
     def on_first_use(name: str) -> object:
         if name == "__all__":
-            return sorted(map(str, places))
+            return names
         if name not in places:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        place, attribute = places[name]
-        found = vars(import_module(place))
-        value = found[attribute] if attribute in found else import_module(f"{place}.{attribute}")
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module])
+        found = vars(import_module(places[name]))
+        value = found[name] if name in found else import_module(f"{places[name]}.{name}")
         setattr(sys.modules[module], name, value)
         return value
 
-    return on_first_use
+    return on_first_use, lambda: sorted({*names, *vars(sys.modules[module])})
 
 
 if TYPE_CHECKING:
@@ -180,4 +192,4 @@ if TYPE_CHECKING:
     from volsched.model.waiting_time import WAITING_TIMES as WAITING_TIMES
     from volsched.model.waiting_time import agreed_waiting_time as agreed_waiting_time
 else:
-    __getattr__ = _on_first_use(__name__)
+    __getattr__, __dir__ = _on_first_use(__name__)

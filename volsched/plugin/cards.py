@@ -44,4 +44,4 @@ if TYPE_CHECKING:
     from volsched.model.cards.stock import stock_of as stock_of
     from volsched.model.cards.vendors import CardLabel as CardLabel
 else:
-    __getattr__ = _on_first_use(__name__)
+    __getattr__, __dir__ = _on_first_use(__name__)

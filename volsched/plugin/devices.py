@@ -55,4 +55,4 @@ if TYPE_CHECKING:
     from volsched.model.dra.devices import unmade_uid as unmade_uid
     from volsched.model.pods.claim_use import ResourceClaimUse as ResourceClaimUse
 else:
-    __getattr__ = _on_first_use(__name__)
+    __getattr__, __dir__ = _on_first_use(__name__)

@@ -22,4 +22,4 @@ if TYPE_CHECKING:
     from volsched.framework.validation import warning as warning
     from volsched.model import api as api
 else:
-    __getattr__ = _on_first_use(__name__)
+    __getattr__, __dir__ = _on_first_use(__name__)

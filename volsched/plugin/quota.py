@@ -65,4 +65,4 @@ if TYPE_CHECKING:
     from volsched.framework.accounts.remedies import with_spec as with_spec
     from volsched.framework.over_time import order_over_time as order_over_time
 else:
-    __getattr__ = _on_first_use(__name__)
+    __getattr__, __dir__ = _on_first_use(__name__)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from volsched.framework.columns.arrays import Rows
 from volsched.model.api import Taint
+from volsched.model.errors import no_attribute
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 
@@ -171,9 +172,12 @@ class NodeFacts:
     if not TYPE_CHECKING:  # a type checker finds the mistake itself
 
         def __getattr__(self, name: str) -> object:
-            raise AttributeError(
-                f"NodeFacts has no {name}: a callback that reads more annotates its node as NodeAmounts (what is "
-                "offered and used) or as NodeInfo (everything)"
+            raise no_attribute(
+                "NodeFacts",
+                name,
+                dir(NodeFacts),
+                "a callback that reads more annotates its node as NodeAmounts (what is offered and used) or as "
+                "NodeInfo (everything)",
             )
 
 

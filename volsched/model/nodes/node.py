@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from volsched.model.api import Taint
+from volsched.model.errors import no_attribute
 
 if TYPE_CHECKING:
     from volsched.model.nodes.columns import ResourceColumns
@@ -77,9 +78,12 @@ class NodeAmounts:
     if not TYPE_CHECKING:  # a type checker finds the mistake itself
 
         def __getattr__(self, name: str) -> object:
-            raise AttributeError(
-                f"NodeAmounts has no {name}: a callback that reads more annotates its node as NodeFacts (labels, "
-                "taints, what it offers) or as NodeInfo (everything)"
+            raise no_attribute(
+                "NodeAmounts",
+                name,
+                dir(NodeAmounts),
+                "a callback that reads more annotates its node as NodeFacts (labels, taints, what it offers) or as "
+                "NodeInfo (everything)",
             )
 
 

@@ -21,7 +21,7 @@ import msgspec
 from volsched.model import api
 from volsched.model.annotations import AnnotationKeys
 from volsched.model.api import Taint
-from volsched.model.errors import FieldError
+from volsched.model.errors import FieldError, no_attribute
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods.limits import PodLimits
 from volsched.model.pods.rule_reading import (
@@ -154,10 +154,13 @@ class PodTemplate:
     if not TYPE_CHECKING:  # a type checker finds the mistake itself
 
         def __getattr__(self, name: str) -> object:
-            raise AttributeError(
-                f"PodTemplate has no {name}: it is what equal pods share; a callback about nodes that reads the name, "
-                "labels, job or queue of a pod annotates it as TaskInfo, and says by a key which pods share its "
-                "answers; a quota that reads them is an Allocatable(refusal), without a headroom"
+            raise no_attribute(
+                "PodTemplate",
+                name,
+                dir(PodTemplate),
+                "it is what equal pods share; a callback about nodes that reads the name, labels, job or queue of a "
+                "pod annotates it as TaskInfo, and says by a key which pods share its answers; a quota that reads them "
+                "is an Allocatable(refusal), without a headroom",
             )
 
     def tolerates(self, taint: Taint) -> bool:
