@@ -52,6 +52,7 @@ class EnqueueAction:
         self._take_turns(session, [job for job in jobs if not turn(job)], later)
         for job in sorted((job for job in jobs if turn(job)), key=turn):
             self._take_turns(session, [job], later)
+        later.end()
 
     def _take_turns(self, session: Session, unadmitted: list[JobInfo], later: AfterPreemption) -> None:
         turns = Turns.of(session, unadmitted)
