@@ -76,6 +76,7 @@ class EnqueueAction:
                 refusal = later.refusal(job, refusal)
         if refusal is None:
             session.refusals.refuse_job(job, None)
+            job.admitted_at = 0.0  # what its status states was another admission
             session.enqueued(job)
         else:
             session.refusals.refuse_job(job, refusal)
