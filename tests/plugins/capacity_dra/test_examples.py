@@ -52,7 +52,9 @@ def test_a_gang_of_claims_alone_is_told_why_it_waits_and_is_not_called_ready() -
     why = {job.tasks[min(job.tasks)].labels["app"]: job for job in simulation.mirror.cluster.jobs.values() if job.tasks}
 
     said = {app: [(c.type, c.status) for c in job.conditions] for app, job in why.items()}
-    assert said == {app: [("Scheduled" if app == "starts" else "Unschedulable", "True")] for app in why}
+    expected = {app: [("Unschedulable", "True")] for app in why}
+    expected |= {"starts": [("Scheduled", "True")], "short": [("Admitted", "True"), ("Unschedulable", "True")]}
+    assert said == expected
     refusal = why["over"].refusal
     assert refusal is not None
     assert 'queue "research" has insufficient DRA quota: DeviceClass example-gpu: requested 3' in refusal.message
