@@ -326,3 +326,17 @@ def test_pods_whose_budget_lets_none_go_make_no_room_where_preempt_respects_that
 
     assert phases(decide(given, with_plugin("capacity")))["high"] == "Inqueue"
     assert phases(decide(given, with_plugin("capacity") + RESPECTS))["high"] == "Pending"
+
+
+@pytest.mark.parametrize("policy", ["Never", "PreemptLowerPriority"])
+def test_a_native_group_is_admitted_where_all_of_its_pods_may_preempt(policy: str) -> None:
+    given = a_full_queue(**FULL).native_group("g", 2, annotations={"scheduling.volcano.sh/queue-name": "q"})
+    given.objects[-1]["spec"]["priorityClassName"] = "high"
+    for number, preempts in enumerate(["PreemptLowerPriority", policy]):
+        given.member(f"g-{number}", "g", cpu=2, spec={"priority": 9, "preemptionPolicy": preempts})
+    on = rig(given, with_plugin("capacity"))
+
+    cycle(on)
+
+    job = next(job for job in on.cluster.jobs.values() if job.is_native)
+    assert (job.queue, job.phase) == ("q", "Pending" if policy == "Never" else "Inqueue")
