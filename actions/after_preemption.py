@@ -6,33 +6,51 @@ vote once more during the trial, on their own accounts. The admitted job has a r
 that may be evicted counts for one job only.
 
 A job is refused without a trial if evictions could not help, or if an equal job has failed. A session makes a limited
-number of trials; the next session goes on with the jobs that are left.
+number of trials, and looks at a limited number of pods; the next session goes on with the jobs that are left. While
+jobs are left, every second session passes over those that had a turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
 
 from actions.victims.budgets import by_budget
-from actions.victims.candidate_nodes import can_go
+from actions.victims.candidate_nodes import EVICTABLE
 from actions.victims.search import KEEP_BUDGETS, preemptors
 from volsched.framework.accounts.queue_demand import reserved_by
+from volsched.framework.native.gangs import may_preempt
 from volsched.framework.session import Session
+from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import USER_PRIORITY_LIMIT, TaskInfo
 from volsched.model.pods.template import PodTemplate
+from volsched.model.status import TaskStatus
+from volsched.model.values.resources import Resources, accumulate
 from volsched.model.verdict import Verdict
 
 TRIALS: Final = 64
 """In one session."""
 
+LOOKS: Final = 200_000
+"""So many pods are looked at in one session, and those of the job with which that number is reached."""
+
+_LOOKS_OF_A_SUM: Final = 6
+_LOOKS_OF_A_TRIAL: Final = 16
+"""What it costs to add up what a pod holds, and to try it as gone: as often could a pod be looked at."""
+
+ACCOUNT: Final = "enqueue.after_preemption"
+
 PREEMPT: Final = "preempt"
 RECLAIM: Final = "reclaim"
 
-_ASKS_FOR_NOTHING: Final = PodTemplate(-1)
+_ON_NODES: Final = (*EVICTABLE, TaskStatus.BINDING)
+"""What pods may be that make room: one that is being bound can be evicted when the job that is admitted is tried."""
+
+_MOST_TEMPLATES: Final = 1_000
 
 
 class _MemberToCome(TaskInfo):
@@ -49,39 +67,124 @@ class _MemberToCome(TaskInfo):
         return min(self.job.priority, USER_PRIORITY_LIMIT) if self.job is not None else 0
 
 
+class Turns:
+    """What is kept from session to session: who had a turn, and what stands for pods that are yet to be made."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._templates: dict[Hashable, PodTemplate] = {}
+        self._made = 0
+        self._passes_over = False
+        self.had: set[str] = set()
+
+    def passed_over(self) -> frozenset[str]:
+        """Return the keys of the jobs that have no turn in this session."""
+        return frozenset(self.had if self._passes_over else ())
+
+    def end(self, left_out: set[str]) -> None:
+        """End a session: once no job was left out but those that had a turn, all have one again."""
+        if left_out <= self.had:
+            self.had.clear()
+        self._passes_over = bool(self.had) and not self._passes_over
+
+    def template_of(self, job: JobInfo) -> PodTemplate:
+        """Return a template that asks for one member's part of what a job states as its minimum."""
+        members = max(1, job.min_available)
+        part = {name: -(-amount // members) for name, amount in sorted((job.min_resources or {}).items())}
+        key = tuple(part.items())
+        found = self._templates.get(key)
+        if found is None:
+            if len(self._templates) >= _MOST_TEMPLATES:
+                self._cluster.forget(list(self._templates.values()), left=len(self._cluster.tasks))
+                self._templates.clear()
+            self._made += 1
+            found = self._templates[key] = PodTemplate(-self._made)
+            found.request, found.best_effort = Resources(part), not part
+        return found
+
+
+class _Room:
+    """What some pods and the reservations of their jobs hold."""
+
+    def __init__(self, pods: Sequence[TaskInfo]) -> None:
+        self.pods = pods
+        self._held: dict[str, int] = {}
+        for template, count in Counter(pod.template for pod in pods).items():
+            accumulate(self._held, template.request, count)
+        for job in {pod.job.key: pod.job for pod in pods if pod.job is not None}.values():
+            accumulate(self._held, reserved_by(job), 1)
+
+    def covers(self, refusal: Verdict, known: Callable[[str], object]) -> bool:
+        """Whether that is as much as is short; a resource that is not known always passes."""
+        return all(
+            short.requested + short.used - self._held.get(short.resource, 0) <= short.limit
+            for short in refusal.shortfalls
+            if known(short.resource) is not None
+        )
+
+
 class AfterPreemption:
-    """The answers of one session. ``left_out`` are the keys of the jobs for which it had no trial left."""
+    """The answers of one session. ``left_out`` are the keys of the jobs that had no turn in it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._actions = [name for name in (PREEMPT, RECLAIM) if name in session.configuration.actions]
+        self._turns = session.account(ACCOUNT, Turns)
+        self._passed_over = self._turns.passed_over()
         self._evictable: dict[str, list[TaskInfo]] | None = None
+        self._at_most: dict[str, _Room] = {}
+        self._rooms: dict[Hashable, _Room] = {}
         self._failed: set[Hashable] = set()
         self._trials = 0
+        self._looks = 0
         self.left_out: set[str] = set()
 
     def refusal(self, job: JobInfo, refusal: Verdict) -> Verdict | None:
         """Return why a job that was refused is not admitted after preemption either; None admits it."""
-        if not self._actions:
+        at_most = self._at_most_of(job.queue) if self._actions else None
+        if at_most is None or not at_most.pods:
             return refusal
-        alike = _alike(job)
-        if alike in self._failed:
+        asks, needs = _alike(job)
+        room = self._room(asks, job)
+        if room is not None and not room.pods:
+            return refusal
+        if (asks, needs) in self._failed or not self._could_help(refusal, room or at_most):
             return _also(refusal)
-        victims = self._victims(job)
-        if not victims:
-            return refusal
-        if self._trials >= TRIALS:
+        if room is None or self._trials >= TRIALS or not self._has_turn(job):
             self.left_out.add(job.key)
             return refusal
-        if not self._could_help(refusal, victims) or self._is_refused_without(victims, job):
-            self._failed.add(alike)
+        if self._is_refused_without(room.pods, job):
+            self._failed.add((asks, needs))
             return _also(refusal)
         return None
+
+    def end(self) -> None:
+        """Remember who had a turn where others had none."""
+        self._turns.end(self.left_out)
+
+    def _room(self, asks: Hashable, job: JobInfo) -> _Room | None:
+        """Return what the pods hold that may be evicted for a job; None if it has to wait for a look at them."""
+        if asks not in self._rooms and self._has_turn(job):
+            victims, at_most = self._victims(job), self._at_most_of(job.queue)
+            self._rooms[asks] = at_most if len(victims) == len(at_most.pods) else self._make_room(victims)
+        return self._rooms.get(asks)
+
+    def _make_room(self, victims: Sequence[TaskInfo]) -> _Room:
+        self._looks += _LOOKS_OF_A_SUM * len(victims)
+        return _Room(victims)
+
+    def _has_turn(self, job: JobInfo) -> bool:
+        """Whether a job may be looked at in this session."""
+        if self._looks >= LOOKS or job.key in self._passed_over:
+            return False
+        self._turns.had.add(job.key)
+        return True
 
     def _is_refused_without(self, victims: Sequence[TaskInfo], job: JobInfo) -> bool:
         """True if the plugins refuse the job although these pods have left."""
         session = self._session
         self._trials += 1
+        self._looks += _LOOKS_OF_A_TRIAL * len(victims)
         with session.cluster.tentative():
             statement = session.statement()
             for victim in victims:
@@ -90,29 +193,39 @@ class AfterPreemption:
             statement.discard()
         return is_refused
 
-    def _could_help(self, refusal: Verdict, victims: Sequence[TaskInfo]) -> bool:
-        """True if victims and their jobs hold as much as is short; a resource that nodes do not have always passes."""
-        columns = self._session.cluster.columns
-        jobs = {victim.job.key: victim.job for victim in victims if victim.job is not None}
-        for short in refusal.shortfalls:
-            if columns.find(short.resource) is None:
-                continue
-            held = sum(victim.template.request.get(short.resource, 0) for victim in victims)
-            kept = sum(reserved_by(job).get(short.resource, 0) for job in jobs.values())
-            if short.requested + short.used - held - kept > short.limit:
-                return False
-        return True
+    def _could_help(self, refusal: Verdict, room: _Room) -> bool:
+        return room.covers(refusal, self._session.cluster.columns.find)
 
     # -- victims ------------------------------------------------------------------------------------------------------
+
+    def _at_most_of(self, queue: str) -> _Room:
+        """Return what would be free for a queue if all left that may be evicted at all."""
+        name = "" if RECLAIM in self._actions else queue
+        if name not in self._at_most:
+            pods = self._all().get(queue, []) if name else [pod for pods in self._all().values() for pod in pods]
+            self._at_most[name] = _Room(pods)
+        return self._at_most[name]
 
     def _victims(self, job: JobInfo) -> list[TaskInfo]:
         """Return the pods that the configured actions may evict for a job, each once."""
         found: dict[str, TaskInfo] = {}
-        for task in _examples(self._session, job):
+        for task in self._examples(job):
             for name in self._actions:
                 victims = self._for_preempt(job, task) if name == PREEMPT else self._for_reclaim(job, task)
                 found.update((victim.uid, victim) for victim in self._within_budgets(name, victims))
         return list(found.values())
+
+    def _examples(self, job: JobInfo) -> Iterable[TaskInfo]:
+        """Return a pod of each kind that a job may make room for, or what stands for pods that are yet to be made."""
+        if not job.tasks:
+            template = self._turns.template_of(job)
+            task = _MemberToCome(f"admission/{job.key}", job.namespace, job.name, template)
+            task.job = job
+            return [task]
+        if job.is_native and not may_preempt(job):
+            return []
+        waiting = preemptors(self._session, job)
+        return {task.template.id: task for task in waiting if task.preempts or job.is_native}.values()
 
     def _for_preempt(self, job: JobInfo, task: TaskInfo) -> list[TaskInfo]:
         candidates = [victim for victim in self._of_queue(job.queue) if victim.job is not job]
@@ -132,6 +245,7 @@ class AfterPreemption:
         task: TaskInfo,
         candidates: Sequence[TaskInfo],
     ) -> list[TaskInfo]:
+        self._looks += len(candidates)
         return rule(task, candidates) if candidates else []
 
     def _within_budgets(self, action: str, victims: list[TaskInfo]) -> list[TaskInfo]:
@@ -141,35 +255,34 @@ class AfterPreemption:
 
     def _of_queue(self, queue: str) -> list[TaskInfo]:
         """Return the pods of a queue that may be evicted at all, the least important first."""
+        return self._all().get(queue, [])
+
+    def _all(self) -> Mapping[str, list[TaskInfo]]:
+        """Return the pods that may be evicted at all, by queue, the least important first."""
         if self._evictable is None:
             self._evictable = {}
-            for task in sorted(_on_nodes(self._session), key=lambda task: (task.victim_priority, task.key)):
-                self._evictable.setdefault(task.queue, []).append(task)
-        return self._evictable.get(queue, [])
+            for node in self._session.cluster.rows:
+                for task in node.tasks.values():
+                    if task.status in _ON_NODES and task.preemptable and task.job is not None:
+                        self._evictable.setdefault(task.job.queue, []).append(task)
+            for pods in self._evictable.values():
+                pods.sort(key=lambda task: (task.victim_priority, task.key))
+        return self._evictable
 
 
-def _on_nodes(session: Session) -> Iterator[TaskInfo]:
-    return (task for node in session.cluster.rows for task in node.tasks.values() if can_go(task))
-
-
-def _examples(session: Session, job: JobInfo) -> list[TaskInfo]:
-    """Return a pod of each kind that a job may make room for, or what stands for pods that are yet to be made."""
-    if not job.tasks:
-        task = _MemberToCome(f"admission/{job.key}", job.namespace, job.name, _ASKS_FOR_NOTHING)
-        task.job = job
-        return [task]
-    unlike = {task.template.id: task for task in preemptors(session, job) if task.preempts}
-    return list(unlike.values())
-
-
-def _alike(job: JobInfo) -> Hashable:
-    """Return a key that jobs share if the outcome of one holds for all of them in this session."""
+def _alike(job: JobInfo) -> tuple[Hashable, Hashable]:
+    """Return two keys of a job: jobs with the first one may evict the same pods, and if both agree, to the same end."""
     stated = job.min_resources
     needs = tuple(sorted(stated.items())) if stated is not None else None
-    kinds = tuple(sorted({(task.template.id, task.eviction_priority) for task in job.waiting.values()}))
+    waiting = Counter(
+        (task.template.id, task.eviction_priority, task.preempts, bool(task.gated)) for task in job.waiting.values()
+    )
     annotations = tuple(sorted(job.annotations.items()))
-    alone = job.key if any(task.template.has_resource_claims for task in job.waiting.values()) else ""
-    return job.queue, job.priority, job.min_available, len(job.tasks), needs, kinds, annotations, alone
+    has_claims = any(task.template.has_resource_claims for task in job.waiting.values())
+    alone = job.key if job.allocated or job.is_native or has_claims else ""
+    to_come = needs if not job.tasks else None
+    asks = job.queue, job.priority, tuple(sorted(waiting)), annotations, alone, to_come, job.min_available
+    return asks, (needs, len(job.tasks), tuple(sorted(waiting.items())))
 
 
 def _also(refusal: Verdict) -> Verdict:

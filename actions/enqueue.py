@@ -52,6 +52,7 @@ class EnqueueAction:
         self._take_turns(session, [job for job in jobs if not turn(job)], later)
         for job in sorted((job for job in jobs if turn(job)), key=turn):
             self._take_turns(session, [job], later)
+        later.end()
 
     def _take_turns(self, session: Session, unadmitted: list[JobInfo], later: AfterPreemption) -> None:
         turns = Turns.of(session, unadmitted)
@@ -75,6 +76,7 @@ class EnqueueAction:
                 refusal = later.refusal(job, refusal)
         if refusal is None:
             session.refusals.refuse_job(job, None)
+            job.admitted_at = 0.0  # what its status states was another admission
             session.enqueued(job)
         else:
             session.refusals.refuse_job(job, refusal)

@@ -531,3 +531,21 @@ def test_a_reservation_timeout_that_is_no_duration_is_refused() -> None:
         ConfigError, match=r"reservationTimeout: .* must be a duration as 1h30m or 90s, or 0, not the text"
     ):
         rig(a_cluster(), keeping("soon"))
+
+
+def test_room_is_kept_from_the_admission_on_and_not_from_one_that_a_status_states_of_before() -> None:
+    stated = {"type": "Admitted", "status": "True", "reason": "Admitted", "lastTransitionTime": "2025-01-01T00:00:00Z"}
+    given = (
+        a_cluster().node("n1", cpu=4).queue("q").group("held", "q", phase="Running").pod("held", "held", on="n1", cpu=4)
+    )
+    given.group("job", "q", phase="Pending", minResources={"cpu": "2"}, status={"conditions": [stated]})
+    given.pod("job-0", "job", cpu=2)
+    text = conf("enqueue, allocate", "priority gang", "overcommit predicates")
+    text = text.replace("name: overcommit", "name: overcommit\n    arguments: {overcommit-factor: 2}")
+    on = rig(given, text + "\nconfigurations:\n- name: enqueue\n  arguments: {reservationTimeout: 10m}")
+
+    assert phases(cycle(on))["job"] == "Inqueue"
+    assert on.cluster.jobs["default/job"].released == ""
+    on.clock.time += 600
+    cycle(on)
+    assert "admitted more than 600s ago" in on.cluster.jobs["default/job"].released

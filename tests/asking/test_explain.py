@@ -187,6 +187,14 @@ def test_a_job_that_is_not_admitted_is_told_for_whom_room_is_kept_as_far_as_its_
     assert discreet(said).holders == (Holder("another job", "team", "cpu", "", 0, ""),)
 
 
+def test_who_holds_what_two_plugins_lack_is_told_once() -> None:
+    text = CONFIGURATION.replace("- name: proportion", "- name: overcommit\n  - name: capacity")
+    found = KnownCluster(tuple(take_stock(documents_in("test", RESERVED)).objects), text).stage().run()
+    said = explain(found, Subject("podgroup", "waits", "default"))
+
+    assert said.holders == (Holder("other/hog", "team", "cpu", "12", 0, "12"),)
+
+
 def test_nodes_without_room_are_named_with_their_refusal() -> None:
     run = known(cluster(quota=100, cards=5)).stage().run()
     said = explain(run, Subject("pod", "waits-0", "default"), nodes=True)

@@ -6,6 +6,7 @@ from volsched.mirror.problems import ReadingProblems
 from volsched.model import api
 from volsched.model.budget import Budget
 from volsched.model.changes import Gone
+from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.errors import FieldError
 from volsched.model.selectors import LabelSelector
@@ -27,8 +28,12 @@ class Budgets:
             self._problems.reporter("PodDisruptionBudget", found)(error.path, error.message)
             selector = LabelSelector.of({})  # it protects more rather than fewer
         budget = Budget(meta.namespace, meta.name, selector, found.status.disruptions_allowed)
+        known = self._cluster.budgets.get(budget.key)
         self._cluster.budgets[budget.key] = budget
+        if known is not None and (known.selector != budget.selector or known.allowed < budget.allowed):
+            self._cluster.wake(ClusterEvent.VICTIMS_CHANGED)
 
     def drop(self, gone: Gone) -> None:
         """Forget a PodDisruptionBudget."""
-        self._cluster.budgets.pop(f"{gone.namespace}/{gone.name}", None)
+        if self._cluster.budgets.pop(f"{gone.namespace}/{gone.name}", None) is not None:
+            self._cluster.wake(ClusterEvent.VICTIMS_CHANGED)

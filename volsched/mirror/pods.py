@@ -221,7 +221,9 @@ class Pods:
         if task.job is not None:
             task.job.highest = None
         task.priority_class = intern(spec.priority_class_name)
-        task.preemptable = reading.is_preemptable(pod)
+        was_preemptable, task.preemptable = task.preemptable, reading.is_preemptable(pod)
+        if task.preemptable and not was_preemptable:
+            self._cluster.wake(ClusterEvent.VICTIMS_CHANGED)
         task.pinned = reading.is_pinned(pod)
         task.preempts = spec.preemption_policy != "Never"
         task.gated = reading.gates_of(pod)

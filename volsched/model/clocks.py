@@ -22,6 +22,7 @@ class ClusterEvent(StrEnum):
     QUEUE_CHANGED = "queue changed"
     DEMAND_CHANGED = "demand changed"
     JOB_CHANGED = "job changed"
+    VICTIMS_CHANGED = "pods may be evicted that might not"
 
 
 class Clocks:

@@ -56,7 +56,7 @@ def held_of_quota(usage: Usage, queues: Iterable[str], job: JobInfo, refusal: Ve
     What is reserved for admitted jobs counts where it keeps others from being admitted.
     """
     if refusal.scope is Scope.QUEUE:
-        names = [item.resource for item in refusal.shortfalls] or sorted(asked_of(job))
+        names = _short(refusal) or sorted(asked_of(job))
         for use in (usage.queues[name] for name in queues if name in usage.queues):
             yield from held_of_queue(use, names, reserved=refusal.step is Step.ENQUEUE)
 
@@ -75,9 +75,14 @@ def held_of_queue(use: QueueUse, names: Iterable[str], *, reserved: bool = False
 
 def held_in_cluster(cluster: Cluster, refusal: Verdict) -> Iterator[Holding]:
     """Yield what jobs of all queues hold, or have reserved as they were admitted, of that which is short."""
-    for name, job in product((item.resource for item in refusal.shortfalls), cluster.jobs.values()):
+    for name, job in product(_short(refusal), cluster.jobs.values()):
         kept = reserved_by(job).get(name, 0)
         amount = job.allocated.get(name, 0) + kept
         if amount:
             text, part = (str(format_amount(name, number)) for number in (amount, kept))
             yield Holding(job.key, job.queue, name, amount, text, job.placed_count, part if kept else "")
+
+
+def _short(refusal: Verdict) -> list[str]:
+    """Return what is short, each once: several plugins may lack the same."""
+    return list(dict.fromkeys(item.resource for item in refusal.shortfalls))
