@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from actions.after_preemption import AfterPreemption
 from actions.job_order import Turns, closed_queue, settle_minimum
 from actions.of_volcano import OF_ENQUEUE
 from actions.retry import is_unschedulable, mark_unschedulable
@@ -22,7 +21,12 @@ from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Step
 
+if TYPE_CHECKING:
+    from actions.after_preemption import AfterPreemption
+
 RESERVATION_TIMEOUT: Final = "reservationTimeout"
+
+_EVICTING: Final = frozenset({"preempt", "reclaim"})
 
 
 class EnqueueAction:
@@ -48,13 +52,14 @@ class EnqueueAction:
         jobs, turn = _unadmitted(session), session.bounds.admissions.turn
         if not jobs:
             return
-        later = AfterPreemption(session)
+        later = _after_preemption(session)
         self._take_turns(session, [job for job in jobs if not turn(job)], later)
         for job in sorted((job for job in jobs if turn(job)), key=turn):
             self._take_turns(session, [job], later)
-        later.end()
+        if later is not None:
+            later.end()
 
-    def _take_turns(self, session: Session, unadmitted: list[JobInfo], later: AfterPreemption) -> None:
+    def _take_turns(self, session: Session, unadmitted: list[JobInfo], later: AfterPreemption | None) -> None:
         turns = Turns.of(session, unadmitted)
         while turns.queues:
             queue = turns.next_queue(session)
@@ -66,13 +71,13 @@ class EnqueueAction:
                 self._admit(session, queue, job, later)
             turns.queues.push(queue)
 
-    def _admit(self, session: Session, queue: QueueInfo, job: JobInfo, later: AfterPreemption) -> None:
+    def _admit(self, session: Session, queue: QueueInfo, job: JobInfo, later: AfterPreemption | None) -> None:
         if job.is_native and not settle_minimum(session, job):
             return
         refusal = closed_queue(queue, Step.ENQUEUE)
         if refusal is None and not (job.is_native and job.placed_count):
             refusal = session.rules.enqueue_refusal(job)
-            if refusal is not None:
+            if refusal is not None and later is not None:
                 refusal = later.refusal(job, refusal)
         if refusal is None:
             session.refusals.refuse_job(job, None)
@@ -80,8 +85,17 @@ class EnqueueAction:
             session.enqueued(job)
         else:
             session.refusals.refuse_job(job, refusal)
-            if job.key not in later.left_out:
+            if later is None or job.key not in later.left_out:
                 mark_unschedulable(job, session.cluster)
+
+
+def _after_preemption(session: Session) -> AfterPreemption | None:
+    """Return the answers for jobs for which eviction could make room; None where no action evicts."""
+    if not _EVICTING & set(session.configuration.actions):
+        return None
+    from actions.after_preemption import AfterPreemption  # noqa: PLC0415 - simple configurations search no victims
+
+    return AfterPreemption(session)
 
 
 def _unadmitted(session: Session) -> list[JobInfo]:

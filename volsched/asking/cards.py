@@ -11,8 +11,8 @@ from volsched.asking.records import AnswerRecord
 from volsched.framework.accounts.quota_report import CardUse
 from volsched.framework.config.configuration import Configuration
 from volsched.model import api
-from volsched.model.cards.names import SHARED_AMOUNTS
-from volsched.model.cards.naming import BY_VENDOR_LABELS, CardNameFn, first_name, no_names
+from volsched.model.cards.names import SHARED_AMOUNTS, CardNameFn
+from volsched.model.cards.naming import BY_VENDOR_LABELS, first_name, no_names
 from volsched.model.cards.offers import cards_of, idle_of
 from volsched.model.cards.stock import cards_of_node as cards_of_node_labels
 from volsched.model.cards.vendors import accelerators, is_amount

@@ -14,7 +14,7 @@ from volsched.asking.known import KnownCluster
 from volsched.asking.records import AnswerRecord
 from volsched.asking.restarting import DAEMONS, placed, restarted
 from volsched.model import api
-from volsched.model.cards.naming import CardNameFn
+from volsched.model.cards.names import CardNameFn
 from volsched.model.cards.stock import stock_of
 from volsched.model.cards.vendors import accelerators
 from volsched.model.changes import Put

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
+from typing import ClassVar, Self, TypeAlias
 
 from volsched.framework.accounts.holdings import Holding
 from volsched.framework.accounts.past_use import PastUse
@@ -15,13 +15,11 @@ from volsched.framework.accounts.queue_status import QueueHoldings
 from volsched.framework.accounts.quota_report import QuotaTable, Usage
 from volsched.framework.accounts.remedies import Remedy
 from volsched.framework.rules import Rule
+from volsched.model.cards.names import CardNameFn
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.series import Numbers, Series
 from volsched.model.verdict import Verdict
-
-if TYPE_CHECKING:  # what is read of labels is imported where there are cards
-    from volsched.model.cards.naming import CardNameFn
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,11 +30,11 @@ RESERVED: Final = "Reserved"
 
 _STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"
-_MESSAGE: Final = re.compile(
+_MESSAGE: Final = (
     rf"promised at ({_TIME}): starts (?:by ({_TIME})|when they are free) on nodes ([a-z0-9.-]+(?:, [a-z0-9.-]+)*)"
 )
 
-_PAUSED: Final = re.compile(rf"no nodes are held for its namespace before ({_TIME}), for (\d{{1,9}}) seconds")
+_PAUSED: Final = rf"no nodes are held for its namespace before ({_TIME}), for (\d{{1,9}}) seconds"
 
 
 class Promise(NamedTuple):
@@ -59,7 +59,7 @@ def condition_of(at: float, start: float | None, nodes: Sequence[str]) -> PodGro
 
 def promise_in(text: str) -> Promise | None:
     """Read a promise from the message of a condition; None when it states none."""
-    found = _MESSAGE.fullmatch(text)
+    found = re.fullmatch(_MESSAGE, text)
     if found is None:
         return None
     at, start, nodes = found.groups()
@@ -86,7 +86,7 @@ def pause_of(job: JobInfo) -> tuple[float, float] | None:
 
 def pause_in(text: str) -> tuple[float, float] | None:
     """Read a pause from the message of a condition; None when it states none."""
-    found = _PAUSED.fullmatch(text)
+    found = re.fullmatch(_PAUSED, text)
     return (_seconds(found[1]), float(found[2])) if found is not None else None
 
 

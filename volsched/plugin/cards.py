@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from volsched.model.cards.names import MGPU_NODE_TYPE as MGPU_NODE_TYPE
     from volsched.model.cards.names import MGPU_POLICY as MGPU_POLICY
     from volsched.model.cards.names import SHARED_AMOUNTS as SHARED_AMOUNTS
+    from volsched.model.cards.names import CardNameFn as CardNameFn
     from volsched.model.cards.names import resource_by_name as resource_by_name
     from volsched.model.cards.naming import BY_VENDORS as BY_VENDORS
     from volsched.model.cards.naming import UNMAPPED as UNMAPPED
     from volsched.model.cards.naming import CardMapping as CardMapping
-    from volsched.model.cards.naming import CardNameFn as CardNameFn
     from volsched.model.cards.naming import MappedCard as MappedCard
     from volsched.model.cards.offers import NO_CARDS as NO_CARDS
     from volsched.model.cards.offers import SUFFIXES as SUFFIXES

@@ -298,13 +298,13 @@ def _minus(value: Map, by: Map | int) -> dict[str, Any]:
 
 _NUMBER = r"(0|[1-9][0-9]*)"
 _WORDS = r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
-_SEMVER_TEXT: Final = re.compile(rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_WORDS}))?(?:\+({_WORDS}))?", re.ASCII)
+_SEMVER_TEXT: Final = rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(?:-({_WORDS}))?(?:\+({_WORDS}))?"
 _LARGEST: Final = 2**64
 
 
 def _semver_map(text: str) -> dict[str, Any]:
     """Return a version in its canonical form, without build metadata; ValueError when it is none."""
-    match = _SEMVER_TEXT.fullmatch(text)
+    match = re.fullmatch(_SEMVER_TEXT, text, re.ASCII)
     if match is None:
         raise ValueError(f'"{text}" is no semantic version')
     major, minor, patch, pre, _ = match.groups()

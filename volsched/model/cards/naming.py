@@ -6,15 +6,12 @@ resource.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final
 
-from volsched.model.cards.names import resource_by_name
+from volsched.model.cards.names import CardNameFn, resource_by_name
 from volsched.model.cards.vendors import VENDORS, CardLabel
-
-CardNameFn: TypeAlias = Callable[[str, Mapping[str, str]], str]
-"""What does a node with these labels call a unit of this resource? Empty: that is no card, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

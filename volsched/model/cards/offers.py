@@ -23,8 +23,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from volsched.model.cards.amounts import whole_up
-from volsched.model.cards.names import MIG_PREFIX, SHARED_RESOURCE
-from volsched.model.cards.naming import BY_VENDOR_LABELS, CardNameFn, no_names
+from volsched.model.cards.names import MIG_PREFIX, SHARED_RESOURCE, CardNameFn
+from volsched.model.cards.naming import BY_VENDOR_LABELS, no_names
 from volsched.model.cards.vendors import accelerators, is_amount, label_on, product_label
 from volsched.model.errors import shortened
 from volsched.model.nodes.node import NodeInfo

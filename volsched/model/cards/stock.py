@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from volsched.model import api
-from volsched.model.cards.naming import CardNameFn, no_names
+from volsched.model.cards.names import CardNameFn
+from volsched.model.cards.naming import no_names
 from volsched.model.cards.offers import CardOffers, cards_of
 from volsched.model.errors import QuantityError, nearest
 from volsched.model.values.quantity import amount_of

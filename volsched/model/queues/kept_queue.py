@@ -19,8 +19,8 @@ from volsched.model.job import JobInfo, PodGroupCondition
 QUEUE_KEPT: Final = "QueueKept"
 """The type of the condition, its reason, and the reason of the Event about it."""
 
-_NOWHERE: Final = re.compile(r'its pods count in no queue, .* in queue "([^"]+)"')
-_MESSAGE: Final = re.compile(r'its pods count in queue "([^"]+)", .*')
+_NOWHERE: Final = r'its pods count in no queue, .* in queue "([^"]+)"'
+_MESSAGE: Final = r'its pods count in queue "([^"]+)", .*'
 
 
 @dataclass(slots=True)
@@ -73,7 +73,7 @@ def nowhere_condition(named: str) -> PodGroupCondition:
 def named_nowhere(conditions: Iterable[PodGroupCondition]) -> str:
     """Return the queue that a job names which counts in none by its conditions, empty when it counts in one."""
     for condition in conditions:
-        found = _NOWHERE.fullmatch(condition.message) if condition.type == QUEUE_KEPT else None
+        found = re.fullmatch(_NOWHERE, condition.message) if condition.type == QUEUE_KEPT else None
         if found is not None and condition.status == "True":
             return found[1]
     return ""
@@ -88,6 +88,6 @@ def queue_in(conditions: Iterable[PodGroupCondition]) -> str:
     """Return the queue in which a job counts by its conditions, empty when they state none."""
     for condition in conditions:
         if condition.type == QUEUE_KEPT and condition.status == "True":
-            found = _MESSAGE.fullmatch(condition.message)
+            found = re.fullmatch(_MESSAGE, condition.message)
             return found[1] if found is not None else ""
     return ""
