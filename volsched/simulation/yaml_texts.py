@@ -22,8 +22,8 @@ Step: TypeAlias = str | int
 _BETWEEN: Final = re.compile(r"\s*(?P<apart>(^---\s+)+)?", re.MULTILINE)
 """What may stand before a document of JSON, and between two: nothing, or lines by which those of YAML are apart."""
 
-_ANCHOR: Final = re.compile(r"(?:^|[\s\[{,:?\ufeff-])&([^\s\[\]{},&*])")
-_ALIAS: Final = re.compile(r"(?:^|[\s\[{,:?\ufeff-])\*([^\s\[\]{},&*])")
+_ANCHOR: Final = r"(?:^|[\s\[{,:?\ufeff-])&([^\s\[\]{},&*])"
+_ALIAS: Final = r"(?:^|[\s\[{,:?\ufeff-])\*([^\s\[\]{},&*])"
 """Where an anchor and an alias may stand, and how their names begin."""
 
 _MOST_BITS: Final = 1024
@@ -217,7 +217,7 @@ def _of_yaml(text: str) -> Iterator[Parsed]:
 
 def _may_have_aliases(text: str) -> bool:
     """Whether there may be an alias, and an anchor that begins like it; `a && b` and `*/5 * * * *` are none."""
-    return "&" in text and not {*_ANCHOR.findall(text)}.isdisjoint(_ALIAS.findall(text))
+    return "&" in text and not {*re.findall(_ANCHOR, text)}.isdisjoint(re.findall(_ALIAS, text))
 
 
 def _check_aliases(root: yaml.Node) -> None:

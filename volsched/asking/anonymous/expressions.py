@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from volsched.asking.anonymous.names import Names
-from volsched.framework.dra.reads import TOKEN, kind_of, reads_of
+from volsched.framework.dra.reads import kind_of, reads_of, words_of
 from volsched.framework.dra.selectors import compiled
 from volsched.model.dra import api as dra
 from volsched.model.dra.device import Device, DeviceId
@@ -55,7 +55,7 @@ class Expressions:
         if self._faulty[expression]:
             return NO_EXPRESSION
         try:
-            return "".join(self._parts(_words_of(expression)))
+            return "".join(self._parts(words_of(expression)))
         except _LooksIntoTextError:
             return f'device.attributes["{DOMAIN}"].{self._question(expression)}'
 
@@ -131,10 +131,6 @@ class Expressions:
 
 class _LooksIntoTextError(Exception):
     """The expression may be no mere comparison."""
-
-
-def _words_of(expression: str) -> list[str]:
-    return [word for word in TOKEN.findall(expression) if not word.isspace() and not word.startswith("//")]
 
 
 def _text_of(literal: str) -> str:

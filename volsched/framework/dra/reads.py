@@ -17,19 +17,28 @@ from volsched.model.dra.device import Device
 Read = tuple[str, str, str]
 """``attributes`` or ``capacity``, the domain, and the name in it."""
 
-TOKEN: Final = re.compile(
-    r"""[rRbB]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")|//[^\n]*|\w+|\s+|.""",
-    re.DOTALL,
+_PARTS: Final = (
+    r"""[rRbB]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")|//[^\n]*|\w+|\s+|."""
 )
-_LITERAL: Final = re.compile(r"""'([^'\\\n]*)'|"([^"\\\n]*)\"""")
+_LITERAL: Final = r"""'([^'\\\n]*)'|"([^"\\\n]*)\""""
 _PLAIN: Final = ("driver", "allowMultipleAllocations")
 _TABLES: Final = ("attributes", "capacity")
+
+
+def tokens_of(expression: str) -> list[str]:
+    """Return the literals, comments, names, spaces and signs of an expression, which make it up."""
+    return re.findall(_PARTS, expression, re.DOTALL)
+
+
+def words_of(expression: str) -> list[str]:
+    """Return the tokens of an expression without spaces and comments."""
+    return [token for token in tokens_of(expression) if not token.isspace() and not token.startswith("//")]
 
 
 @lru_cache(maxsize=4096)
 def reads_of(expression: str) -> tuple[Read, ...] | None:
     """Return what an expression reads beside the driver and whether a device is shared; None: everything."""
-    words = [word for word in TOKEN.findall(expression) if not word.isspace() and not word.startswith("//")]
+    words = words_of(expression)
     found: set[Read] = set()
     for place, word in enumerate(words):
         if word == "device":
@@ -57,7 +66,7 @@ def _read_at(words: Sequence[str], place: int) -> set[Read] | None:
 def _index(words: Sequence[str], place: int) -> str | None:
     """Return the literal in ``["literal"]``."""
     opening, *rest = [*words[place : place + 3], "", "", ""]
-    literal = _LITERAL.fullmatch(rest[0])
+    literal = re.fullmatch(_LITERAL, rest[0])
     return literal[1] or literal[2] or "" if opening == "[" and rest[1] == "]" and literal else None
 
 

@@ -23,7 +23,7 @@ from functools import cache
 from itertools import pairwise, zip_longest
 from typing import Any, Final
 
-from volsched.framework.dra.reads import TOKEN, kind_of, reads_of
+from volsched.framework.dra.reads import kind_of, reads_of, tokens_of
 from volsched.model.dra.device import Device, Value, Version
 from volsched.model.errors import QuantityError
 from volsched.model.values.bounded import Bounded, Weighed
@@ -208,7 +208,7 @@ def _value(value: Value) -> Any:
 
 def with_any_domain(expression: str) -> str:
     """Return the expression so that it finds an empty map where a device has nothing of a domain."""
-    tokens = TOKEN.findall(expression)
+    tokens = tokens_of(expression)
     return "".join(_rewritten(tokens))
 
 

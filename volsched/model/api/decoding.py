@@ -56,7 +56,7 @@ KINDS: Final[Mapping[tuple[str, str], type[ApiObject]]] = {
 AnyObject = TypeVar("AnyObject", bound=ApiObject)
 T = TypeVar("T")
 
-_MESSAGE_AND_PATH: Final = re.compile(r"(?s)(.*?)(?: - at `(?:key in )?(\$.*)`)?")
+_MESSAGE_AND_PATH: Final = r"(?s)(.*?)(?: - at `(?:key in )?(\$.*)`)?"
 
 
 def decode_object(raw: Mapping[str, Any]) -> ApiObject:
@@ -113,7 +113,7 @@ def convert(read: Any, kind: type[T]) -> T:
 
 def field_and_message(error: msgspec.ValidationError, read: Any) -> tuple[str, str]:
     """Return the path (`$.spec.nodeSelector`) and the text of what msgspec found wrong in what it read."""
-    match = _MESSAGE_AND_PATH.fullmatch(str(error))
+    match = re.fullmatch(_MESSAGE_AND_PATH, str(error))
     message, path = match.groups() if match else (str(error), None)
     return with_keys(path or "$", message, read), message
 

@@ -26,9 +26,9 @@ NAMES_TOLD: Final = 10
 
 _LONGEST_SELECTOR: Final = 300
 _LONGEST_PROBLEM: Final = 300
-_NAMESPACE: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
-_WORD: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_DOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_NAMESPACE: Final = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_WORD: Final = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_DOMAIN: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
 _LONGEST_DOMAIN: Final = 253
 _WAY_OUT: Final = "leave the annotation out to let in every namespace"
 
@@ -107,7 +107,7 @@ def _of_names(names: Sequence[str]) -> AllowedNamespaces:
     if not any(names):
         raise _wrong(f"names no namespace; {_WAY_OUT}")
     for name in names:
-        if not _NAMESPACE.fullmatch(name):
+        if not re.fullmatch(_NAMESPACE, name):
             raise _wrong(f"{shortened(repr(name))} is no name of a namespace")
     return AllowedNamespaces(names=frozenset(names))
 
@@ -154,13 +154,13 @@ def _check(texts: Iterable[str], is_right: Callable[[str], bool], what: str) -> 
 
 def _is_key(text: str) -> bool:
     domain, slash, word = text.rpartition("/")
-    if slash and not (len(domain) <= _LONGEST_DOMAIN and _DOMAIN.fullmatch(domain)):
+    if slash and not (len(domain) <= _LONGEST_DOMAIN and re.fullmatch(_DOMAIN, domain)):
         return False
-    return _WORD.fullmatch(word) is not None
+    return re.fullmatch(_WORD, word) is not None
 
 
 def _is_value(text: str) -> bool:
-    return not text or _WORD.fullmatch(text) is not None
+    return not text or re.fullmatch(_WORD, text) is not None
 
 
 def _wrong(message: str) -> FieldError:

@@ -15,8 +15,8 @@ from volsched.model.errors import shortened
 
 ANY_KEY: Final = "[...]"
 
-_GOT: Final = re.compile(r"got `(\w+)`\Z")
-_STEP: Final = re.compile(r"\.([^.\[\]]+)|(\[\.\.\.\])|\[(\d+)\]")
+_GOT: Final = r"got `(\w+)`\Z"
+_STEP: Final = r"\.([^.\[\]]+)|(\[\.\.\.\])|\[(\d+)\]"
 _KINDS: Final[Mapping[type, str]] = {
     bool: "bool",
     int: "int",
@@ -29,10 +29,10 @@ _KINDS: Final[Mapping[type, str]] = {
 
 def with_keys(path: str, message: str, value: Any) -> str:
     """Return msgspec's path into a value with the keys of mappings filled in, as far as the message tells."""
-    got = _GOT.search(message)
+    got = re.search(_GOT, message)
     if got is None or ANY_KEY not in path:
         return path
-    steps = [step.groups(default="") for step in _STEP.finditer(path)]
+    steps = [step.groups(default="") for step in re.finditer(_STEP, path)]
     return next(_leading_to(got[1], steps, value, path[0]), path)
 
 
