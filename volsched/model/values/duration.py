@@ -6,18 +6,18 @@ import re
 from typing import Final
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART: Final = r"([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(ns|us|µs|ms|s|m|h)"
-_NUMBER: Final = r"[0-9]+(\.[0-9]+)?"
+_PART: Final = re.compile(r"([0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(ns|us|µs|ms|s|m|h)")
+_NUMBER: Final = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def seconds_of(text: str) -> float | None:
     """Return a duration, or a bare number of seconds, as seconds; None when the text is neither. Linear in the text."""
     text = text.strip()
-    if text.isascii() and re.fullmatch(_NUMBER, text):
+    if text.isascii() and _NUMBER.fullmatch(text):
         return float(text)
     seconds, at = 0.0, 0
     while at < len(text):
-        part = re.match(_PART, text, at)
+        part = _PART.match(text, at)
         if part is None:
             return None
         seconds += float(part[1]) * _UNITS[part[2]]
