@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from volsched.model import api
+from volsched.model.dra import api as dra
 
 MOST_LABELS: Final = 8192
 """Characters of the labels of one object that are looked at, keys and values together. An ordinary pod has 500."""
@@ -57,8 +58,8 @@ def trim(kind: str, meta: api.ObjectMeta) -> None:
     if len(meta.owner_references) > 1:
         owners = tuple(owner for owner in meta.owner_references if owner.controller)
         msgspec.structs.force_setattr(meta, "owner_references", owners)
-    if meta.finalizers and kind != "ResourceClaim":  # those of claims are written with ours
-        msgspec.structs.force_setattr(meta, "finalizers", ())
+    if meta.finalizers:
+        msgspec.structs.force_setattr(meta, "finalizers", (dra.FINALIZER,) if dra.FINALIZER in meta.finalizers else ())
 
 
 def _fitting(labels: Mapping[str, str]) -> int:
