@@ -11,7 +11,7 @@ from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
 from volsched.model import api, labels
 from volsched.model.dra import observed
-from volsched.testing.builders import a_pod, put
+from volsched.testing.builders import a_group, a_pod, put
 
 MANY = {f"k{number:04}": "v" * 60 for number in range(5000)}
 OWNER = {"apiVersion": "v1", "kind": "K", "name": "n"}
@@ -73,3 +73,11 @@ def test_a_pod_with_too_many_labels_has_the_first_ones_and_is_told() -> None:
     assert (
         labels.MOST_LABELS - 65 <= sum(len(key) + len(text) for key, text in looked_at[0].items()) <= labels.MOST_LABELS
     )
+
+
+def test_a_pod_group_with_too_many_labels_is_told() -> None:
+    mirror = Mirror()
+    mirror.apply([put(a_group("g", metadata={"labels": MANY}))])
+
+    [problem] = mirror.take_problems()
+    assert (problem.field, problem.kind, problem.name) == ("metadata.labels", "PodGroup", "g")

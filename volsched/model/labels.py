@@ -18,6 +18,9 @@ from volsched.model.dra import api as dra
 MOST_LABELS: Final = 8192
 """Characters of the labels of one object that are looked at, keys and values together. An ordinary pod has 500."""
 
+TOO_MANY: Final = f"have more than {MOST_LABELS} characters"
+FIRST: Final = "the first ones by name are looked at, no others"
+
 _LONGEST: Final = 253 + 1 + 63 + 63
 """Characters of a label, by the API server's rules."""
 
@@ -42,6 +45,11 @@ def kept(labels: dict[str, str]) -> dict[str, str]:
     if len(labels) <= _FEW or _fitting(labels) == len(labels):
         return labels
     return {key: labels[key] for key in islice(sorted(labels), _fitting(labels))}
+
+
+def are_too_many(labels: dict[str, str]) -> bool:
+    """True if an object has more labels than are looked at."""
+    return len(kept(labels)) < len(labels)
 
 
 def trim(kind: str, meta: api.ObjectMeta) -> None:
