@@ -173,9 +173,10 @@ class Scheduler:
         started = self._clock.elapsed()
         now = self._clock.now()
         self.mirror.tick(now)
+        if self._plugins_due is not None and now >= self._plugins_due:
+            self.mirror.cluster.clocks.changes += 1  # victims are sought again: who is protected may have changed
         self.mirror.cluster.queue_ledger.settle_queues()
-        if self.mirror.cluster.observers.lost:
-            self._mend()
+        lost = self._mend_lost()
         if self._session is not None:
             self._session.release()
         outbox = _Outbox(self.executor)
@@ -236,7 +237,7 @@ class Scheduler:
             victim_searches=dict(session.victim_searches),
             victims=dict(session.victims),
             series=series,
-            faults=tuple((plugin, error) for plugin, error in session.faults),
+            faults=(*((culprit(error, session.modules), error) for error in lost), *session.faults),
             over="" if session.gave_way else session.over,
             gave_way=session.gave_way,
             hints=tuple(session.hints),
@@ -266,6 +267,15 @@ class Scheduler:
                 action.execute(session)
             finally:
                 durations[action.name] = self._clock.elapsed() - before
+
+    def _mend_lost(self) -> list[Exception]:
+        """Make again what an account that failed over a change between sessions leaves wrong; return the failures."""
+        lost = list(self.mirror.cluster.observers.lost.values())
+        if lost and not self._bounds.contains_faults:
+            raise lost[0]
+        if lost:
+            self._mend()
+        return lost
 
     def _mend(self) -> None:
         """Make again what saw a failure, or did: the engine and all accounts."""

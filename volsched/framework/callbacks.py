@@ -152,6 +152,10 @@ JobEnqueuedFn: TypeAlias = Callable[[JobInfo], None]
 VictimsFn: TypeAlias = Callable[[TaskInfo, Sequence[TaskInfo]], Sequence[TaskInfo] | None]
 """Which of these may be evicted for the task? None abstains. Tiered intersection: an empty one is a firm no inside its
 tier (*ours*), the first tier with a non-empty answer decides."""
+ProtectedFn: TypeAlias = Callable[[TaskInfo, TaskInfo], bool]
+"""May this pod not be evicted for that task? OR over all plugins, of whatever tier (*ours*). It is asked before
+``VictimsFn``, which names nobody who is protected. In the trial of an admission the task may stand for pods that are
+yet to be made. It changes nothing."""
 
 
 CloseFn: TypeAlias = Callable[[], None]

@@ -34,6 +34,7 @@ from volsched.framework.callbacks import (
     OverusedFn,
     PreemptiveFn,
     PrePredicateFn,
+    ProtectedFn,
     QueueKeyFn,
     RefusedFn,
     TaskEvents,
@@ -254,6 +255,17 @@ class Reclaimable(Rule, frozen=True):
     switch: ClassVar[str] = "enableReclaimable"
     is_tiered: ClassVar[bool] = True
     fn: VictimsFn
+
+
+class Protected(Rule, frozen=True):
+    """Keep a pod from being evicted for a task, whatever the plugins of any tier answer. No switch turns this off.
+
+    A pod that leaves only together with others, as of a native group that goes as a whole, protects them, too. The
+    answer is a bool; anything else is an AnswerError.
+    """
+
+    is_named: ClassVar[bool] = True
+    fn: ProtectedFn
 
 
 class Due(Rule, frozen=True):
