@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from volsched.backlog import Backlog
-from volsched.framework import released, reporter
+from volsched.framework import released_reservations, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
@@ -194,7 +194,7 @@ class Scheduler:
         session.modules = self.profile.modules
         durations: dict[str, float] = {}
         plugins: dict[str, float] = {}
-        releases = released.Releases.of(session)
+        releases = released_reservations.Releases.of(session)
         with self._bounded(session):
             self._open(session, plugins)
             session.nominations.keep()

@@ -12,10 +12,10 @@ from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import ReadingProblems
+from volsched.mirror.rejections import rejection_of
+from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
-from volsched.mirror.writes.rejections import rejection_of
-from volsched.mirror.writes.retries import Retries
 from volsched.model import api, labels
 from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
