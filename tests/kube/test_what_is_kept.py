@@ -109,7 +109,7 @@ def test_the_scheduler_keeps_nothing_of_an_object_that_nobody_reads(resource: Re
     mirror, views = Mirror(MirrorSettings(annotations=KEPT)), Views()
 
     def take(number: int) -> None:
-        changes = mirror.memory_bound.of([Put(found) for found in decoded(resource, sent(resource, number))])
+        changes = mirror.holdings.of([Put(found) for found in decoded(resource, sent(resource, number))])
         views.observe(changes)
         mirror.apply(changes)
 
