@@ -71,6 +71,7 @@ class TaskInfo:
         "deadline",
         "gated",
         "group",
+        "has_run",
         "job",
         "key",
         "labels",
@@ -128,6 +129,7 @@ class TaskInfo:
         self.scheduler = ""
         self.scheduling_group = ""
         self.group = ""
+        self.has_run = False
         self.priority = 1
         self.pod_priority = 0
         self.priority_class = ""
