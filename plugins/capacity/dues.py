@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from volsched.framework.accounts.quotas import Amounts
 from volsched.model.values.resources import UNLIMITED
 from volsched.plugin import CPU, MEMORY, PODS, ROOT, QueueInfo, format_amount
-from volsched.plugin.quota import capability_of, of_nodes, room, total_of
+from volsched.plugin.quota import capability_of, larger, of_nodes, room, total_of
 
 Queues = Mapping[str, QueueInfo]
 
@@ -96,11 +96,6 @@ def _below(queues: Queues, listed: tuple[str, ...], above: DueAmounts) -> Iterat
 
 def _wanted(queue: QueueInfo) -> Amounts:
     return larger(of_nodes(queue.deserved), of_nodes(queue.guarantee))
-
-
-def larger(left: Amounts, right: Amounts) -> dict[str, int]:
-    """Return the larger amount of each resource."""
-    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 
 
 # -- what is wrong with a hierarchy -----------------------------------------------------------------------------------

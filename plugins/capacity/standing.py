@@ -61,6 +61,11 @@ class QueueDues(Observer):
             if amount < MAX_AMOUNT
         }
 
+    def faults(self) -> dict[str, tuple[str, ...]]:
+        """Return what is to be told of queues: that they have no place, and which amounts contradict each other."""
+        lost = {name: (f"{why}; it takes no work",) for name, why in self.lost.items()}
+        return {name: (*lost.get(name, ()), *self.doubts.get(name, ())) for name in {**lost, **self.doubts}}
+
     def due(self, queue: str) -> DueAmounts:
         """Return the dues of a queue; one that hangs nowhere has none."""
         return self._dues.get(queue, NO_DUE)
