@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import Literal, TypeAlias
 
 from plugins.proportion.fair_shares import NAME, FairShares, LastShares, QueueSharesFn, asked
@@ -128,8 +127,13 @@ class HierarchicalShares(FairShares):
 
     def past_use(self, half_life: float) -> PastUse:
         """Return an account of what queues, with those below them, hold over time."""
-        places, held = self._places, partial(_allocated, self._cluster, self._usage, self._places)
-        return PastUse(self._cluster, half_life, held, lambda name: places.tree.levels(name)[:-1])
+        places, usage = self._places, self._usage
+        return PastUse(
+            self._cluster,
+            half_life,
+            lambda queue: usage.allocated(queue.name),
+            lambda name: places.tree.levels(name)[:-1],
+        )
 
     def _way_down(self, queue: QueueInfo) -> Sequence[QueueInfo]:
         """Return the queues above a queue and the queue itself, the highest first, without the root."""
@@ -275,15 +279,6 @@ class HierarchicalShares(FairShares):
         if queue.name == ROOT:
             return room(there(self._cluster), _NOTHING, _NOTHING, capability_of(queue))
         return super()._limits(queue)
-
-
-def _allocated(cluster: Cluster, usage: QueueUsageObserver, places: QueueTree, queue: QueueInfo) -> dict[str, int]:
-    """Return what pods of a queue and of those below it hold that have a node; between sessions no room is promised."""
-    held = {name: amount for name, amount in usage.by(queue.name).items() if name != PODS}
-    for name, amounts in cluster.queue_ledger.ungated.items():
-        if queue.name in places.tree.levels(name):
-            accumulate(held, {n: amount for n, amount in amounts.items() if n != PODS}, -1)
-    return held
 
 
 class _Giving:

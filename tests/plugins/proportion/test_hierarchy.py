@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from plugins.proportion.plugin import FAIR_SHARE
+from tests.asking.worlds import asked, by_sort, configuration
 from tests.cli.calls import call, text_of
 from tests.simulation.clusters import Manifest, group, node, pod, queue
+from volsched.model.plan import WriteQueueStatus
+from volsched.testing.builders import a_cluster, a_rig
 
 Queues = Mapping[str, Mapping[str, Any]]
 
@@ -254,3 +259,118 @@ def test_a_job_is_not_admitted_beyond_what_a_queue_above_may_have() -> None:
     assert why(found, "two") == (
         'queue resource quota insufficient: insufficient cpu (queue "a": cpu: requested 2, used 3, limit 4)'
     )
+
+
+# -- what people are shown --------------------------------------------------------------------------------------------
+
+
+def shown(*args: str, world: list[Manifest]) -> str:
+    done = call(*args, "-f", "-", given=text_of(*world))
+    assert done.exit_code == 0, done.stderr
+    return done.stdout
+
+
+def test_queues_are_shown_with_what_the_queues_above_leave_them() -> None:
+    listed = but(AB, a={"capability": {"cpu": "4"}})
+    world = [configured("allocate"), node("n1", cpu=12), *queues(listed), *running("a1", 3), *waiting("a2", 12)]
+
+    found = json.loads(shown("queue", "list", "-o", "json", world=world))["queues"]
+
+    assert {name: (found[name]["cpu"]["deserved"], found[name]["cpu"]["used"]) for name in ("a", "a1", "a2")} == {
+        "a": ("4", "3"),
+        "a1": ("2", "3"),
+        "a2": ("2", "0"),
+    }
+    assert found["a"]["cpu"]["quota"] == found["a2"]["cpu"]["quota"] == "4"
+
+
+@pytest.mark.process  # a trial is a copy of the process
+def test_explain_names_who_holds_the_share_of_the_queue_above_and_what_would_help() -> None:
+    listed = but(AB, a={"capability": {"cpu": "4"}})
+    runs = [group("runs", 1, "a1", "Running"), pod("runs-0", "runs", "n1", cpu=3, status={"phase": "Running"})]
+    waits = [group("waits", 1, "a2", "Inqueue"), pod("waits-0", "waits", cpu=2)]
+    text = configuration("proportion, enableHierarchy: true")
+
+    said = asked(text, node("n1", cpu=12), *queues(listed), *runs, *waits)
+
+    assert [(short.of, short.name, short.limit) for short in said.short] == [("queue", "a", "4")]
+    assert [(holder.name, holder.queue, holder.amount) for holder in said.holders] == [("default/runs", "a1", "3")]
+    assert said.advice is not None
+    assert by_sort(said.advice)["quota"] == "Raise cpu of queue a by 1 (spec.capability)."
+
+
+def test_metrics_have_what_inner_queues_deserve() -> None:
+    world = a_cluster().node("n1", cpu=12)
+    for name, spec in AB.items():
+        world.queue(name, **spec)
+    for name in ALL:
+        world.job(f"w-{name}", 12, queue=name, cpu=1)
+    text = configured()["data"]["volsched.conf"]
+
+    (series,) = [found for found in a_rig(world, text).cycle().report.series if found[0] == FAIR_SHARE]
+
+    assert {queue_: amount for (queue_, resource), amount in series[1].items() if resource == "cpu"} == {
+        "a": 6.0,
+        "a1": 3.0,
+        "a2": 3.0,
+        "b": 6.0,
+    }
+
+
+# -- over time --------------------------------------------------------------------------------------------------------
+
+
+def with_past(listed: Queues, **cores: float) -> list[Manifest]:
+    """These queues, of which some used so many cores for an hour."""
+    found = queues(listed)
+    for item in found:
+        used = cores.get(item["metadata"]["name"], 0) * 3600 * 1000
+        item["status"] = {"usage": {"time": "2026-01-01T00:00:00Z", "resourceSeconds": {"cpu": used}}}
+    return found
+
+
+@pytest.mark.parametrize(("tree", "first"), [(True, "b"), (False, "a2")])
+def test_what_was_held_over_time_counts_at_each_level(tree: bool, first: str) -> None:
+    """a2 used nothing, and its sibling much: a2 goes behind b where the queues above are compared."""
+    world = [node("n1", cpu=4), *with_past(AB, a=9, a1=9, b=1), *running("a1", 3), *waiting("a2", 3), *waiting("b", 3)]
+    given = configured("allocate", tree=tree, **{"usage.halfLife": "10000h"})
+
+    assert bound(simulated(given, *world)) == {first: 1}
+
+
+def test_what_queues_below_hold_over_time_is_written_on_the_queue_above() -> None:
+    world = a_cluster().node("n1", cpu=4).queue("a").queue("a1", parent="a").queue("a2", parent="a")
+    for name in ("a1", "a2"):
+        world.job(f"w-{name}", 1, queue=name, cpu=1)
+    text = configured("allocate", **{"usage.halfLife": "1h"})["data"]["volsched.conf"]
+    rig, written = a_rig(world, text), []
+    for _ in range(4):
+        written += [step for step in rig.cycle().steps if isinstance(step, WriteQueueStatus)]
+        for name in ("a1", "a2"):
+            rig.cycle(*a_cluster().job(f"more-{name}-{rig.clock.time:g}", 1, queue=name, cpu="1m").changes())
+        rig.clock.time += 90
+
+    past = {step.name: step.past.used for step in written if step.past is not None}
+    assert past["a"]["cpu"] == pytest.approx(past["a1"]["cpu"] + past["a2"]["cpu"], rel=1e-4)
+    assert past["a"]["cpu"] > 0
+
+
+# -- the switch, and the warning --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_validate_warns_that_the_switch_had_no_effect_until_now(wrapped: bool, tmp_path: Path) -> None:
+    def warnings(config_map: Manifest, *world: Manifest) -> list[Any]:
+        (tmp_path / "world.yaml").write_text(text_of(*world))
+        text = config_map["data"]["volsched.conf"]
+        (tmp_path / "given.yaml").write_text(text_of(config_map) if wrapped else text)
+        done = call("validate", "-f", tmp_path, "-o", "json")
+        return [problem for problem in json.loads(done.stdout)["problems"] if problem["code"] == "ChangedEffect"]
+
+    (warning,) = warnings(configured(), *queues(AB))
+    assert warning["severity"] == "warning"
+    assert warning["field"].endswith("plugin proportion: enableHierarchy")
+    assert "this switch had no effect on it until now" in warning["message"]
+    assert "(queue 'a1' is below 'a')" in warning["message"]
+    assert warnings(configured(tree=False), *queues(AB)) == []
+    assert warnings(configured(), queue("a"), queue("b", parent="root")) == []

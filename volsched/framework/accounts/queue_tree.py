@@ -6,7 +6,7 @@ right below the root. So are one whose parent does not exist, and each of those 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import ROOT
@@ -98,13 +98,21 @@ def _circular(stated: Mapping[str, str]) -> Iterator[str]:
 
 
 class QueueTree:
-    """The tree of a cluster's queues, as ``Cluster.clocks.queue_tree`` counts its versions."""
+    """The tree of a cluster's queues, as ``Cluster.clocks.queue_tree`` counts its versions.
+
+    A subclass may find other places for queues (``_stated``), of which it counts the versions.
+    """
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._version = -1
+        self._version: Hashable = None
         self._named: frozenset[str] = frozenset()
         self._tree = Tree({})
+
+    @property
+    def version(self) -> Hashable:
+        """Changes with the tree."""
+        return self._cluster.clocks.queue_tree
 
     @property
     def tree(self) -> Tree:
@@ -122,9 +130,13 @@ class QueueTree:
         return self.tree.below(name)
 
     def _catch_up(self) -> None:
-        if self._version == self._cluster.clocks.queue_tree:
+        if self._version == self.version:
             return
-        self._version = self._cluster.clocks.queue_tree
-        stated = {name: queue.parent for name, queue in self._cluster.queues.items()}
+        self._version = self.version
+        stated = self._stated()
         self._named = frozenset(stated.values())
         self._tree = Tree(stated)
+
+    def _stated(self) -> Mapping[str, str]:
+        """Return the parent that each queue states, empty for none."""
+        return {name: queue.parent for name, queue in self._cluster.queues.items()}
