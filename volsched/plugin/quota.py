@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from volsched.framework.accounts.past_use import PastUse as PastUse
     from volsched.framework.accounts.past_use import check_half_life as check_half_life
     from volsched.framework.accounts.past_use import half_life_of as half_life_of
+    from volsched.framework.accounts.past_use import place_over_time as place_over_time
     from volsched.framework.accounts.queue_demand import DEMANDS as DEMANDS
     from volsched.framework.accounts.queue_demand import DEMANDS_ABOVE as DEMANDS_ABOVE
     from volsched.framework.accounts.queue_demand import QueueDemand as QueueDemand
