@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from actions.held_up import look_ahead
-from actions.job_order import Turns, considered, promote_all
+from actions.job_order import Turns, considered, last_first, promote_all
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.placement import Attempt, place
 from actions.retry import Retry
@@ -90,7 +90,7 @@ def _attempts(session: Session) -> dict[str, Attempt]:
         tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
         with session.about(job):
             if tasks:
-                attempts[job.key] = Attempt(job, session.rules.in_order(tasks)[::-1], retry)
+                attempts[job.key] = Attempt(job, last_first(session, tasks), retry)
     session.job_attempts += len(attempts)
     return attempts
 

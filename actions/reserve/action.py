@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
-from actions.job_order import closed_queue, considered, settle_minimum
+from actions.job_order import closed_queue, considered, last_first, settle_minimum
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
@@ -220,7 +220,7 @@ class ReserveAction:
             return False
         job = reservation.job
         tasks = [task for task in job.schedulable() if not task.best_effort]
-        attempt = Attempt(job, session.rules.in_order(tasks)[::-1], Retry.of(session))
+        attempt = Attempt(job, last_first(session, tasks), Retry.of(session))
         book.is_trying = True
         try:
             with session.rules.shares_settled() if is_settled else nullcontext():
