@@ -18,7 +18,7 @@ from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
 from actions.reserve.due import DueJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
-from actions.reserve.quota import KeptQuota, charged_beside, quota_lets
+from actions.reserve.quota import charged_beside, of_reservations, quota_lets
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
@@ -142,7 +142,7 @@ class ReserveAction:
         session = registrar.session
         book, due = self._book(session), self._due(session)
         book.begin(session.now)
-        quota = KeptQuota(session, book)
+        quota = of_reservations(session, book)
         registrar.register(
             Predicate(
                 book.refusal,

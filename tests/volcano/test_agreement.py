@@ -36,15 +36,23 @@ FIRST = (
     "members that ask for something are placed before those that ask for nothing, so a gang starts with more of them"
 )
 EVICTS = "somebody is evicted for the slot of a member without which its gang cannot start, though it asks for nothing"
+LOST = "what a pod holds that a running gang is losing is kept for the gang, on its node and of the quota"
 
 OURS: Mapping[str, str] = {
+    "vc-base-open-0000": LOST,
     "vc-base-open-0018": BOUND,
     "vc-base-open-0019": BOUND,
     "vc-base-open-0027": BOUND,
     "vc-base-open-0031": BOUND,
     "vc-base-open-0061": BOUND,
     "vc-base-open-0101": BOUND,
+    "vc-base-open-0126": LOST,
+    "vc-base-open-0165": LOST,
     "vc-base-open-0234": COUNTS,
+    "vc-base-open-0324": LOST,
+    "vc-base-open-0357": LOST,
+    "vc-base-open-0362": LOST,
+    "vc-base-open-0391": LOST,
     "vc-capacity-0002": PROMISED,
     "vc-capacity-0003": FEW,
     "vc-capacity-0004": PROMISED,
@@ -96,8 +104,13 @@ OURS: Mapping[str, str] = {
     "vc-evict-open-0364": PROMISED,
     "vc-evict-open-0374": PROMISED,
     "vc-evict-open-0375": BOUND,
+    "vc-fair-open-0030": LOST,
     "vc-fair-open-0039": FIRST,
     "vc-fair-open-0042": BOUND,
+    "vc-fair-open-0044": LOST,
+    "vc-fair-open-0046": LOST,
+    "vc-fair-open-0173": LOST,
+    "vc-fair-open-0230": LOST,
     "vc-made-0002": EVICTS,
     "vc-made-0003": SLOT,
     "vc-tree-0000": PROMISED,
@@ -106,6 +119,7 @@ OURS: Mapping[str, str] = {
     "vc-tree-0005": ABOVE,
     "vc-tree-0006": FAIR,
     "vc-tree-0008": FEW,
+    "vc-tree-0009": LOST,
     "vc-tree-0010": ABOVE,
     "vc-tree-0014": ABOVE,
     "vc-tree-0021": FAIR,
@@ -113,6 +127,7 @@ OURS: Mapping[str, str] = {
     "vc-tree-0031": KEPT,
     "vc-tree-0032": FEW,
     "vc-tree-0033": BOUND,
+    "vc-tree-0038": LOST,
     "vc-tree-0039": BOUND,
     "vc-tree-0041": BOUND,
     "vc-tree-0052": BOUND,

@@ -69,6 +69,7 @@ class TaskInfo:
         "containers",
         "created",
         "deadline",
+        "evicted",
         "gated",
         "group",
         "has_run",
@@ -130,6 +131,7 @@ class TaskInfo:
         self.scheduling_group = ""
         self.group = ""
         self.has_run = False
+        self.evicted = False
         self.priority = 1
         self.pod_priority = 0
         self.priority_class = ""
