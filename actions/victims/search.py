@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 import msgspec
 
-from actions.job_order import considered
+from actions.job_order import considered, is_busy
 from actions.promises import promised, weaker
 from actions.retry import was_searched
 from actions.victims.budgets import broken_by, by_budget, departures
@@ -120,7 +121,7 @@ class VictimSearch:
         task, session = self.task, self.session
         if session.rules.pre_refusal(task) is not None:
             return False
-        if self._is_promised_again():
+        if self._is_promised_again() or self.takes_free_slot():
             return True
         if _waits_on_terminating(session, task):
             return False
@@ -148,6 +149,15 @@ class VictimSearch:
         yield from ((False, keeping) for keeping in passes)
         if self._spares_pinned:
             yield from ((True, keeping) for keeping in passes)
+
+    def takes_free_slot(self) -> bool:
+        """Promise an idle member of a gang a node that has a slot, now or soon: nobody goes for it."""
+        if is_busy(self.task) or self.task.best_effort or not self.allowed():
+            return False
+        nodes = (node for node, _ in self.session.engine.ranked(self.task))
+        will_admit = partial(self.session.nominations.will_admit, self.task)
+        node = self.session.engine.best(self.task) or next(filter(will_admit, nodes), None)
+        return node is not None and self.statement.pipeline(self.task, node) is None
 
     def _is_promised_again(self) -> bool:
         """Take up a promise of which the task's gang let go in this session, since it could not have all of them."""

@@ -206,6 +206,7 @@ class Statement:
         """The step for the eviction at a place; it was made for the task that was promised room next."""
         operation = self.operations[place]
         task = operation.task
+        task.evicted = True
         preemptor = next((o.task for o in self.operations[place:] if o.kind == "pipeline"), None)
         queue = preemptor.queue if preemptor is not None else ""
         self._session.victims[self._session.action, queue] += 1

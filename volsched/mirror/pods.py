@@ -80,6 +80,9 @@ class Pods:
 
     def drop(self, gone: Gone) -> None:
         """Forget a pod."""
+        task = self._cluster.tasks.get(gone.uid)
+        if task is not None and task.node is not None:
+            self._cluster.observers.tell_of_loss(task)
         self._drop_task(gone.uid)
         self._templates.sweep_sometimes()
 
@@ -204,7 +207,7 @@ class Pods:
         self._drop_task(task.uid)
         self._add_pod(pod, placed_as)
         again = self._cluster.tasks[pod.metadata.uid]
-        again.created, again.has_run = created, task.has_run
+        again.created, again.has_run, again.evicted = created, task.has_run, task.evicted or again.evicted
         if assumed_on:
             again.bind_annotations = task.bind_annotations
             self._cluster.move(again, status, self._unknown_nodes.node_for(again, assumed_on))
@@ -236,6 +239,7 @@ class Pods:
         task.gated = reading.gates_of(pod)
         task.admission_gate = reading.has_admission_gate(pod)
         task.terminating = meta.deletion_timestamp is not None
+        task.evicted = reading.was_evicted(pod) or (task.evicted and task.status is TaskStatus.RELEASING)
         task.resource_claims, task.workload = _kept_for_life(pod)
         task.claim_names = reading.claim_names_of(pod)
         self._hear_nomination(task, pod.status.nominated_node_name)
@@ -260,6 +264,8 @@ class Pods:
         return status, self._unknown_nodes.node_for(task, name)
 
     def _move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
+        if status is TaskStatus.FAILED and task.node is not None:
+            self._cluster.observers.tell_of_loss(task)
         if node is task.node and {status, task.status} <= _SAME_ROOM:
             self._cluster.move_quietly(task, status)
         else:

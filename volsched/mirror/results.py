@@ -57,4 +57,5 @@ class Results:
     def _evict_failed(self, change: EvictFailed) -> None:
         task = self._cluster.tasks.get(change.uid)
         if task is not None and task.status is TaskStatus.RELEASING and not task.terminating:
+            task.evicted = False
             self._cluster.move(task, TaskStatus.RUNNING, task.node)

@@ -58,6 +58,12 @@ class Observer:
         a pod that was being deleted, or had ended, when it was first seen to have started.
         """
 
+    def task_lost(self, task: TaskInfo) -> None:
+        """``task`` is about to leave ``task.node``: its pod is gone without having ended, or has failed.
+
+        Not told of pods whose node was gone before. ``task.evicted`` states whether it was evicted for another.
+        """
+
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """``node`` is new (``before`` is None), or its properties or amounts changed."""
 
@@ -118,6 +124,10 @@ class Observers:
     def tell_of_start(self, task: TaskInfo) -> None:
         """Tell those who care that a task's pod has started."""
         self._tell(self._following(task, "task_started"), lambda observer: observer.task_started(task))
+
+    def tell_of_loss(self, task: TaskInfo) -> None:
+        """Tell those who care that a task's pod is gone or has failed; it still stands where it was."""
+        self._tell(self._following(task, "task_lost"), lambda observer: observer.task_lost(task))
 
     def _following(self, task: TaskInfo, method: str) -> tuple[Observer, ...]:
         """Return who overrides a method and follows tasks of this template."""

@@ -69,6 +69,7 @@ class TaskInfo:
         "containers",
         "created",
         "deadline",
+        "evicted",
         "gated",
         "group",
         "has_run",
@@ -130,6 +131,7 @@ class TaskInfo:
         self.scheduling_group = ""
         self.group = ""
         self.has_run = False
+        self.evicted = False
         self.priority = 1
         self.pod_priority = 0
         self.priority_class = ""
@@ -168,11 +170,14 @@ class TaskInfo:
 
     @property
     def best_effort(self) -> bool:
-        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks.
+        """Whether backfill places the task: it asks for nothing (pod slots aside), devices included.
 
-        Members of native groups are placed with their group whatever they ask for.
+        Members of gangs are placed with their gang whatever they ask for, of native groups and of every job that starts
+        with more than one pod. (Ours; Volcano leaves them to backfill, so that a gang may start in part.)
         """
-        return self.template.best_effort and not self.scheduling_group
+        if not self.template.best_effort or self.scheduling_group:
+            return False
+        return self.job is None or self.job.min_available <= 1
 
     @property
     def as_owner(self) -> Owner:
