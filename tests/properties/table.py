@@ -114,6 +114,9 @@ TABLE: Final[dict[str, Cell]] = {
         (*ENGINES, EAGER),
         {"Bind": 1 / 2, "Evict": 1 / 10},
     ),
+    "drf in a tree: victims go": Cell(
+        proportion.plays(plugin="drf"), (), (*ENGINES, EAGER), {"Bind": 1 / 2, "Evict": 1 / 10}
+    ),
     "proportion in a tree: reclaim": Cell(
         proportion.plays("reclaim, allocate"),
         (proportion.WithinCapabilities, proportion.TakesFromTheRicherSide),

@@ -48,6 +48,7 @@ def running(name: str, count: int) -> list[Manifest]:
 def simulated(*world: Manifest) -> Any:
     done = call("simulate", "-f", "-", "-o", "json", given=text_of(*world))
     assert done.exit_code in (0, 1), done.stderr
+    assert done.stdout, done.exception
     return json.loads(done.stdout)
 
 
