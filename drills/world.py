@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from drills import report
+from tests.cluster.control_plane import OURS
 from tests.cluster.controlling import Controlled, ControllersProcess
 from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
-from tests.cluster.scheduling_fixtures import apply_manifests
+from tests.cluster.scheduling_fixtures import wait_served
 from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
 from volsched.testing.controlplane.faults import FaultProxy
 from volsched.testing.patience import PATIENCE, looks
@@ -177,8 +178,8 @@ def world(configuration: str = CONFIGURATION, **options: Any) -> Iterator[World]
     binaries = find_binaries()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drill-")))
-        control_plane = stack.enter_context(ControlPlane(binaries=binaries, **options))
-        there = World(apply_manifests(control_plane), folder, stack)
+        control_plane = stack.enter_context(ControlPlane(binaries=binaries, manifests=OURS, **options))
+        there = World(wait_served(control_plane), folder, stack)
         there.configure(configuration)
         stack.callback(there.close)
         try:

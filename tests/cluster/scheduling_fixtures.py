@@ -9,20 +9,22 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.checkout import command_of_checkout
+from tests.cluster.control_plane import OURS
 from tests.cluster.controlling import JOBS
 from tests.cluster.forks import HAVE_FORKS, ForkServer
-from tests.cluster.scheduling import CONFIG, GROUPS, LEASE, MANIFESTS, SYSTEM, Installed, eventually
+from tests.cluster.scheduling import CONFIG, GROUPS, LEASE, SYSTEM, Installed, eventually
 from volsched.testing.controlplane import ApiServerError, ControlPlane
 
 
 def apply_manifests(control_plane: ControlPlane) -> ControlPlane:
-    """Apply our kinds and rights, and return the control plane once it has the kinds.
+    """Apply our kinds and rights to a control plane that began without, and return it once it has the kinds."""
+    for arguments in OURS.arguments():
+        control_plane.kubectl("apply", *arguments)
+    return wait_served(control_plane)
 
-    The component `own-fields` is there, too: what a process writes is all that it may write.
-    """
-    control_plane.kubectl("apply", "-k", str(MANIFESTS / "crds"))
-    control_plane.kubectl("apply", "-k", str(MANIFESTS / "rbac"))
-    control_plane.kubectl("apply", "-f", str(MANIFESTS / "components/own-fields/policy.yaml"))
+
+def wait_served(control_plane: ControlPlane) -> ControlPlane:
+    """Return the control plane once it has our kinds."""
     for path in (f"{GROUPS}/podgroups", f"{GROUPS}/queues", f"{JOBS}/jobs"):
         eventually(partial(_is_served, control_plane, path), what=path)
     return control_plane
@@ -39,7 +41,8 @@ def _is_served(control_plane: ControlPlane, path: str) -> bool:
 
 @pytest.fixture(scope="session")
 def manifests_applied(control_plane: ControlPlane) -> ControlPlane:
-    return apply_manifests(control_plane)
+    """The control plane of this test run, once it has our kinds."""
+    return wait_served(control_plane)
 
 
 @pytest.fixture(scope="session")
