@@ -20,6 +20,7 @@ from typing import Any, Final
 from drills import report
 from tests.cluster.control_plane import OURS
 from tests.cluster.controlling import Controlled, ControllersProcess
+from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
 from tests.cluster.scheduling_fixtures import wait_served
 from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
@@ -41,6 +42,10 @@ tiers:
   - name: nodeorder
 """
 """Quotas by card model and shared cards, unless a drill says otherwise; a Queue that names no quota lets nothing in."""
+
+
+forks: ForkServer | None = None
+"""What replicas are forked from, which tests set: a replica that is started takes a CPU second before it begins."""
 
 
 @dataclass(slots=True)
@@ -107,7 +112,7 @@ class World(Controlled):
     """A cluster with replicas of volsched; `killed` are the processes that a drill ended itself."""
 
     def __init__(self, control_plane: ControlPlane, folder: Path, stack: ExitStack) -> None:
-        super().__init__(control_plane, folder)
+        super().__init__(control_plane, folder, forks)
         self.schedulers: list[Replica] = []
         self.managers: list[Replica] = []
         self.killed: set[int] = set()

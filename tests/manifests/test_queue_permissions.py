@@ -106,7 +106,8 @@ NAMING = [
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A cluster that serves Kubernetes' own gangs, too."""
     folder = tmp_path_factory.mktemp("native")
-    with running_control_plane(request, folder, feature_gates=GATES, api_flags=API_FLAGS) as found:
+    options = {"feature_gates": GATES, "api_flags": API_FLAGS, "checks_policies": True}
+    with running_control_plane(request, folder, **options) as found:
         yield found
 
 

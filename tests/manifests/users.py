@@ -19,7 +19,15 @@ STRICTLY: Final = "fieldValidation=Strict"
 
 PATCHES: Final = {"merge": "application/merge-patch+json", "strategic": "application/strategic-merge-patch+json"}
 WITHOUT_NAMESPACE: Final = frozenset(
-    {"ClusterRole", "ClusterRoleBinding", "PersistentVolume", "PriorityClass", "Queue"}
+    {
+        "ClusterRole",
+        "ClusterRoleBinding",
+        "DeviceClass",
+        "PersistentVolume",
+        "PriorityClass",
+        "Queue",
+        "ResourceSlice",
+    }
 )
 RBAC: Final = "rbac.authorization.k8s.io"
 
@@ -85,14 +93,19 @@ def gives_everywhere(role: str, *names: str) -> Json:
 def create(cluster: ControlPlane, *objects: Json, namespace: str = "") -> None:
     """Create objects as the administrator; `namespace` is that of those that name none."""
     for found in objects:
-        cluster.api.create(collection_of(found, found["metadata"].get("namespace", namespace)), found)
+        cluster.api.create(f"{_place_of(found, namespace)}?{STRICTLY}", found)
 
 
 def remove(cluster: ControlPlane, *objects: Json, namespace: str = "") -> None:
-    """Delete objects as the administrator."""
-    for found in objects:
-        path = collection_of(found, found["metadata"].get("namespace", namespace))
-        cluster.api.delete(f"{path}/{found['metadata']['name']}", grace_seconds=0)
+    """Delete objects as the administrator, what was made for them as well, and return once they are gone."""
+    paths = [f"{_place_of(found, namespace)}/{found['metadata']['name']}" for found in objects]
+    for path in paths:
+        cluster.api.delete(f"{path}?propagationPolicy=Background")
+    eventually(lambda: not any(cluster.api.find(path) for path in paths), what=f"{paths} are gone")
+
+
+def _place_of(found: Json, namespace: str) -> str:
+    return collection_of(found, found["metadata"].get("namespace", namespace))
 
 
 def remove_namespaces(cluster: ControlPlane, *names: str) -> None:
