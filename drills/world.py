@@ -22,7 +22,7 @@ from tests.cluster.control_plane import OURS
 from tests.cluster.controlling import Controlled, ControllersProcess
 from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
-from tests.cluster.scheduling_fixtures import wait_served
+from tests.cluster.served import wait_served
 from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
 from volsched.testing.controlplane.faults import FaultProxy
 from volsched.testing.patience import PATIENCE, looks

@@ -12,7 +12,7 @@ import pytest
 
 from tests.cluster.control_plane import OURS, running_control_plane
 from tests.cluster.scheduling import Installed, eventually, still
-from tests.cluster.scheduling_fixtures import wait_served
+from tests.cluster.served import wait_served
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part, taint_rule
 from volsched.model.dra.api import RULES_VERSION
 from volsched.testing.controlplane import ControlPlane, a_node

@@ -12,7 +12,7 @@ from tests.cluster.control_plane import OURS, running_control_plane
 from tests.cluster.controlling import AT_WORK, Controlled
 from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import eventually
-from tests.cluster.scheduling_fixtures import wait_served
+from tests.cluster.served import wait_served
 from tests.cluster.signals import ready
 from volsched.testing.controlplane import a_node
 

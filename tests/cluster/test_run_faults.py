@@ -377,9 +377,12 @@ def quiet_for(proxy: FaultProxy, seconds: float) -> None:
 
 def writes_of(proxy: FaultProxy) -> dict[str, int]:
     """Writes by verb and path, Events and the lease aside."""
-    found = proxy.counts.all().items()
     aside = ("/events", "/events/*", "/leases", "/leases/*")
-    return {f"{k.verb} {k.shape}": n for k, n in found if k.verb in WRITES and not k.shape.endswith(aside)}
+    found: Counter[str] = Counter()
+    for kind, number in proxy.counts.all().items():
+        if kind.verb in WRITES and not kind.shape.endswith(aside):
+            found[f"{kind.verb} {kind.shape}"] += number
+    return found
 
 
 def test_an_outage_of_the_api_server_is_survived(installed: Installed, namespace: str, make_nodes: MakeNodes) -> None:

@@ -26,7 +26,7 @@ def test_one_of_each_blow_loses_nothing_and_binds_nothing_twice(
     monkeypatch.setattr(reporting, "RESULTS", tmp_path)
     report = Report("failover", "short form", judge_time=False)
     run(report, Settings(
-        each=1, per_minute=90, stop_seconds=12.0, partition_seconds=12.0, theft_seconds=3.0, late_seconds=6.2,
+        each=1, per_minute=120, stop_seconds=12.0, partition_seconds=12.0, theft_seconds=3.0, late_seconds=6.2,
         pause_seconds=0.5, takeover_seconds=22.0, seed=2, flags=QUICK_LEASE,
     ))  # fmt: skip
     status = report.finish()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drills.audit import Auditor
 from tests.cluster.control_plane import OURS
-from tests.cluster.scheduling_fixtures import wait_served
+from tests.cluster.served import wait_served
 from volsched.testing.controlplane import ControlPlane, a_binding, a_node, a_pod, find_binaries
 
 
