@@ -6,14 +6,17 @@ and what it wants beyond its minimum takes turns with the others, one task at a 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from actions.held_up import look_ahead
-from actions.job_order import Turns, considered, promote_all
+from actions.job_order import Turns, considered, last_first, promote_all
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.placement import Attempt, place
+from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument
+from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -25,14 +28,29 @@ class AllocateAction:
     """Place tasks on nodes."""
 
     name: ClassVar[str] = "allocate"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (PREDICATE_ERROR_CACHE,)
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(
+            REPAIR_TIMEOUT,
+            "duration",
+            DEFAULT_TIMEOUT,
+            "How long the room of a pod is kept that a gang has lost; 0s: not at all.",
+        ),
+        PREDICATE_ERROR_CACHE,
+    )
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._repair_timeout = arguments[REPAIR_TIMEOUT]
+
+    def on_session_open(self, registrar: Registrar) -> None:
+        """Keep the room of pods that gangs have lost since the last session."""
+        LostRooms.of(registrar.session, self._repair_timeout).open(registrar)
 
     def execute(self, session: Session) -> None:
         """Let queues take turns until no job is left that could go on."""
         if not session.configuration.has_enqueue:
             promote_all(session)
         attempts = _attempts(session)
-        turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
+        turns, lost = Turns.of(session, [attempt.job for attempt in attempts.values()]), LostRooms.of(session)
         while turns.queues:
             queue = turns.next_queue(session)
             jobs = turns.jobs[queue.name]
@@ -41,11 +59,11 @@ class AllocateAction:
             overused = session.rules.overused(queue)
             if overused is not None:
                 while jobs:
-                    with session.about(job := jobs.pop()):
+                    with session.about(job := lost.next_of(jobs)):
                         self._go_on_with_its_due(session, queue, attempts[job.key], overused)
                 continue
-            job, has_more = jobs.pop(), False
-            with session.about(job):
+            job, has_more = lost.next_of(jobs), False
+            with session.about(job), lost.shares_settled(session, job):
                 session.refusals.refuse_job(job, None)
                 has_more = self._go_on(session, queue, attempts[job.key])
             if has_more:
@@ -57,6 +75,10 @@ class AllocateAction:
 
         Pods that ask for devices alone take nothing of a due, which is in amounts.
         """
+        lost = LostRooms.of(session)
+        if lost.has_room(attempt.job):
+            with lost.shares_settled(session, attempt.job):
+                self._go_on(session, queue, attempt)  # the queue held as much a moment ago
         wanted = len(attempt.tasks)
         attempt.tasks = [t for t in attempt.tasks if session.nominations.is_kept(t) or not t.template.request]
         is_held_up = len(attempt.tasks) < wanted
@@ -81,7 +103,7 @@ class AllocateAction:
 
 
 def _attempts(session: Session) -> dict[str, Attempt]:
-    """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
+    """Return the jobs with tasks to place, without those that failed and that no change could have helped since."""
     attempts: dict[str, Attempt] = {}
     retry = Retry.of(session)
     retry.begin()
@@ -90,7 +112,7 @@ def _attempts(session: Session) -> dict[str, Attempt]:
         tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
         with session.about(job):
             if tasks:
-                attempts[job.key] = Attempt(job, session.rules.in_order(tasks)[::-1], retry)
+                attempts[job.key] = Attempt(job, last_first(session, tasks), retry)
     session.job_attempts += len(attempts)
     return attempts
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from volsched.backlog import Backlog
-from volsched.framework import released, reporter
+from volsched.framework import released_reservations, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
@@ -173,9 +173,10 @@ class Scheduler:
         started = self._clock.elapsed()
         now = self._clock.now()
         self.mirror.tick(now)
+        if self._plugins_due is not None and now >= self._plugins_due:
+            self.mirror.cluster.clocks.changes += 1  # victims are sought again: who is protected may have changed
         self.mirror.cluster.queue_ledger.settle_queues()
-        if self.mirror.cluster.observers.lost:
-            self._mend()
+        lost = self._mend_lost()
         if self._session is not None:
             self._session.release()
         outbox = _Outbox(self.executor)
@@ -193,7 +194,7 @@ class Scheduler:
         session.modules = self.profile.modules
         durations: dict[str, float] = {}
         plugins: dict[str, float] = {}
-        releases = released.Releases.of(session)
+        releases = released_reservations.Releases.of(session)
         with self._bounded(session):
             self._open(session, plugins)
             session.nominations.keep()
@@ -236,7 +237,7 @@ class Scheduler:
             victim_searches=dict(session.victim_searches),
             victims=dict(session.victims),
             series=series,
-            faults=tuple((plugin, error) for plugin, error in session.faults),
+            faults=(*((culprit(error, session.modules), error) for error in lost), *session.faults),
             over="" if session.gave_way else session.over,
             gave_way=session.gave_way,
             hints=tuple(session.hints),
@@ -266,6 +267,15 @@ class Scheduler:
                 action.execute(session)
             finally:
                 durations[action.name] = self._clock.elapsed() - before
+
+    def _mend_lost(self) -> list[Exception]:
+        """Make again what an account that failed over a change between sessions leaves wrong; return the failures."""
+        lost = list(self.mirror.cluster.observers.lost.values())
+        if lost and not self._bounds.contains_faults:
+            raise lost[0]
+        if lost:
+            self._mend()
+        return lost
 
     def _mend(self) -> None:
         """Make again what saw a failure, or did: the engine and all accounts."""

@@ -34,6 +34,7 @@ from volsched.framework.callbacks import (
     OverusedFn,
     PreemptiveFn,
     PrePredicateFn,
+    ProtectedFn,
     QueueKeyFn,
     QueueLevelKeyFn,
     QueueWayFn,
@@ -48,7 +49,7 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.columns.views import NodeTable, shown
-from volsched.framework.former import former
+from volsched.framework.deprecated_names import former
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -267,6 +268,17 @@ class Reclaimable(Rule, frozen=True):
     switch: ClassVar[str] = "enableReclaimable"
     is_tiered: ClassVar[bool] = True
     fn: VictimsFn
+
+
+class Protected(Rule, frozen=True):
+    """Keep a pod from being evicted for a task, whatever the plugins of any tier answer. No switch turns this off.
+
+    A pod that leaves only together with others, as of a native group that goes as a whole, protects them, too. The
+    answer is a bool; anything else is an AnswerError.
+    """
+
+    is_named: ClassVar[bool] = True
+    fn: ProtectedFn
 
 
 class Due(Rule, frozen=True):
@@ -493,7 +505,7 @@ if not TYPE_CHECKING:  # a type checker knows the present names alone
         {
             "CountedOverTime": ("volsched.framework.reports:CountedOverTime", "it is in volsched.framework.reports"),
             **{
-                name: (f"volsched.framework.former_rules:{name}", f"register Report({part}=...)")
+                name: (f"volsched.framework.deprecated_rules:{name}", f"register Report({part}=...)")
                 for name, part in _PARTS.items()
             },
         },

@@ -125,6 +125,7 @@ if TYPE_CHECKING:
     from volsched.framework.rules import Preemptable as Preemptable
     from volsched.framework.rules import Preemptive as Preemptive
     from volsched.framework.rules import PrePredicate as PrePredicate
+    from volsched.framework.rules import Protected as Protected
     from volsched.framework.rules import QueueOrder as QueueOrder
     from volsched.framework.rules import Reclaimable as Reclaimable
     from volsched.framework.rules import Rule as Rule

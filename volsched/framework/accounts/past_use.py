@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.config.arguments import Argument, ArgumentProblem
-from volsched.framework.former import former
+from volsched.framework.deprecated_names import former
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo

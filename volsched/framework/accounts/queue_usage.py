@@ -1,9 +1,9 @@
-"""What each queue holds while a session tries things: what tasks ask for that have a node, or were promised one.
+"""Amounts of each queue during a session: the requests of its tasks that have a node or were promised one.
 
 Tasks without a node whose admission gate was lifted count as well, and pods beside resources, as slots. With ``above``
-what a queue holds counts in every queue above it, too; ``places`` is the tree for that, where it is not the one by
-`spec.parent`. All of it is a function of where tasks stand, so an account that follows moves is right after a rollback.
-Nothing is promised between sessions, so what is counted again there are the accounts of queues.
+the amounts of a queue count in every queue above it, too; ``places`` is the tree for that, where it is not the one by
+`spec.parent`. The amounts follow from the status and node of each task, so an account that follows moves is right after
+a rollback.
 """
 
 from __future__ import annotations

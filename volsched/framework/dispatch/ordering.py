@@ -91,6 +91,17 @@ class Heap(Generic[T]):
         """Take the first item out."""
         return heapq.heappop(self._heap)[1]
 
+    def pop_preferred(self, is_preferred: Callable[[T, T], bool]) -> T:
+        """Take out the first item that is preferred to the first one of all; that one where there is none."""
+        first = self._heap[0][1]
+        found = [entry for entry in self._heap if is_preferred(entry[1], first)]
+        if not found:
+            return self.pop()
+        best = min(found, key=itemgetter(0))
+        self._heap.remove(best)
+        heapq.heapify(self._heap)
+        return best[1]
+
     def by(self, key: Callable[[T], tuple[Any, ...]]) -> Heap[T]:
         """Return a heap of the same by another key, which is asked for each in the order of this one."""
         return Heap(key, [item for _, item in sorted(self._heap, key=itemgetter(0))])
