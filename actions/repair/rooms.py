@@ -69,8 +69,7 @@ class LostRooms(Observer):
             if states_loss:
                 from actions.repair.stated import rooms_stated_of  # noqa: PLC0415 - few PodGroups state that
 
-                for room in rooms_stated_of(job):
-                    self._keep(room)
+                self._lost.extend(rooms_stated_of(job))
 
     # -- what is heard ------------------------------------------------------------------------------------------------
 
@@ -111,7 +110,7 @@ class LostRooms(Observer):
     def begin(self, now: float) -> None:
         """Begin a session: keep the rooms of pods that were lost since the last one, and end those that are over."""
         for room in self._lost:
-            room.until = now + self._timeout
+            room.until = min(room.until, now + self._timeout)
             self._keep(room)
         self._lost.clear()
         for job in self._changed.values():

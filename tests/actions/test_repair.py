@@ -8,8 +8,12 @@ import pytest
 
 from tests.actions.evictions import LEVELS, World
 from tests.actions.rigs import conf, cycle, gone, rig
+from volsched.framework.config.loading import ConfigurationError
 from volsched.model.changes import Change, Gone
+from volsched.model.job import PodGroupCondition
+from volsched.model.lost_pods import LostPod, condition_of, lost_pods_in
 from volsched.model.plan import WriteGroupStatus
+from volsched.registry import load_profile
 from volsched.testing.builders import CycleDecision, Rig, a_group, a_pod, put
 
 TIERS = ("priority gang", "predicates")
@@ -246,6 +250,34 @@ def test_another_leader_keeps_the_room_for_as_long_as_was_stated(seconds: int, b
     again.clock.time += seconds
 
     assert cycle(again, *waits("x")).bindings == bound
+
+
+def test_room_is_kept_for_no_longer_than_is_configured_whatever_is_stated() -> None:
+    stated = condition_of([LostPod("v-2", "n3", 9e9)])
+    status = {"conditions": [{"type": stated.type, "status": "True", "reason": "LostPods", "message": stated.message}]}
+    world = three()
+    world.objects = [each for each in world.objects if each["metadata"]["name"] not in ("v", "v-2")]
+    on = rig(world.group("v", "q", 3, "Pending", status=status), conf(ENQUEUE, *TIERS))
+
+    assert cycle(on, *waits("x")).bindings == {}
+    on.clock.time += 30
+    assert cycle(on).bindings == {"x-0": "n3"}
+
+
+def test_what_is_stated_is_read_again_and_nothing_else_is() -> None:
+    lost = [LostPod("v-2", "n3", 1_800_000_000.0), LostPod("v-10", "n.4", 1_800_000_007.0)]
+
+    assert lost_pods_in(condition_of(lost)) == lost
+    assert lost_pods_in(condition_of([])) == []
+    broken = condition_of(lost).message.replace("2027-01-15", "2027-02-31")
+    assert lost_pods_in(PodGroupCondition("LostPods", "True", "LostPods", broken)) == []
+    assert lost_pods_in(PodGroupCondition("Reserved", "True", "LostPods", condition_of(lost).message)) == []
+
+
+@pytest.mark.parametrize("given", ["soon", "-1s", "[]"])
+def test_what_is_no_duration_is_refused(given: str) -> None:
+    with pytest.raises(ConfigurationError, match="repairTimeout"):
+        load_profile(repairing(given))
 
 
 def test_another_leader_lets_the_gang_go_first() -> None:
