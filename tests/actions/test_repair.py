@@ -85,6 +85,16 @@ def test_d3_the_order_of_queues_comes_first(plugins: str, more: list[Change]) ->
     assert cycle(on, *waits("x", "p"), *more).bindings == {"x-0": "n3"}
 
 
+@pytest.mark.parametrize("tiers", [TIERS, DRF, SHARES])
+def test_the_gang_goes_first_also_where_no_room_is_kept(tiers: tuple[str, ...]) -> None:
+    on = broken(three(), repairing("0s", ENQUEUE, *tiers))
+
+    assert cycle(on, *waits("x"), REPLACEMENT).bindings == {"v-3": "n3"}
+    assert lost(on) == ["the gang has lost pods and comes first in its queue; no room is kept for them"]
+    cycle(on)
+    assert lost(on) == []
+
+
 # -- how long ---------------------------------------------------------------------------------------------------------
 
 
@@ -232,7 +242,7 @@ def restarted(on: Rig, world: World, configuration: str, decision: CycleDecision
         {"type": c.type, "status": c.status, "reason": c.reason, "message": c.message} for c in status.conditions
     ]
     world.objects = [o for o in world.objects if o["metadata"]["name"] not in ("v", "v-2")]
-    world.group("v", "q", 3, status.phase, status={"conditions": conditions})
+    world.group("v", "q", 3, status.phase, status={"conditions": conditions}, created="2026-01-01T00:00:10Z")
     again = rig(world, configuration)
     again.clock.time = on.clock.time
     return again
