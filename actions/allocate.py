@@ -103,7 +103,7 @@ class AllocateAction:
 
 
 def _attempts(session: Session) -> dict[str, Attempt]:
-    """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
+    """Return the jobs with tasks to place, without those that failed and that no change could have helped since."""
     attempts: dict[str, Attempt] = {}
     retry = Retry.of(session)
     retry.begin()

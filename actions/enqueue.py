@@ -16,7 +16,7 @@ from actions.of_volcano import OF_ENQUEUE
 from actions.repair.rooms import LostRooms
 from actions.retry import is_unschedulable, mark_unschedulable
 from volsched.framework.config.arguments import Argument
-from volsched.framework.released import Releases
+from volsched.framework.released_reservations import Releases
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo

@@ -470,7 +470,7 @@ def _is_left_to_backfill(session: Session, task: TaskInfo) -> bool:
 
 
 def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _: False) -> list[JobInfo]:
-    """Jobs that lack room, those left out for which this action found nobody when the cluster was as it is now.
+    """Return the jobs that lack room, without those for which this action found no victims before the last change.
 
     One with a promise is not: allocate may have taken that back in this session, as its gang cannot start.
     ``lacks_more``: which of those that have their minimum are to get more.

@@ -21,6 +21,7 @@ from tests.plugins.fragmentation.device_worlds import DeviceWave
 from tests.plugins.fragmentation.worlds import Wave
 from tests.plugins.mgpu.sequences import KeepsBooks, shifts
 from tests.plugins.predicates.claims import GivenOnce, failing, sharing
+from tests.plugins.proportion import properties as proportion
 from tests.properties import crowds, elastic, eviction, native_groups, promises, queue_permissions, repairs
 from tests.properties.lives import COUNTS, EAGER, ENGINES, NAIVE, SHUFFLED, Cell
 from tests.properties.sound import Rests, Sound
@@ -113,6 +114,18 @@ TABLE: Final[dict[str, Cell]] = {
         )
         for kind in capacity.MAKE
     },
+    "proportion in a tree: victims go": Cell(
+        proportion.plays(),
+        (proportion.WithinCapabilities, proportion.TakesFromTheRicherSide),
+        (*ENGINES, EAGER),
+        {"Bind": 1 / 2, "Evict": 1 / 10},
+    ),
+    "proportion in a tree: reclaim": Cell(
+        proportion.plays("reclaim, allocate"),
+        (proportion.WithinCapabilities, proportion.TakesFromTheRicherSide),
+        (NAIVE,),
+        {"Evict": 1 / 10},
+    ),
     "capacity-card: stories": Cell(
         card_worlds(),
         CARD_PROPERTIES,

@@ -21,7 +21,7 @@ import msgspec
 
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
-from volsched.framework.former import former
+from volsched.framework.deprecated_names import former
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -56,9 +56,9 @@ NO_LIMIT: Final = sys.maxsize
 class Headroom(msgspec.Struct, frozen=True):
     """How many more pods of one template a queue may take on.
 
-    ``count``: so many at most, whatever nodes they get; 0 and below: none. ``refusal``: why not even one, None where
-    there is room for one; the same pods get the same refusal as long as the headroom is the same. ``at_once``: of so
-    many each passes, whatever nodes the others got; None: of all that are counted.
+    ``count``: the largest number of pods, whatever nodes they get; 0 and below: none. ``refusal``: why not even one,
+    None where there is room for one; equal pods get the same refusal as long as the headroom is the same.
+    ``at_once``: how many may be placed in one step, None: ``count``.
     """
 
     count: int

@@ -47,7 +47,7 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.columns.views import NodeTable, shown
-from volsched.framework.former import former
+from volsched.framework.deprecated_names import former
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -492,7 +492,7 @@ if not TYPE_CHECKING:  # a type checker knows the present names alone
         {
             "CountedOverTime": ("volsched.framework.reports:CountedOverTime", "it is in volsched.framework.reports"),
             **{
-                name: (f"volsched.framework.former_rules:{name}", f"register Report({part}=...)")
+                name: (f"volsched.framework.deprecated_rules:{name}", f"register Report({part}=...)")
                 for name, part in _PARTS.items()
             },
         },

@@ -134,6 +134,7 @@ class Groups:
         report = self._problems.reporter("PodGroup", group, NO_EFFECT)
         for wish in unserved.ignored_by(group):
             report(wish.field, wish.message)
+        self._problems.report_labels("PodGroup", group)
 
     def drop(self, gone: Gone) -> None:
         """Forget a PodGroup; its pods stay."""

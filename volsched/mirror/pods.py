@@ -12,10 +12,10 @@ from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import ReadingProblems
+from volsched.mirror.rejections import rejection_of
+from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
-from volsched.mirror.writes.rejections import rejection_of
-from volsched.mirror.writes.retries import Retries
 from volsched.model import api, labels
 from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
@@ -219,11 +219,8 @@ class Pods:
     def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
         """Everything of a pod that may change without changing what it asks for."""
         meta, spec = pod.metadata, pod.spec
-        looked_at = labels.kept(meta.labels)
-        task.labels = reading.shared(looked_at)
-        if len(looked_at) < len(meta.labels):
-            report = self._problems.reporter("Pod", pod, "the first ones by name are looked at, no others")
-            report("metadata.labels", f"have more than {labels.MOST_LABELS} characters")
+        task.labels = reading.shared(labels.kept(meta.labels))
+        self._problems.report_labels("Pod", pod)
         task.annotations = self._annotations.of("Pod", meta.annotations)
         task.role = reading.role_of(pod)
         task.containers = reading.container_names(pod) if task.template.container_amounts else ()

@@ -54,7 +54,7 @@ class TaskInfo:
     ``started``: when its node began with it, in seconds since the epoch, 0 when nobody reported it yet; ``deadline`` is
     ``spec.activeDeadlineSeconds``.
     ``workload``: whether the pod serves (online) or runs to an end; a pod of which that changes is another task.
-    ``order`` is what tasks of a job are ordered by after plugins' keys (see ``framework.ordering``), once it was asked.
+    ``order`` orders tasks of a job after plugins' keys (``framework.dispatch.ordering``); () before it is asked.
     """
 
     __slots__ = (
