@@ -94,6 +94,7 @@ class AllocateAction:
         if statement is not None:
             session.refusals.refuse_job(attempt.job, None)
             statement.commit(attempt.job)
+            LostRooms.of(session).placed(attempt.job)
         if statement is None or not attempt.tasks:
             look_ahead(session, queue, attempt.job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved

@@ -51,6 +51,9 @@ class LostRooms(Observer):
         self.kept: dict[str, LostRoom] = {}
         self.broken: dict[str, JobInfo] = {}
         self.version = 0
+        self._closed: dict[Hashable, Hashable | None] = {}
+        self._nodes: set[str] = set()
+        self._read_to = self._moves = 0
         self.is_trying = False
         self._restore()
 
@@ -118,6 +121,7 @@ class LostRooms(Observer):
         self._changed.clear()
         self.broken = {key: job for key, job in self.broken.items() if _lacks_pods(job)}
         self._end_those_over(now)
+        self._closed.clear()
         for room in self.kept.values():
             room.priority = max(member.eviction_priority for member in room.job.tasks.values())
 
@@ -139,15 +143,29 @@ class LostRooms(Observer):
                 lacking[room.job.key] -= 1
             else:
                 over.append(key)
-        for key in over:
-            del self.kept[key]
+        self._end(over)
         if over:
-            self.version += 1
             self._cluster.wake(ClusterEvent.ROOM_FREED)
+
+    def placed(self, job: JobInfo) -> None:
+        """Hear that pods of a job were placed: a gang that is whole again needs no room."""
+        if self.has_room(job) and not _lacks_pods(job):
+            self._end([key for key, room in self.kept.items() if room.job is job])
 
     def _keep(self, room: LostRoom) -> None:
         self.kept[f"{room.job.key}/{room.pod}"] = room
+        self._changes()
+
+    def _end(self, keys: list[str]) -> None:
+        for key in keys:
+            del self.kept[key]
+        if keys:
+            self._changes()
+
+    def _changes(self) -> None:
         self.version += 1
+        self._closed.clear()
+        self._nodes = {room.node for room in self.kept.values()}
 
     def _holds(self, room: LostRoom, now: float) -> bool:
         job, leaving = room.job, room.leaving
@@ -193,15 +211,25 @@ class LostRooms(Observer):
         """Return which rooms a task may not have; None when there are none."""
         if self.is_trying:
             return None
-        return tuple(key for key, room in self.kept.items() if room.is_closed_to(task)) or None
+        job = task.job.key if task.job is not None and task.job.key in self.broken else ""
+        alike = task.queue, task.eviction_priority, job
+        if alike not in self._closed:
+            self._closed[alike] = tuple(key for key, room in self.kept.items() if room.is_closed_to(task)) or None
+        return self._closed[alike]
 
     def usage(self, _: TaskInfo) -> Hashable:
         """Return what changes with what is in use on nodes where room is kept."""
-        nodes = (self._cluster.nodes.get(room.node) for room in self.kept.values())
-        return self.version, tuple((*n.used, *n.pipelined, *n.allocatable) for n in nodes if n is not None)
+        log = self._cluster.node_ledger.usage_log
+        if self._read_to != log.end:
+            changed, self._read_to = log.since(self._read_to), log.end
+            names = {self._cluster.rows[row].name for row in changed} if changed is not None else self._nodes
+            self._moves += not names.isdisjoint(self._nodes)
+        return self.version, self._moves
 
     def refusal(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Why a task may not go on a node: beside it there would be too little for the pods that were lost there."""
+        if node.name not in self._nodes:
+            return None
         closed = [room for room in self.kept.values() if room.node == node.name and room.is_closed_to(task)]
         if not closed:
             return None

@@ -137,6 +137,17 @@ def test_once_the_gang_is_whole_nothing_is_kept() -> None:
     assert lost(on) == []
 
 
+def test_once_the_gang_is_whole_others_have_the_room_in_the_same_session() -> None:
+    world = three()
+    world.node("n4", cpu=4, memory="8Gi", taints=[{"key": "k", "effect": "NoSchedule"}])
+    on = broken(world, conf(ENQUEUE, *TIERS))
+    chosen = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n4"]}]}]}}}  # fmt: skip
+    given = pod("v-3", "v", spec={"tolerations": [{"operator": "Exists"}], "affinity": chosen})
+
+    assert cycle(on, *waits("x"), given).bindings == {"v-3": "n4", "x-0": "n3"}
+
+
 def test_a_room_is_kept_beside_others() -> None:
     world = three()
     world.node("n3", cpu=3, memory="8Gi")
@@ -313,6 +324,17 @@ def test_what_the_pod_held_of_the_quota_is_kept_too(quota: str) -> None:
     assert list(cycle(on, *waits("y", "p")).bindings) == ["y-0"]
     assert list(cycle(on, REPLACEMENT).bindings) == ["v-3"]
     assert cycle(on).bindings == {}
+
+
+def test_equal_jobs_that_start_in_one_session_do_not_use_up_what_is_kept() -> None:
+    world = three(capability={"cpu": "10", "memory": "100Gi"})
+    world.node("n4", cpu=20, memory="8Gi")
+    on = broken(world, conf(ENQUEUE, "priority gang", "capacity predicates"))
+
+    decision = cycle(on, *(change for name in "abc" for change in waits(name)))
+
+    assert sorted(decision.bindings) == ["a-0", "b-0"]
+    assert "kept for default/v" in decision.waiting["c-0"]
 
 
 def test_the_gang_is_let_in_although_the_cluster_is_full_for_others() -> None:
