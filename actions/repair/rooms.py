@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from volsched.framework.dispatch.ordering import Heap
@@ -193,17 +192,13 @@ class LostRooms(Observer):
         """Take out the next job of a queue: the first one, or a gang that has lost pods and goes before it."""
         return jobs.pop_preferred(self.goes_before) if self.broken else jobs.pop()
 
-    def shares_settled(self, session: Session, job: JobInfo) -> AbstractContextManager[None]:
-        """Have a gang for which room is kept placed by quotas that people set: its share was settled before."""
-        return session.rules.shares_settled() if self.has_room(job) else nullcontext()
-
     def stated(self, job: JobInfo) -> tuple[PodGroupCondition, ...]:
         """Return the conditions of a gang's PodGroup, with what it lacks and what is kept for it."""
         if not self.is_broken(job):
             return tuple(condition for condition in job.conditions if condition.type != LOST_PODS)
         from actions.repair.stated import with_loss  # noqa: PLC0415 - few gangs have lost pods
 
-        return with_loss(job, [room for room in self.kept.values() if room.job is job and room.leaving is None])
+        return with_loss(job, [room for room in self.kept.values() if room.job is job])
 
     # -- who is kept from it ------------------------------------------------------------------------------------------
 

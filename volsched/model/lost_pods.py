@@ -22,7 +22,10 @@ _ROOM: Final = "room is kept for "
 
 
 class LostPod(NamedTuple):
-    """A pod that was lost on a node; ``until`` is when its room is kept no longer, in seconds since the epoch."""
+    """A pod that was lost on a node; ``until`` is when its room is kept no longer, in seconds since the epoch.
+
+    Without end it is still being deleted.
+    """
 
     pod: str
     node: str
@@ -31,7 +34,7 @@ class LostPod(NamedTuple):
 
 def condition_of(lost: Iterable[LostPod]) -> PodGroupCondition:
     """Return the condition of a gang that has lost pods, with those for which room is kept."""
-    told = ", ".join(f"{pod} on node {node} until {_stamp(until)}" for pod, node, until in lost)
+    told = ", ".join(f"{pod} on node {node} {_how_long(until)}" for pod, node, until in lost)
     message = f"{_BEGINNING}{f'{_ROOM}{told}' if told else _NO_ROOM}"
     return PodGroupCondition(LOST_PODS, "True", LOST_PODS, message)
 
@@ -47,6 +50,10 @@ def lost_pods_in(condition: PodGroupCondition) -> list[LostPod]:
 @cache
 def _pattern() -> re.Pattern[str]:
     return re.compile(r"([a-z0-9.-]+) on node ([a-z0-9.-]+) until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+
+
+def _how_long(until: float) -> str:
+    return f"until {_stamp(until)}" if until < math.inf else "while it is being deleted"
 
 
 def _stamp(seconds: float) -> str:
