@@ -10,9 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from volsched.model.nodes.node import NodeInfo
-from volsched.model.status import TaskStatus
-from volsched.plugin import IS_CHOSEN, PODS, Cluster, JobInfo, Observer, TaskInfo
+from volsched.plugin import IS_CHOSEN, PODS, Cluster, JobInfo, NodeInfo, Observer, TaskInfo, TaskStatus
 
 Kind: TypeAlias = frozenset[str]
 """The resources that a pod asks for, its pod slot among them."""

@@ -14,7 +14,8 @@ shares that agree in nine digits count as equal.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
@@ -31,6 +32,8 @@ from volsched.plugin import (
     JobInfo,
     PodTemplate,
     QueueInfo,
+    QueueLevel,
+    QueueOrder,
     Step,
     TaskInfo,
     Vote,
@@ -134,15 +137,29 @@ class TreeShares:
         self._refresh()
         return self._states[queue]
 
-    def order(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
-        """Higher priority first, then at the first level at which two differ: unsaturated, least share over weight.
+    def queue_order(self) -> QueueOrder:
+        """Order by priority, then at the first level at which two differ: unsaturated, least share over weight.
 
         Equal ones go by age.
         """
-        self._refresh()
-        way = [(self._states[level], level) for level in self._places.way_down(queue.name)]
-        path = ((state.is_saturated, state.ratio, *self._places.age(level)) for state, level in way)
-        return -queue.priority, tuple(path)
+
+        def place(level: str) -> tuple[bool, float]:
+            state = self.state(level)
+            return state.is_saturated, state.ratio
+
+        return self._in_order(place)
+
+    def past_order(self, past: PastUse) -> QueueOrder:
+        """Order by priority, then at the first level at which two differ by the least use over time over weight."""
+        return self._in_order(partial(self._place, past))
+
+    def _in_order(self, place: Callable[[str], object]) -> QueueOrder:
+        places = self._places
+
+        def level_key(level: QueueLevel) -> object:
+            return level if isinstance(level, int) else (place(level), *places.age(level))
+
+        return QueueOrder.in_tree(lambda queue: (-queue.priority, *places.tree.way_down(queue.name)), level_key)
 
     def vote(self, job: JobInfo) -> Ballot:
         """Refuse work for a queue that has others below it."""
@@ -153,6 +170,10 @@ class TreeShares:
         """Return that a queue may take on any number of pods; none if it has others below it."""
         barred = self.below(queue.name)
         return Headroom(0, not_a_leaf("drf", queue.name, Step.ALLOCATABLE)) if barred else Headroom(NO_LIMIT)
+
+    def closeness(self, queue: QueueInfo, own: QueueInfo) -> int:
+        """Order queues by how near they are in the tree to that of a task, the nearest first."""
+        return self._places.tree.distance(queue.name, own.name)
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Candidates after whose move the task's side still has less than theirs, each counted as gone for the next.
@@ -179,15 +200,10 @@ class TreeShares:
             self._cluster,
             half_life,
             lambda queue: usage.allocated(queue.name),
-            lambda name: [level for level in places.way_down(name) if level in queues],
+            lambda name: [level for level in places.tree.way_down(name) if level in queues],
         )
 
-    def order_by_past(self, queue: QueueInfo, past: PastUse) -> tuple[int, tuple[tuple[object, ...], ...]]:
-        """Higher priority first, then at the first level at which two differ the least use over time over weight."""
-        path = ((self._place(level, past), *self._places.age(level)) for level in self._places.way_down(queue.name))
-        return -queue.priority, tuple(path)
-
-    def _place(self, level: str, past: PastUse) -> float:
+    def _place(self, past: PastUse, level: str) -> float:
         return place_over_time(self._used(level, past), self.held(level), self.totals, self._places.weights[level])
 
     def _used(self, level: str, past: PastUse) -> Mapping[str, float]:

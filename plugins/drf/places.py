@@ -168,10 +168,6 @@ class Places(QueueTree, Observer):
         self._catch_up()
         return self._found.weights
 
-    def way_down(self, queue: str) -> tuple[str, ...]:
-        """Return the queues above a queue and the queue itself, the highest first, without the root."""
-        return self.tree.levels(queue)[-2::-1]
-
     def age(self, level: str) -> tuple[float, str]:
         """When a queue was made (seconds since the epoch), and its name; one without an object is older than others."""
         queue = self._cluster.queues.get(level)

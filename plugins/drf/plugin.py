@@ -28,10 +28,10 @@ from volsched.plugin import (
     JobOrder,
     Preemptable,
     QueueInfo,
-    QueueOrder,
     Reclaimable,
     Registrar,
     TaskInfo,
+    VictimQueueOrder,
     accumulate,
 )
 from volsched.plugin.quota import (
@@ -77,17 +77,16 @@ class DrfPlugin:
         tree.catch_up()
         registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, places.faults())
         registrar.register(
-            Reclaimable(tree.victims), JobEnqueueable(tree.vote, always=True), Allocatable(headroom=tree.headroom)
+            Reclaimable(tree.victims),
+            VictimQueueOrder(tree.closeness),
+            JobEnqueueable(tree.vote, always=True),
+            Allocatable(headroom=tree.headroom),
         )
         if not self._half_life:
-            registrar.register(QueueOrder(tree.order))
+            registrar.register(tree.queue_order())
             return
-
-        def by_past(queue: QueueInfo) -> tuple[int, object]:
-            return tree.order_by_past(queue, past)
-
         past = registrar.account(f"{NAME}.past", lambda _: tree.past_use(self._half_life))
-        order_over_time(registrar, past, by_past)
+        order_over_time(registrar, past, tree.past_order(past))
 
     def _order_queues(self, registrar: Registrar, shares: Shares) -> None:
         def by_past(queue: QueueInfo) -> tuple[int, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from plugins.proportion.shares import QueueShare, share_out
 from volsched.plugin import (
@@ -20,6 +20,7 @@ from volsched.plugin import (
     Numbers,
     PodTemplate,
     QueueInfo,
+    QueueOrder,
     Resources,
     Scope,
     Shortfall,
@@ -127,7 +128,7 @@ class FairShares:
 
     # -- answers -----------------------------------------------------------------------------------------------------
 
-    def order(self, queue: QueueInfo) -> tuple[int, Any]:
+    def order(self, queue: QueueInfo) -> tuple[int, Fraction]:
         """Higher priority first, then the smaller part of its due."""
         known = self._orders.get(queue.name)
         if known is not None and known[0] == queue.version and queue.name not in self._promised:
@@ -136,13 +137,17 @@ class FairShares:
         self._orders[queue.name] = queue.version, order
         return order
 
+    def queue_order(self) -> QueueOrder:
+        """Return the order of queues by what they hold of their due."""
+        return QueueOrder(self.order)
+
     def past_use(self, half_life: float) -> PastUse:
         """Return an account of what queues hold over time; ``half_life`` is in seconds."""
         return PastUse(self._cluster, half_life, lambda queue: queue.allocated)
 
-    def place_over_time(self, queue: QueueInfo, past: PastUse) -> Any:
-        """Return the place of a queue by what it held over time; the smaller goes first."""
-        return past.key(queue, self.held(queue), self.totals)
+    def past_order(self, past: PastUse) -> QueueOrder:
+        """Return the order of queues by what they held over time."""
+        return QueueOrder(lambda queue: (-queue.priority, past.key(queue, self.held(queue), self.totals)))
 
     def overused(self, queue: QueueInfo, below: str = "") -> Verdict | None:
         """Report that a queue holds its due on all resources; it is above ``below``, where that is given."""

@@ -8,9 +8,9 @@ below them, as with `capacity`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from plugins.proportion.fair_shares import NAME, FairShares, LastShares, QueueSharesFn, asked
 from plugins.proportion.shares import QueueShare
@@ -26,6 +26,8 @@ from volsched.plugin import (
     JobInfo,
     PodTemplate,
     QueueInfo,
+    QueueLevel,
+    QueueOrder,
     Resources,
     Shortfall,
     Step,
@@ -53,9 +55,6 @@ from volsched.plugin.quota import (
     summed,
     there,
 )
-
-Path: TypeAlias = tuple[tuple[object, ...], ...]
-"""Where a queue stands among those beside it, then so for the queue above, from the root down."""
 
 
 def share_out_in(places: QueueTree) -> QueueSharesFn:
@@ -109,21 +108,28 @@ class HierarchicalShares(FairShares):
 
     # -- order --------------------------------------------------------------------------------------------------------
 
-    def order(self, queue: QueueInfo) -> tuple[int, Path]:
-        """Higher priority first, then the smaller part of its due, at the first level at which two queues differ.
+    def queue_order(self) -> QueueOrder:
+        """Order by priority, then by the smaller part of its due, at the first level at which two queues differ.
 
         Where queues above are equal the older one goes first, so that the order has no circles.
         """
-        return -queue.priority, tuple(
-            (self._share(level), level.created, level.name) for level in self._way_down(queue)
-        )
+        return self._in_order(self._share)
 
-    def place_over_time(self, queue: QueueInfo, past: PastUse) -> Path:
+    def past_order(self, past: PastUse) -> QueueOrder:
         """The same by what queues held over time."""
         totals = self.totals
-        return tuple(
-            (past.key(level, self.held(level), totals), level.created, level.name) for level in self._way_down(queue)
-        )
+        return self._in_order(lambda queue: past.key(queue, self.held(queue), totals))
+
+    def _in_order(self, place: Callable[[QueueInfo], Fraction | float]) -> QueueOrder:
+        queues, tree = self._cluster.queues, self._tree
+
+        def level_key(level: QueueLevel) -> object:
+            if isinstance(level, int):
+                return level
+            queue = queues[level]
+            return place(queue), queue.created, level
+
+        return QueueOrder.in_tree(lambda queue: (-queue.priority, *tree.way_down(queue.name)), level_key)
 
     def past_use(self, half_life: float) -> PastUse:
         """Return an account of what queues, with those below them, hold over time."""
@@ -132,12 +138,8 @@ class HierarchicalShares(FairShares):
             self._cluster,
             half_life,
             lambda queue: usage.allocated(queue.name),
-            lambda name: places.tree.levels(name)[:-1],
+            places.way_down,
         )
-
-    def _way_down(self, queue: QueueInfo) -> Sequence[QueueInfo]:
-        """Return the queues above a queue and the queue itself, the highest first, without the root."""
-        return [self._cluster.queues[level] for level in reversed(self._tree.levels(queue.name)[:-1])]
 
     def _share(self, queue: QueueInfo) -> Fraction:
         known, version = self._shares.get(queue.name), self._usage.version(queue.name)

@@ -25,8 +25,6 @@ from volsched.plugin import (
     JobEnqueueable,
     Overused,
     Preemptive,
-    QueueInfo,
-    QueueOrder,
     Reclaimable,
     Registrar,
     Report,
@@ -114,14 +112,10 @@ class ProportionPlugin:
     def _order_queues(self, registrar: Registrar, shares: FairShares) -> None:
         """Order queues by what they hold of their due, or by what they held over time."""
         if not self._half_life:
-            registrar.register(QueueOrder(shares.order))
+            registrar.register(shares.queue_order())
             return
-
-        def by_past(queue: QueueInfo) -> tuple[int, Any]:
-            return -queue.priority, shares.place_over_time(queue, past)
-
         past = registrar.account(f"{NAME}.past", lambda _: shares.past_use(self._half_life))
-        order_over_time(registrar, past, by_past)
+        order_over_time(registrar, past, shares.past_order(past))
 
 
 check_arguments = check_half_life

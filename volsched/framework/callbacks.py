@@ -84,6 +84,12 @@ JobKeyFn: TypeAlias = Callable[[JobInfo], Any]
 """Order of jobs in a queue: smaller keys first. The first plugin whose keys differ decides; ties: older, then uid."""
 QueueKeyFn: TypeAlias = Callable[[QueueInfo], Any]
 """Order of queues: as ``JobKeyFn``; ties: older, then name."""
+QueueLevel: TypeAlias = int | str
+"""A level on the way down to a queue: a number that stands for itself, or the name of a queue."""
+QueueWayFn: TypeAlias = Callable[[QueueInfo], Sequence[QueueLevel]]
+"""The levels of a queue in a tree, the highest first, its own last."""
+QueueLevelKeyFn: TypeAlias = Callable[[QueueLevel], Any]
+"""Order of queues that are right below the same one: smaller keys first; no two of them have equal keys."""
 VictimQueueKeyFn: TypeAlias = Callable[[QueueInfo, QueueInfo], Any]
 """Whose pods go first for a task of another queue: (queue of the victim, queue of the task) -> a key, smaller first.
 The first plugin whose keys differ decides; ties: the queue that comes last in the order of queues."""

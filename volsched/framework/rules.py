@@ -36,6 +36,8 @@ from volsched.framework.callbacks import (
     PrePredicateFn,
     ProtectedFn,
     QueueKeyFn,
+    QueueLevelKeyFn,
+    QueueWayFn,
     RefusedFn,
     TaskEvents,
     TaskKeyFn,
@@ -106,10 +108,21 @@ class JobOrder(Rule, frozen=True):
 
 
 class QueueOrder(Rule, frozen=True):
-    """Order queues, smaller keys first."""
+    """Order queues, smaller keys first.
+
+    ``in_tree`` orders them at the first level at which their ways differ, each level by its own key. Then a placement
+    that changes the key of a level counts at once for all queues below it.
+    """
 
     switch: ClassVar[str] = "enableQueueOrder"
     key: QueueKeyFn
+    way: QueueWayFn | None = None
+    level_key: QueueLevelKeyFn | None = None
+
+    @classmethod
+    def in_tree(cls, way: QueueWayFn, level_key: QueueLevelKeyFn) -> Self:
+        """Make one of the levels of queues and of the keys of these."""
+        return cls(lambda queue: tuple(map(level_key, way(queue))), way, level_key)
 
 
 class VictimQueueOrder(Rule, frozen=True):

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from volsched.framework.callbacks import KeyFn as KeyFn
     from volsched.framework.callbacks import NodeOrderFn as NodeOrderFn
     from volsched.framework.callbacks import NodeOrderVectorFn as NodeOrderVectorFn
+    from volsched.framework.callbacks import QueueLevel as QueueLevel
     from volsched.framework.callbacks import TaskEvents as TaskEvents
     from volsched.framework.callbacks import VersionFn as VersionFn
     from volsched.framework.callbacks import Vote as Vote

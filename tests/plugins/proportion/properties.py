@@ -20,21 +20,21 @@ from volsched.model.plan import PlanStep
 from volsched.model.queues.queue import ROOT
 
 ALL = "enqueue, allocate, preempt, reclaim, backfill"
-TIERS = ("priority conformance gang proportion", "predicates nodeorder")
 
 
-def tree_conf(actions: str, *tiers: str) -> str:
-    """A configuration in which proportion minds the tree of queues."""
-    return conf(actions, *tiers).replace("  - name: proportion", "  - name: proportion\n    enableHierarchy: true")
+def tree_conf(plugin: str, actions: str) -> str:
+    """A configuration in which a plugin minds the tree of queues."""
+    tiers = (f"priority conformance gang {plugin}", "predicates nodeorder")
+    return conf(actions, *tiers).replace(f"  - name: {plugin}", f"  - name: {plugin}\n    enableHierarchy: true")
 
 
-def plays(actions: str = ALL, sessions: int = 4) -> st.SearchStrategy[Play]:
+def plays(actions: str = ALL, sessions: int = 4, plugin: str = "proportion") -> st.SearchStrategy[Play]:
     """Worlds with weights, capabilities and guarantees at three levels, in which most victims go."""
 
     def play(raw: Any, listed: Any) -> Play:
         raw = raw if "preempt" in actions else crowded(raw)
         told = (raw, listed)
-        return Play(made(raw, listed), tree_conf(actions, *TIERS), sessions, goes=0.6, refused=0.1, told=told)
+        return Play(made(raw, listed), tree_conf(plugin, actions), sessions, goes=0.6, refused=0.1, told=told)
 
     return st.builds(play, raws, st.integers(0, 1 << 30).map(specs))
 

@@ -48,6 +48,7 @@ def running(name: str, count: int) -> list[Manifest]:
 def simulated(*world: Manifest) -> Any:
     done = call("simulate", "-f", "-", "-o", "json", given=text_of(*world))
     assert done.exit_code in (0, 1), done.stderr
+    assert done.stdout, done.exception
     return json.loads(done.stdout)
 
 
@@ -168,6 +169,40 @@ def test_a_queue_below_its_due_is_left_alone_where_its_side_holds_too_much() -> 
 
     assert evicted(found) == {"a2": 7}
     assert bound(found) == {"a1": 1, "b": 6}
+
+
+THREE: Queues = {**AB, "c": {}}
+"""root{a{a1, a2}, b, c}"""
+
+
+def test_a_queue_below_its_due_takes_nothing_from_a_side_that_is_not_above_its_own() -> None:
+    """a1 holds 4, which is above its own 2; but it is all that a deserves. c, which holds too much, is not asked."""
+    listed = but(THREE, c={"reclaimable": False})
+    world = [node("n1", cpu=12), *queues(listed), *running("a1", 4), *running("b", 1), *running("c", 7)]
+
+    found = simulated(configured(RECLAIM), *world, *waiting("a2", 4), *waiting("b", 4))
+
+    assert (evicted(found), bound(found)) == ({"a1": 2}, {"a2": 2})
+
+
+@pytest.mark.parametrize("above", [True, False])
+def test_a_queue_takes_from_another_side_only_while_its_own_side_has_its_due(above: bool) -> None:
+    """a2 is below its own 2. Whether a, with it, is within its 4 follows from what a1 holds, which may not go."""
+    listed = but(THREE, a1={"reclaimable": False})
+    text = configured(RECLAIM)["data"]["volsched.conf"].replace(
+        '"proportion",', '"proportion", "enabledAllocatable": false,'
+    )
+    world = a_cluster().node("n1", cpu=12)
+    for name, spec in listed.items():
+        world.queue(name, **spec)
+    for name, count in {"a1": 4 if above else 3, "b": 8 if above else 9}.items():
+        world.group(f"run-{name}", name, 0, "Running")
+        for number in range(count):
+            world.pod(f"{name}-{number}", f"run-{name}", on="n1", cpu=1)
+    world.job("more", 8, 1, queue="a1", cpu=1).job("first", 1, 1, queue="a2", cpu=1).job("c", 4, 4, queue="c", cpu=5)
+    text = text.replace("enqueue, allocate, reclaim", "reclaim")
+
+    assert len(a_rig(world, text).cycle().evictions) == (0 if above else 1)
 
 
 # -- order ------------------------------------------------------------------------------------------------------------

@@ -50,6 +50,10 @@ class Tree:
             name = self._parents[name]
         yield ROOT
 
+    def way_down(self, name: str) -> tuple[str, ...]:
+        """Return the queues above one and the queue itself, the highest first, without the root."""
+        return self.levels(name)[-2::-1]
+
     def top_down(self) -> Sequence[str]:
         """Return all queues, the root first, each after the one above it."""
         found = [ROOT]
@@ -119,6 +123,10 @@ class QueueTree:
         """The tree as it is now; another one when it has changed."""
         self._catch_up()
         return self._tree
+
+    def way_down(self, name: str) -> tuple[str, ...]:
+        """Return the queues above one and the queue itself as they are now, as ``Tree.way_down``."""
+        return self.tree.way_down(name)
 
     def is_parent(self, name: str) -> bool:
         """Whether any queue states that it is below this one."""

@@ -15,7 +15,7 @@ from volsched.framework.answers import is_protected
 from volsched.framework.callbacks import HeadroomFn, JobKeyFn, TaskEvents
 from volsched.framework.dispatch import combining as dispatch
 from volsched.framework.dispatch.batches import BATCHED, Batches
-from volsched.framework.dispatch.ordering import Heap, in_order, job_key, queue_key, reverse
+from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_key, queue_key, reverse
 from volsched.framework.rules import (
     Allocatable,
     BatchNodeOrder,
@@ -71,6 +71,7 @@ class Ruleset:
         self.batches = Batches()
         self._cluster = cluster
         self._ready = self.of[JobReady]
+        self._tree_orders: list[QueueOrder] = []
         self._handlers: list[TaskEvents] = []
         self._promise_handlers: list[TaskEvents] = []
 
@@ -79,6 +80,8 @@ class Ruleset:
         kind, called = type(rule), rule.callback()
         self.of[kind].append((tier, called) if rule.is_tiered else (plugin, called) if rule.is_named else called)
         if kind not in BATCHED:
+            if isinstance(rule, QueueOrder) and rule.way is not None:
+                self._tree_orders.append(rule)
             return
         self.batches.note(rule, plugin)
         if isinstance(rule, EventHandler):
@@ -127,8 +130,15 @@ class Ruleset:
         grouped: dict[str, list[JobInfo]] = {}
         for job in jobs:
             grouped.setdefault(job.queue, []).append(job)
-        queues = Heap(self.queue_key, [self._cluster.queues[name] for name in grouped])
+        queues = self._heap_of([self._cluster.queues[name] for name in grouped])
         return queues, {name: Heap(key or self.job_key, found) for name, found in grouped.items()}
+
+    def _heap_of(self, queues: Sequence[QueueInfo]) -> Heap[QueueInfo]:
+        """Return a heap of queues; level by level where the only order of queues is one in a tree."""
+        order = self._tree_orders[0] if self._tree_orders and len(self.of[QueueOrder]) == 1 else None
+        if order is None or order.way is None or order.level_key is None:
+            return Heap(self.queue_key, queues)
+        return TreeHeap(order.way, order.level_key, queues)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
         """The place of a queue among queues; smaller goes first."""
