@@ -6,12 +6,14 @@ node takes, it is asked whether the gang can still become ready; a role that fai
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from actions.domains import settle_domain
 from actions.held_up import also_waits, waits_for, what_holds_up
+from actions.job_order import is_busy
 from actions.promises import choose, take
 from actions.retry import FailedRoles, Retry, has_history
 from volsched.framework.native.gangs import WAITS_FOR_GROUP
@@ -76,7 +78,7 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
         session.refusals.refuse_task(task, refusal)
     elif task.admission_gate:
         session.lift_gate(task)
-    elif task.role and task.role in attempt.failed_roles:
+    elif task.role and task.role in attempt.failed_roles and is_busy(task):
         session.refusals.refuse_task(task, _same_role(task, attempt.failed_roles.reason(task.role)))
     elif _place_one(session, statement, attempt.retry, task):
         return True
@@ -150,17 +152,19 @@ def _place_one(session: Session, statement: Statement, retry: Retry, task: TaskI
 
 
 def can_still_start(attempt: Attempt) -> bool:
-    """Whether the gang can become ready although some role failed on all nodes (Volcano's rule)."""
-    job = attempt.job
+    """Whether the gang can become ready although some role failed on all nodes (Volcano's rule).
+
+    Idle members of such a role are still tried (*ours*: Volcano leaves them to backfill).
+    """
+    job, failed = attempt.job, attempt.failed_roles
     if job.min_available == len(job.tasks):
         return False
+    idle = Counter(task.role for task in attempt.tasks if not is_busy(task) and task.role in failed)
     if job.min_roles and not job.judges_roles:
-        left = sum(1 for task in job.waiting.values() if task.role not in attempt.failed_roles)
-        return job.ready_count + left >= job.min_available
-    return all(
-        job.min_roles.get(role, 0) == 0 or job.ready_in_role(role) >= job.min_roles[role]
-        for role in attempt.failed_roles
-    )
+        left = sum(1 for task in job.waiting.values() if task.role not in failed)
+        return job.ready_count + left + idle.total() >= job.min_available
+    least = ((role, job.min_roles.get(role, 0)) for role in failed)
+    return all(not number or job.ready_in_role(role) + idle[role] >= number for role, number in least)
 
 
 def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:

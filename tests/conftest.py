@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any, Final
 
 import pytest
@@ -46,10 +46,16 @@ KEPT_TABLES: Final = {"HYPOTHESIS_STORAGE_DIRECTORY": str(cache_root() / "hypoth
 os.environ.update(OF_GO | KEPT_TABLES | os.environ)
 
 
-def pytest_collection_finish() -> None:
-    """Collect garbage rarely, and never look at the modules and tests that are there all the time."""
-    gc.freeze()
-    gc.set_threshold(RARELY, *gc.get_threshold()[1:])
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect garbage rarely, and never look at the modules and tests, which are there all the time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(RARELY, *gc.get_threshold()[1:])
+        gc.enable()
 
 
 def pytest_report_header() -> str:
