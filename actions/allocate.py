@@ -18,6 +18,7 @@ from actions.retry import Retry
 from volsched.framework.config.arguments import Argument
 from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
+from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -40,6 +41,7 @@ class AllocateAction:
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._repair_timeout = arguments[REPAIR_TIMEOUT]
+        self._lost: LostRooms
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Keep the room of pods that gangs have lost since the last session."""
@@ -50,7 +52,8 @@ class AllocateAction:
         if not session.configuration.has_enqueue:
             promote_all(session)
         attempts = _attempts(session)
-        turns, lost = Turns.of(session, [attempt.job for attempt in attempts.values()]), LostRooms.of(session)
+        turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
+        lost = self._lost = LostRooms.of(session)
         while turns.queues:
             queue = turns.next_queue(session)
             jobs = turns.jobs[queue.name]
@@ -63,7 +66,7 @@ class AllocateAction:
                         self._go_on_with_its_due(session, queue, attempts[job.key], overused)
                 continue
             job, has_more = lost.next_of(jobs), False
-            with session.about(job), lost.shares_settled(session, job):
+            with session.about(job):
                 session.refusals.refuse_job(job, None)
                 has_more = self._go_on(session, queue, attempts[job.key])
             if has_more:
@@ -75,10 +78,8 @@ class AllocateAction:
 
         Pods that ask for devices alone take nothing of a due, which is in amounts.
         """
-        lost = LostRooms.of(session)
-        if lost.has_room(attempt.job):
-            with lost.shares_settled(session, attempt.job):
-                self._go_on(session, queue, attempt)  # the queue held as much a moment ago
+        if self._lost.has_room(attempt.job):
+            self._go_on(session, queue, attempt)  # the queue held as much a moment ago
         wanted = len(attempt.tasks)
         attempt.tasks = [t for t in attempt.tasks if session.nominations.is_kept(t) or not t.template.request]
         is_held_up = len(attempt.tasks) < wanted
@@ -87,13 +88,22 @@ class AllocateAction:
         if is_held_up:
             session.refusals.refuse_job(attempt.job, overused)
 
+    def _place(self, session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
+        """Place a gang for which room is kept by quotas that people set: its share was settled before."""
+        if not self._lost.has_room(attempt.job):
+            return place(session, queue, attempt)
+        with session.rules.shares_settled():
+            return place(session, queue, attempt)
+
     def _go_on(self, session: Session, queue: QueueInfo, attempt: Attempt) -> bool:
         """Place what makes the job ready; whether there is more to place."""
         attempt.moved = False
-        statement = place(session, queue, attempt)
+        statement = place(session, queue, attempt) if not self._lost.kept else self._place(session, queue, attempt)
         if statement is not None:
             session.refusals.refuse_job(attempt.job, None)
             statement.commit(attempt.job)
+            if self._lost.kept:
+                self._lost.placed(attempt.job)
         if statement is None or not attempt.tasks:
             look_ahead(session, queue, attempt.job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
@@ -109,7 +119,9 @@ def _attempts(session: Session) -> dict[str, Attempt]:
     retry.begin()
     promised = _promised(session)
     for job in considered(session, retry.worth_a_look(session), promised):
-        tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
+        waiting = job.schedulable()
+        tasks = list(waiting) if job.min_available > 1 else [task for task in waiting if not task.best_effort]
+        tasks += promised.get(job, ())
         with session.about(job):
             if tasks:
                 attempts[job.key] = Attempt(job, last_first(session, tasks), retry)

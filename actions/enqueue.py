@@ -76,7 +76,7 @@ class EnqueueAction:
         if job.is_native and not settle_minimum(session, job):
             return
         refusal = closed_queue(queue, Step.ENQUEUE)
-        if refusal is None and not (job.is_native and job.placed_count) and not LostRooms.of(session).has_room(job):
+        if refusal is None and not (job.is_native and job.placed_count) and not _has_room(session, job):
             refusal = session.rules.enqueue_refusal(job)
             if refusal is not None and later is not None:
                 refusal = later.refusal(job, refusal)
@@ -88,6 +88,11 @@ class EnqueueAction:
             session.refusals.refuse_job(job, refusal)
             if later is None or job.key not in later.left_out:
                 mark_unschedulable(job, session.cluster)
+
+
+def _has_room(session: Session, job: JobInfo) -> bool:
+    """Whether allocate keeps room for a gang that has lost pods: it was admitted before."""
+    return "allocate" in session.configuration.actions and LostRooms.of(session).has_room(job)
 
 
 def _after_preemption(session: Session) -> AfterPreemption | None:

@@ -70,7 +70,8 @@ def last_first(session: Session, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
     They fit wherever there is a slot, and what they could take from others of their gang is that slot.
     """
     ordered = session.rules.in_order(tasks)[::-1]
-    ordered.sort(key=is_busy)
+    if len({task.template.id for task in ordered}) > 1:
+        ordered.sort(key=is_busy)
     return ordered
 
 

@@ -86,12 +86,13 @@ class KeptQuota(Generic[P]):
 
     def _is_enough(self, concerned: Sequence[P], task: TaskInfo) -> bool:
         """Whether the quota is enough for a pod beside the jobs with a promise."""
-        placed = task.job.ready_count if task.job is not None else 0
-        jobs = tuple(reservation.job.key for reservation in concerned)
-        key = (jobs, task.template.id, task.queue, placed, self._session.cluster.clocks.changes)
-        if key not in self._known:
-            self._known[key] = self._try(concerned, task)
-        return self._known[key]
+        clocks = self._session.cluster.clocks
+        asked = tuple(reservation.job.key for reservation in concerned), task.template.id, task.queue
+        known = self._known.get((asked, clocks.standing))
+        if known is None:
+            known = self._try(concerned, task)
+            self._known[asked, clocks.standing] = known  # what was tried is undone: it holds until something moves
+        return known
 
     def _try(self, concerned: Sequence[P], task: TaskInfo) -> bool:
         queue = self._session.cluster.queues.get(task.queue)

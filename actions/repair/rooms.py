@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 from volsched.framework.dispatch.ordering import Heap
@@ -51,6 +50,9 @@ class LostRooms(Observer):
         self.kept: dict[str, LostRoom] = {}
         self.broken: dict[str, JobInfo] = {}
         self.version = 0
+        self._closed: dict[Hashable, Hashable | None] = {}
+        self._nodes: set[str] = set()
+        self._read_to = self._moves = 0
         self.is_trying = False
         self._restore()
 
@@ -69,8 +71,7 @@ class LostRooms(Observer):
             if states_loss:
                 from actions.repair.stated import rooms_stated_of  # noqa: PLC0415 - few PodGroups state that
 
-                for room in rooms_stated_of(job):
-                    self._keep(room)
+                self._lost.extend(rooms_stated_of(job))
 
     # -- what is heard ------------------------------------------------------------------------------------------------
 
@@ -111,7 +112,7 @@ class LostRooms(Observer):
     def begin(self, now: float) -> None:
         """Begin a session: keep the rooms of pods that were lost since the last one, and end those that are over."""
         for room in self._lost:
-            room.until = now + self._timeout
+            room.until = min(room.until, now + self._timeout)
             self._keep(room)
         self._lost.clear()
         for job in self._changed.values():
@@ -119,6 +120,7 @@ class LostRooms(Observer):
         self._changed.clear()
         self.broken = {key: job for key, job in self.broken.items() if _lacks_pods(job)}
         self._end_those_over(now)
+        self._closed.clear()
         for room in self.kept.values():
             room.priority = max(member.eviction_priority for member in room.job.tasks.values())
 
@@ -140,15 +142,29 @@ class LostRooms(Observer):
                 lacking[room.job.key] -= 1
             else:
                 over.append(key)
-        for key in over:
-            del self.kept[key]
+        self._end(over)
         if over:
-            self.version += 1
             self._cluster.wake(ClusterEvent.ROOM_FREED)
+
+    def placed(self, job: JobInfo) -> None:
+        """Hear that pods of a job were placed: a gang that is whole again needs no room."""
+        if self.has_room(job) and not _lacks_pods(job):
+            self._end([key for key, room in self.kept.items() if room.job is job])
 
     def _keep(self, room: LostRoom) -> None:
         self.kept[f"{room.job.key}/{room.pod}"] = room
+        self._changes()
+
+    def _end(self, keys: list[str]) -> None:
+        for key in keys:
+            del self.kept[key]
+        if keys:
+            self._changes()
+
+    def _changes(self) -> None:
         self.version += 1
+        self._closed.clear()
+        self._nodes = {room.node for room in self.kept.values()}
 
     def _holds(self, room: LostRoom, now: float) -> bool:
         job, leaving = room.job, room.leaving
@@ -176,17 +192,13 @@ class LostRooms(Observer):
         """Take out the next job of a queue: the first one, or a gang that has lost pods and goes before it."""
         return jobs.pop_preferred(self.goes_before) if self.broken else jobs.pop()
 
-    def shares_settled(self, session: Session, job: JobInfo) -> AbstractContextManager[None]:
-        """Have a gang for which room is kept placed by quotas that people set: its share was settled before."""
-        return session.rules.shares_settled() if self.has_room(job) else nullcontext()
-
     def stated(self, job: JobInfo) -> tuple[PodGroupCondition, ...]:
         """Return the conditions of a gang's PodGroup, with what it lacks and what is kept for it."""
         if not self.is_broken(job):
             return tuple(condition for condition in job.conditions if condition.type != LOST_PODS)
         from actions.repair.stated import with_loss  # noqa: PLC0415 - few gangs have lost pods
 
-        return with_loss(job, [room for room in self.kept.values() if room.job is job and room.leaving is None])
+        return with_loss(job, [room for room in self.kept.values() if room.job is job])
 
     # -- who is kept from it ------------------------------------------------------------------------------------------
 
@@ -194,15 +206,25 @@ class LostRooms(Observer):
         """Return which rooms a task may not have; None when there are none."""
         if self.is_trying:
             return None
-        return tuple(key for key, room in self.kept.items() if room.is_closed_to(task)) or None
+        job = task.job.key if task.job is not None and task.job.key in self.broken else ""
+        alike = task.queue, task.eviction_priority, job
+        if alike not in self._closed:
+            self._closed[alike] = tuple(key for key, room in self.kept.items() if room.is_closed_to(task)) or None
+        return self._closed[alike]
 
     def usage(self, _: TaskInfo) -> Hashable:
         """Return what changes with what is in use on nodes where room is kept."""
-        nodes = (self._cluster.nodes.get(room.node) for room in self.kept.values())
-        return self.version, tuple((*n.used, *n.pipelined, *n.allocatable) for n in nodes if n is not None)
+        log = self._cluster.node_ledger.usage_log
+        if self._read_to != log.end:
+            changed, self._read_to = log.since(self._read_to), log.end
+            names = {self._cluster.rows[row].name for row in changed} if changed is not None else self._nodes
+            self._moves += not names.isdisjoint(self._nodes)
+        return self.version, self._moves
 
     def refusal(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Why a task may not go on a node: beside it there would be too little for the pods that were lost there."""
+        if node.name not in self._nodes:
+            return None
         closed = [room for room in self.kept.values() if room.node == node.name and room.is_closed_to(task)]
         if not closed:
             return None

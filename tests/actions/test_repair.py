@@ -8,8 +8,12 @@ import pytest
 
 from tests.actions.evictions import LEVELS, World
 from tests.actions.rigs import conf, cycle, gone, rig
+from volsched.framework.config.loading import ConfigurationError
 from volsched.model.changes import Change, Gone
+from volsched.model.job import PodGroupCondition
+from volsched.model.lost_pods import LostPod, condition_of, lost_pods_in
 from volsched.model.plan import WriteGroupStatus
+from volsched.registry import load_profile
 from volsched.testing.builders import CycleDecision, Rig, a_group, a_pod, put
 
 TIERS = ("priority gang", "predicates")
@@ -81,6 +85,16 @@ def test_d3_the_order_of_queues_comes_first(plugins: str, more: list[Change]) ->
     assert cycle(on, *waits("x", "p"), *more).bindings == {"x-0": "n3"}
 
 
+@pytest.mark.parametrize("tiers", [TIERS, DRF, SHARES])
+def test_the_gang_goes_first_also_where_no_room_is_kept(tiers: tuple[str, ...]) -> None:
+    on = broken(three(), repairing("0s", ENQUEUE, *tiers))
+
+    assert cycle(on, *waits("x"), REPLACEMENT).bindings == {"v-3": "n3"}
+    assert lost(on) == ["the gang has lost pods and comes first in its queue; no room is kept for them"]
+    cycle(on)
+    assert lost(on) == []
+
+
 # -- how long ---------------------------------------------------------------------------------------------------------
 
 
@@ -121,6 +135,17 @@ def test_once_the_gang_is_whole_nothing_is_kept() -> None:
 
     assert other.bindings == {"x-0": "n4"}
     assert lost(on) == []
+
+
+def test_once_the_gang_is_whole_others_have_the_room_in_the_same_session() -> None:
+    world = three()
+    world.node("n4", cpu=4, memory="8Gi", taints=[{"key": "k", "effect": "NoSchedule"}])
+    on = broken(world, conf(ENQUEUE, *TIERS))
+    chosen = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n4"]}]}]}}}  # fmt: skip
+    given = pod("v-3", "v", spec={"tolerations": [{"operator": "Exists"}], "affinity": chosen})
+
+    assert cycle(on, *waits("x"), given).bindings == {"v-3": "n4", "x-0": "n3"}
 
 
 def test_a_room_is_kept_beside_others() -> None:
@@ -228,7 +253,7 @@ def restarted(on: Rig, world: World, configuration: str, decision: CycleDecision
         {"type": c.type, "status": c.status, "reason": c.reason, "message": c.message} for c in status.conditions
     ]
     world.objects = [o for o in world.objects if o["metadata"]["name"] not in ("v", "v-2")]
-    world.group("v", "q", 3, status.phase, status={"conditions": conditions})
+    world.group("v", "q", 3, status.phase, status={"conditions": conditions}, created="2026-01-01T00:00:10Z")
     again = rig(world, configuration)
     again.clock.time = on.clock.time
     return again
@@ -246,6 +271,34 @@ def test_another_leader_keeps_the_room_for_as_long_as_was_stated(seconds: int, b
     again.clock.time += seconds
 
     assert cycle(again, *waits("x")).bindings == bound
+
+
+def test_room_is_kept_for_no_longer_than_is_configured_whatever_is_stated() -> None:
+    stated = condition_of([LostPod("v-2", "n3", 9e9)])
+    status = {"conditions": [{"type": stated.type, "status": "True", "reason": "LostPods", "message": stated.message}]}
+    world = three()
+    world.objects = [each for each in world.objects if each["metadata"]["name"] not in ("v", "v-2")]
+    on = rig(world.group("v", "q", 3, "Pending", status=status), conf(ENQUEUE, *TIERS))
+
+    assert cycle(on, *waits("x")).bindings == {}
+    on.clock.time += 30
+    assert cycle(on).bindings == {"x-0": "n3"}
+
+
+def test_what_is_stated_is_read_again_and_nothing_else_is() -> None:
+    lost = [LostPod("v-2", "n3", 1_800_000_000.0), LostPod("v-10", "n.4", 1_800_000_007.0)]
+
+    assert lost_pods_in(condition_of(lost)) == lost
+    assert lost_pods_in(condition_of([])) == []
+    broken = condition_of(lost).message.replace("2027-01-15", "2027-02-31")
+    assert lost_pods_in(PodGroupCondition("LostPods", "True", "LostPods", broken)) == []
+    assert lost_pods_in(PodGroupCondition("Reserved", "True", "LostPods", condition_of(lost).message)) == []
+
+
+@pytest.mark.parametrize("given", ["soon", "-1s", "[]"])
+def test_what_is_no_duration_is_refused(given: str) -> None:
+    with pytest.raises(ConfigurationError, match="repairTimeout"):
+        load_profile(repairing(given))
 
 
 def test_another_leader_lets_the_gang_go_first() -> None:
@@ -271,6 +324,17 @@ def test_what_the_pod_held_of_the_quota_is_kept_too(quota: str) -> None:
     assert list(cycle(on, *waits("y", "p")).bindings) == ["y-0"]
     assert list(cycle(on, REPLACEMENT).bindings) == ["v-3"]
     assert cycle(on).bindings == {}
+
+
+def test_equal_jobs_that_start_in_one_session_do_not_use_up_what_is_kept() -> None:
+    world = three(capability={"cpu": "10", "memory": "100Gi"})
+    world.node("n4", cpu=20, memory="8Gi")
+    on = broken(world, conf(ENQUEUE, "priority gang", "capacity predicates"))
+
+    decision = cycle(on, *(change for name in "abc" for change in waits(name)))
+
+    assert sorted(decision.bindings) == ["a-0", "b-0"]
+    assert "kept for default/v" in decision.waiting["c-0"]
 
 
 def test_the_gang_is_let_in_although_the_cluster_is_full_for_others() -> None:

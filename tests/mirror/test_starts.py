@@ -1,4 +1,4 @@
-"""Observers hear once of each pod that was bound and starts to run."""
+"""Observers hear once of each pod that was bound and starts to run, and of each that is gone or has failed."""
 
 from __future__ import annotations
 
@@ -120,3 +120,54 @@ def test_who_does_not_follow_such_pods_hears_nothing_and_one_that_fails_is_told_
     assert (small.heard, last.heard) == ([], ONE)
     assert [str(error) for error in mirror.cluster.observers.lost.values()] == ["p"]
     assert not mirror.quarantine
+
+
+class Losses(Observer):
+    """Notes who leaves a node, where it still is."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, str, bool]] = []
+
+    def task_lost(self, task: TaskInfo) -> None:
+        assert task.node is not None
+        self.heard.append((task.name, task.node.name, task.evicted))
+
+
+EVICTED = {"type": "volsched.io/Evicted", "status": "True", "reason": "EvictedBySession"}
+PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+DRAINED = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
+
+
+def stating(condition: dict[str, str]) -> Change:
+    made = a_pod("p", on="n1", cpu=1, phase="Running")
+    made["metadata"] |= {"resourceVersion": str(next(VERSIONS)), "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    made["status"]["conditions"] = [condition]
+    return put(made)
+
+
+@pytest.mark.parametrize(
+    ("seen", "heard"),
+    [
+        ([pod("Running"), GONE], [("p", "n1", False)]),
+        ([pod("Running"), pod("Running", leaves=True), GONE], [("p", "n1", False)]),
+        ([pod("Running"), pod("Failed"), GONE], [("p", "n1", False)]),
+        ([pod("Running"), stating(EVICTED), GONE], [("p", "n1", True)]),
+        ([pod("Running"), stating(PREEMPTED), GONE], [("p", "n1", True)]),
+        ([pod("Running"), stating(DRAINED), GONE], [("p", "n1", False)]),
+        ([pod("Running"), pod("Running", cpu=2)], []),
+        ([pod("Running"), pod("Succeeded"), GONE], []),
+        ([pod("Running"), Gone("Node", "", "n1", ""), GONE], []),
+        ([pod(on=None), GONE], []),
+    ],
+)
+def test_who_is_gone_or_has_failed_is_told_once_where_it_was(
+    seen: list[Change], heard: list[tuple[str, str, bool]]
+) -> None:
+    mirror, losses = Mirror(), Losses()
+    mirror.apply(a_cluster().node("n1", cpu=8).changes())
+    mirror.cluster.observe(losses)
+    for change in seen:
+        mirror.apply([change])
+
+    assert losses.heard == heard
+    assert not mirror.cluster.observers.lost

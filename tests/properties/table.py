@@ -22,7 +22,7 @@ from tests.plugins.fragmentation.worlds import Wave
 from tests.plugins.mgpu.sequences import KeepsBooks, shifts
 from tests.plugins.predicates.claims import GivenOnce, failing, sharing
 from tests.plugins.proportion import properties as proportion
-from tests.properties import crowds, elastic, eviction, native_groups, promises, queue_permissions
+from tests.properties import crowds, elastic, eviction, native_groups, promises, queue_permissions, repairs
 from tests.properties.lives import COUNTS, EAGER, ENGINES, NAIVE, SHUFFLED, Cell
 from tests.properties.sound import Rests, Sound
 from tests.properties.stories import worlds
@@ -76,6 +76,12 @@ TABLE: Final[dict[str, Cell]] = {
     **{
         f"{name}: native gangs": Cell(native_groups.arrivals(name), (native_groups.WholeGangs,), worth={"Bind": 1 / 2})
         for name in native_groups.CONFIGURATIONS
+    },
+    **{
+        f"{name}: gangs lose pods": Cell(
+            repairs.losses(name), (repairs.KeepsRoom,), worth={"Bind": 1 / 2, "kept": 1 / 3, "refused": 1 / 20}
+        )
+        for name in repairs.CONFIGURATIONS
     },
     # plugins with quotas
     **{

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from tests.properties.lives import profile_of
 from tests.volcano.worlds import World, worlds
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.engine.engine import FastEngine
@@ -18,7 +19,6 @@ from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror
 from volsched.model.plan import Bind, Evict, StepRecorder
 from volsched.model.status import TaskStatus
-from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
 from volsched.testing.builders import SteadyClock, puts
 from volsched.testing.naive import NaiveEngine
@@ -157,7 +157,7 @@ def decide(world: World, engine: Any) -> dict[str, frozenset[str]]:
     """Run one session on a world."""
     mirror, recorder, witness = Mirror(), StepRecorder(), Witness()
     mirror.apply(puts(*world.objects))
-    profile, _ = load_profile(world.configuration)
+    profile = profile_of(world.configuration)
     profile = replace(profile, plugins=(*profile.plugins, ((PluginOption(witness.name), witness),)))
 
     Scheduler(mirror, profile, recorder, SteadyClock(), engine).cycle()
