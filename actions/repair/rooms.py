@@ -212,7 +212,8 @@ class LostRooms(Observer):
         log = self._cluster.node_ledger.usage_log
         if self._read_to != log.end:
             changed, self._read_to = log.since(self._read_to), log.end
-            names = {self._cluster.rows[row].name for row in changed} if changed is not None else self._nodes
+            rows = self._cluster.rows
+            names = {rows[row].name for row in changed if row < len(rows)} if changed is not None else self._nodes
             self._moves += not names.isdisjoint(self._nodes)
         return self.version, self._moves
 
