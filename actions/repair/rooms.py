@@ -51,6 +51,7 @@ class LostRooms(Observer):
         self.version = 0
         self._closed: dict[Hashable, Hashable | None] = {}
         self._nodes: set[str] = set()
+        self._rows: set[int] = set()
         self._read_to = self._moves = 0
         self.is_trying = False
         self._restore()
@@ -116,6 +117,9 @@ class LostRooms(Observer):
         self.broken = {key: job for key, job in self.broken.items() if _lacks_pods(job)}
         self._end_those_over(now)
         self._closed.clear()
+        self._read_to = self._cluster.node_ledger.usage_log.end
+        self._moves += 1
+        self._rows = {self._cluster.nodes[name].row for name in self._nodes}
         for room in self.kept.values():
             room.priority = max(member.eviction_priority for member in room.job.tasks.values())
 
@@ -212,9 +216,7 @@ class LostRooms(Observer):
         log = self._cluster.node_ledger.usage_log
         if self._read_to != log.end:
             changed, self._read_to = log.since(self._read_to), log.end
-            rows = self._cluster.rows
-            names = {rows[row].name for row in changed if row < len(rows)} if changed is not None else self._nodes
-            self._moves += not names.isdisjoint(self._nodes)
+            self._moves += changed is None or not self._rows.isdisjoint(changed)
         return self.version, self._moves
 
     def refusal(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:

@@ -356,3 +356,16 @@ def test_a_queue_that_has_its_due_is_given_back_what_it_held() -> None:
     more = [put(a_pod(f"w-{number}", "w", cpu=2, spec={"nodeSelector": {"a": "b"}})) for number in range(9)]
 
     assert cycle(on, gone(on, "v-2"), *more, REPLACEMENT).bindings == {"v-3": "n3"}
+
+
+def test_nodes_may_go_while_room_is_kept() -> None:
+    world = three()
+    for number in range(4, 8):
+        world.node(f"n{number}", cpu=1, memory="8Gi").pod(f"w-{number}", on=f"n{number}", cpu=1)
+    on = broken(world, conf(ENQUEUE, *TIERS))
+    cycle(on, *waits("x"))
+
+    for number in range(7, 3, -1):
+        left = [gone(on, f"w-{number}"), Gone("Node", "", f"n{number}", "")]
+        assert cycle(on, *left, *waits(f"y{number}")).bindings == {}
+    assert cycle(on, REPLACEMENT).bindings == {"v-3": "n3"}
