@@ -107,11 +107,11 @@ class LostRooms(Observer):
 
     def begin(self, now: float) -> None:
         """Begin a session: keep the rooms of pods that were lost since the last one, and end those that are over."""
-        for room in self._lost:
+        for room in sorted(self._lost, key=lambda room: (room.job.key, room.pod)):
             room.until = min(room.until, now + self._timeout)
             self._keep(room)
         self._lost.clear()
-        for job in self._changed.values():
+        for _, job in sorted(self._changed.items()):
             self._note_leaving(job)
         self._changed.clear()
         self.broken = {key: job for key, job in self.broken.items() if _lacks_pods(job)}
@@ -128,7 +128,7 @@ class LostRooms(Observer):
         if not job.counts[TaskStatus.RELEASING] or not _lacks_pods(job) or not self._had_minimum(job):
             return
         self.broken[job.key] = job
-        for task in job.tasks.values():
+        for task in sorted(job.tasks.values(), key=lambda task: task.key):
             if task.status is TaskStatus.RELEASING and task.node is not None and not task.evicted:
                 room = _room_of(task, job, task.node)
                 room.leaving = task
