@@ -6,8 +6,11 @@ and what it wants beyond its minimum takes turns with the others, one task at a 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
+from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
+from actions.gang_search.searches import Searches
 from actions.held_up import look_ahead
 from actions.job_order import Turns, considered, promote_all
 from actions.of_volcano import PREDICATE_ERROR_CACHE
@@ -25,13 +28,25 @@ class AllocateAction:
     """Place tasks on nodes."""
 
     name: ClassVar[str] = "allocate"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (PREDICATE_ERROR_CACHE,)
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (PREDICATE_ERROR_CACHE, *OF_SEARCHES)
+
+    def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = arguments
 
     def execute(self, session: Session) -> None:
         """Let queues take turns until no job is left that could go on."""
         if not session.configuration.has_enqueue:
             promote_all(session)
-        attempts = _attempts(session)
+        searches = Searches.of(session, self._arguments)
+        attempts = _attempts(session, searches)
+        searches.namespaces = lambda: {attempt.job.namespace for attempt in attempts.values()}
+        self._take_turns(session, attempts)
+        for job in searches.in_turns():
+            self._try_again(session, Attempt(job, _tasks_of(session, job), Retry.of(session), searches=searches))
+        searches.end()
+
+    def _take_turns(self, session: Session, attempts: Mapping[str, Attempt]) -> None:
+        """Let queues take turns until no job is left that could go on."""
         turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
         while turns.queues:
             queue = turns.next_queue(session)
@@ -51,6 +66,15 @@ class AllocateAction:
             if has_more:
                 jobs.push(job)
             turns.queues.push(queue)
+
+    def _try_again(self, session: Session, attempt: Attempt) -> None:
+        """Place a job for which no search could be made when it had its turn."""
+        queue = session.cluster.queues.get(attempt.job.queue)
+        if queue is None or not attempt.tasks or session.rules.overused(queue) is not None:
+            return
+        with session.about(attempt.job):
+            while self._go_on(session, queue, attempt):
+                pass
 
     def _go_on_with_its_due(self, session: Session, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
         """A queue that has its due gets nothing more of it; what it was promised counts as held, and may be taken.
@@ -80,17 +104,23 @@ class AllocateAction:
         return statement is not None and bool(attempt.tasks)
 
 
-def _attempts(session: Session) -> dict[str, Attempt]:
+def _tasks_of(session: Session, job: JobInfo) -> list[TaskInfo]:
+    """What is to be placed of a job, last first."""
+    return session.rules.in_order([task for task in job.schedulable() if not task.best_effort])[::-1]
+
+
+def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
     """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
     attempts: dict[str, Attempt] = {}
     retry = Retry.of(session)
     retry.begin()
     promised = _promised(session)
-    for job in considered(session, retry.worth_a_look(session), promised):
+    jobs = [*retry.worth_a_look(session), *searches.take_put_off()]
+    for job in considered(session, jobs, promised):
         tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
         with session.about(job):
             if tasks:
-                attempts[job.key] = Attempt(job, session.rules.in_order(tasks)[::-1], retry)
+                attempts[job.key] = Attempt(job, session.rules.in_order(tasks)[::-1], retry, searches=searches)
     session.job_attempts += len(attempts)
     return attempts
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from actions.domains import settle_domain
+from actions.gang_search.searches import Searches
 from actions.held_up import also_waits, waits_for, what_holds_up
 from actions.promises import choose, take
 from actions.retry import FailedRoles, Retry, has_history
@@ -41,12 +42,15 @@ class Attempt:
     """Whether the gang cannot start with what is left to try."""
     one_by_one: PodTemplate | None = None
     """Tasks of this template could not be placed in one go."""
+    searches: Searches | None = None
+    """The searches of the session for a placement of a whole gang; none are made without."""
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
     """Place tasks until the job is ready; a statement to commit, or None when nothing of the job stands.
 
-    A job that can only wait for room being freed keeps that room until the session ends.
+    A job that can only wait for room being freed keeps that room until the session ends. Where tasks one by one do not
+    make the gang ready, a placement for all of it is searched for.
     """
     job = attempt.job
     statement = session.statement()
@@ -59,13 +63,30 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
                 break
     if session.rules.is_ready(job):
         return statement
-    _report_who_waits(session, attempt, statement)
+    placed = [operation.task for operation in statement.operations if operation.kind == "allocate"]
     attempt.held = session.rules.is_pipelined(job)
     if attempt.held:
+        _report_who_waits(session, attempt, placed)
         statement.hold()
-    else:
-        statement.discard()
-    return None
+        return None
+    statement.discard()
+    found = _search(session, queue, attempt, placed)
+    if found is None:
+        _report_who_waits(session, attempt, placed)
+    return found
+
+
+def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequence[TaskInfo]) -> Statement | None:
+    """Search for a placement of the whole gang; what is left of the job is tried one by one again."""
+    job = attempt.job
+    if attempt.searches is None or any(session.nominations.is_kept(task) for task in job.tasks.values()):
+        return None
+    tasks = [task for task in job.schedulable() if not (task.best_effort or task.admission_gate)]
+    found = attempt.searches.find(queue, job, session.rules.in_order(tasks), placed) if tasks else None
+    if found is not None:
+        attempt.tasks = [task for task in session.rules.in_order(tasks)[::-1] if task.node is None]
+        attempt.failed_roles, attempt.moved = FailedRoles(), True
+    return found
 
 
 def _place_next(session: Session, queue: QueueInfo, statement: Statement, attempt: Attempt) -> bool:
@@ -168,12 +189,12 @@ def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
     return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
 
 
-def _report_who_waits(session: Session, attempt: Attempt, statement: Statement) -> None:
+def _report_who_waits(session: Session, attempt: Attempt, placed: Sequence[TaskInfo]) -> None:
     """Members that found a place wait for their gang: report that, and for what."""
     job = attempt.job
-    placed = [o.task for o in statement.operations if o.kind == "allocate"]
     job.fitting = frozenset(task.uid for task in placed)
-    others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
+    waiting = [t for t in job.waiting.values() if t.uid not in job.fitting]
+    others = [t for t in waiting if t.refusal is not None and t.refusal.step is not Step.GANG]
     held_up = what_holds_up(job)
     explained = [t for t in others if waits_for(t) is held_up] or others
     origin = min(explained, key=lambda t: t.key).refusal if explained else None
@@ -187,11 +208,13 @@ def _report_who_waits(session: Session, attempt: Attempt, statement: Statement) 
 def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason) -> Verdict:
     if job.is_native:
         return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
-    ready = sum(1 for task in job.tasks.values() if IS_READY[task.status]) - placed
+    ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.fitting)
     message = (
         f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '
         f"{ready + placed} could now"
     )
     if origin is not None:
         message += f"; the others: {origin.message}"
+    if job.shortage:
+        message = f"{message.removesuffix('.')}; as a whole: {job.shortage}"
     return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message, shown_as=held_up)

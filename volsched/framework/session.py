@@ -105,6 +105,8 @@ class Session:
         self.job_attempts = 0
         self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
+        self.gang_searches: Counter[tuple[str, ...]] = Counter()
+        self.is_unfinished = False
         self.events: list[RecordEvent] = []
         self.whole: list[RecordEvent] = []
         self._told: set[RecordEvent] = set()
@@ -139,6 +141,14 @@ class Session:
                     refused(task, verdict)
                 return verdict
         return None
+
+    def takes_on(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Whether the queue may take the task on; as ``allocatable_refusal``, but nobody is told."""
+        self._set_aside([task])
+        return all(
+            (headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)) is None
+            for headroom, refusal, _ in self.rules.quotas
+        )
 
     def _set_aside(self, tasks: Sequence[TaskInfo]) -> None:
         """Let those that count in their queue because their gate was lifted not do so while they are tried themselves.

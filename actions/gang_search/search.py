@@ -1,0 +1,185 @@
+"""The search for a placement of one gang: proofs, then three starts that displace members, then everything.
+
+The first start takes the members with the fewest nodes first, and for each its best node. The second one prefers nodes
+that others do not need. The third one takes large members first. Each knows what the ones before have found out about
+the cost of displacing members. The first complete placement counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from actions.gang_search.board import Board, OutOfStepsError
+from actions.gang_search.exhaustive import MOST_MEMBERS, Exhaustive
+from actions.gang_search.members import Wanted, kinds_of, largest_first, most_constrained_first, wanted_of
+from actions.gang_search.proofs import cannot_fit, fits_within
+from actions.gang_search.repair import Repair
+from actions.gang_search.teams import Domain, Team, domains_of, teams_of
+from volsched.framework.native.topology import Topology
+from volsched.model.job import JobInfo
+from volsched.model.nodes.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+
+Order: TypeAlias = Callable[[Wanted], list[TaskInfo]]
+
+_STARTS: Final[tuple[tuple[Order, bool], ...]] = (
+    (most_constrained_first, False),
+    (most_constrained_first, True),
+    (largest_first, True),
+)
+"""In which order members are placed, and whether nodes that fewer others need come first."""
+_PER_START: Final = 4
+"""One start takes so much of the steps at most: one in so many."""
+_IN_DOMAIN: Final = 4
+"""For each member of a team so many steps are spent at most to place the team alone in one domain."""
+
+
+@dataclass(slots=True)
+class Shortage:
+    """How near a search came: ``most`` members had a node at a time, ``stuck`` is one that had none beside these.
+
+    ``nodes`` are those where it could go if no other member were there.
+    """
+
+    most: int = 0
+    stuck: TaskInfo | None = None
+    nodes: Sequence[NodeInfo] = ()
+
+
+class GangSearch:
+    """The search for one gang. ``is_proof``: what was not found does not exist."""
+
+    def __init__(self, board: Board, job: JobInfo, offered: Sequence[int]) -> None:
+        self.shortage = Shortage()
+        self.is_proof = False
+        self._board = board
+        self._job = job
+        self._offered = offered
+        self._wanted = Wanted([], [])
+        self._costs: dict[TaskInfo, float] = {}
+
+    def run(self, tasks: Sequence[TaskInfo]) -> bool:
+        """Place the members that the gang needs; whether it is ready then. Raises OutOfStepsError."""
+        native = self._job.native
+        topology = Topology.of(self._board.session) if native is not None and native.topology_key else None
+        if topology is None or topology.is_settled(self._job):
+            return self._run(tasks)
+        return self._run_in_domains(topology, tasks)
+
+    def _run_in_domains(self, topology: Topology, tasks: Sequence[TaskInfo]) -> bool:
+        """Try the domains of a native group, the one that did best without a search first."""
+        best, found, proofs = topology.domain(self._job), False, []
+        values = sorted(topology.candidates(self._job), key=lambda value: value != best)
+        for value in values:
+            topology.pin(self._job, value)
+            try:
+                found = self._run(tasks)
+            finally:
+                if not found:
+                    topology.pin(self._job, best)
+            if found:
+                return True
+            proofs.append(self.is_proof)
+        self.is_proof = all(proofs)
+        return False
+
+    def _run(self, tasks: Sequence[TaskInfo]) -> bool:
+        board, job = self._board, self._job
+        self._wanted = wanted = wanted_of(job, kinds_of(board, tasks, self._offered))
+        self._costs.clear()
+        self.is_proof = cannot_fit(board.session, wanted)
+        if self.is_proof:
+            return False
+        most = board.steps.left // _PER_START
+        for order, by_need in _STARTS:
+            if self._start(order(wanted), by_need, most):
+                return True
+            board.clear()
+        return len(wanted.needed) <= MOST_MEMBERS and self._try_everything()
+
+    def _try_everything(self) -> bool:
+        every = Exhaustive(self._board, self._wanted, most_constrained_first(self._wanted))
+        found = every.run() and self._is_ready()
+        self.is_proof = every.is_proof
+        return found
+
+    def _is_ready(self) -> bool:
+        """Whether the gang can start; where a plugin wants more than its minimum, spare members are placed, too."""
+        board, is_ready = self._board, self._board.session.rules.is_ready
+        spares = (task for task in self._wanted.spares if task not in board.placed)
+        while not is_ready(self._job):
+            task = next(spares, None)
+            if task is None:
+                return False
+            for node in board.choices(task)[:1]:
+                board.put(task, node)
+        return True
+
+    # -- one start ----------------------------------------------------------------------------------------------------
+
+    def _start(self, order: list[TaskInfo], by_need: bool, most: int) -> bool:
+        teams = list(teams_of(self._board.session, self._wanted))
+        return self._soon_enough(most, lambda: self._place_teams(teams, order, by_need)) and self._is_ready()
+
+    def _soon_enough(self, most: int, place: Callable[[], bool]) -> bool:
+        """Whether members find their places within so many steps."""
+        steps = self._board.steps
+        kept = max(0, steps.left - most)
+        steps.left -= kept
+        try:
+            return place()
+        except OutOfStepsError:
+            if not kept:
+                raise
+            return False
+        finally:
+            steps.left += kept
+
+    def _place_teams(self, teams: Sequence[Team], order: Sequence[TaskInfo], by_need: bool) -> bool:
+        """Have each team in one domain after the other; in each way place the teams first, and then all others."""
+        if not teams:
+            return self._place_alone(by_need) and self._repair(order, by_need)
+        team, session = teams[0], self._board.session
+        members = [task for task in order if team.has(self._wanted.kind_of[task])]
+        for domain in domains_of(session, team):
+            if fits_within(session, team.kinds, domain):
+                with self._inside(team, members, domain):
+                    if self._place_teams(teams[1:], order, by_need):
+                        return True
+                self._board.clear()
+        return False
+
+    @contextmanager
+    def _inside(self, team: Team, members: Sequence[TaskInfo], domain: Domain) -> Iterator[None]:
+        """Have the members of a team know no nodes but those of a domain."""
+        homes = [kind.homes for kind in team.kinds]
+        for kind in team.kinds:
+            kind.homes = [node for node in kind.homes if node.row in domain.rows]
+        self._board.within.update(dict.fromkeys(members, domain.rows))
+        try:
+            yield
+        finally:
+            for kind, before in zip(team.kinds, homes, strict=True):
+                kind.homes = before
+            for task in members:
+                self._board.within.pop(task, None)
+
+    def _place_alone(self, by_need: bool) -> bool:
+        """Whether the members of teams alone find their places in their domains, soon enough."""
+        members = list(self._board.within)
+        most = _IN_DOMAIN * (len(members) + 2 * _IN_DOMAIN)
+        return not members or self._soon_enough(most, lambda: self._repair(members, by_need))
+
+    def _repair(self, order: Sequence[TaskInfo], by_need: bool) -> bool:
+        left = [task for task in order if task not in self._board.placed]
+        repair = Repair(self._board, self._wanted, left, self._costs, by_need=by_need)
+        try:
+            return repair.run()
+        finally:
+            if repair.most > self.shortage.most or self.shortage.stuck is None:
+                stuck = repair.stuck or self.shortage.stuck
+                nodes = self._wanted.homes(stuck) if stuck is not None else ()
+                self.shortage = Shortage(max(repair.most, self.shortage.most), stuck, nodes)

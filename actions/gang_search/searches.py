@@ -1,0 +1,251 @@
+"""Which gangs of a session are searched for, with how many steps, and what came of it.
+
+A gang has a budget of steps, and a session another one, which namespaces share: while several have gangs to search for,
+none takes more than its part before the others had theirs. What is left of the budget goes round in turns at the end.
+A gang for which nothing is left is searched for in the next session, before those that had a search already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from itertools import chain, zip_longest
+from typing import Any, Final
+
+from actions.gang_search.board import Board, OutOfStepsError, Steps
+from actions.gang_search.search import GangSearch, Shortage
+from volsched.framework.config.arguments import Argument
+from volsched.framework.session import Session
+from volsched.framework.statement import Statement
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
+
+STEPS: Final = "gang.searchSteps"
+STEPS_PER_SESSION: Final = "gang.searchStepsPerSession"
+ARGUMENTS: Final = (
+    Argument(
+        STEPS,
+        "int",
+        6_000,
+        "How many steps a search for a placement of one gang may take, when its members find no nodes one by one; "
+        "0: gangs are not searched for.",
+        minimum=0,
+    ),
+    Argument(
+        STEPS_PER_SESSION,
+        "int",
+        24_000,
+        "How many steps all searches of one session may take; namespaces share them.",
+        minimum=0,
+    ),
+)
+
+
+class Outcome(StrEnum):
+    """What came of a gang whose members found no nodes one by one."""
+
+    FOUND = "found"
+    IMPOSSIBLE = "impossible"
+    EXHAUSTED = "exhausted"
+    SKIPPED = "skipped"
+
+
+class PutOff:
+    """The gangs that were put off to the next session, and the namespaces that had their turn meanwhile."""
+
+    def __init__(self, _: Cluster) -> None:
+        self.jobs: dict[str, JobInfo] = {}
+        self.served: set[str] = set()
+
+    @classmethod
+    def of(cls, session: Session) -> PutOff:
+        """Return those of a session's cluster."""
+        return session.account("allocate.put_off", cls)
+
+    def take(self, session: Session, most: int) -> list[JobInfo]:
+        """Take out gangs that were put off and still wait, namespaces in turns, so many of each at most."""
+        known, taken = session.cluster.jobs, []
+        for jobs in by_namespace(self.jobs.values()).values():
+            taken += [job for job in jobs[:most] if known.get(job.key) is job and job.waiting]
+            for job in jobs[:most]:
+                del self.jobs[job.key]
+        return taken
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+def by_namespace(jobs: Iterable[JobInfo]) -> dict[str, list[JobInfo]]:
+    """Group jobs, each namespace's in their order."""
+    found: dict[str, list[JobInfo]] = {}
+    for job in jobs:
+        found.setdefault(job.namespace, []).append(job)
+    return found
+
+
+@dataclass(slots=True)
+class Searches:
+    """Those of one session.
+
+    ``most`` is how many steps a search may take, ``left`` how many all together may still take. ``namespaces`` names
+    those that have gangs in the session. ``due`` are those whose gangs were put off and that had no turn since.
+    """
+
+    session: Session
+    most: int
+    left: int
+    put_off: PutOff
+    due: set[str] = field(default_factory=set)
+    namespaces: Callable[[], Collection[str]] = tuple
+    is_late: bool = False
+    """Whether what is left of the budget goes round."""
+    _share: int = -1
+    _taken: dict[str, int] = field(default_factory=dict)
+    _offered: list[int] | None = None
+
+    @classmethod
+    def of(cls, session: Session, arguments: Mapping[str, Any]) -> Searches:
+        """Begin those of a session."""
+        in_all = arguments[STEPS_PER_SESSION]
+        return cls(session, min(arguments[STEPS], in_all), in_all, PutOff.of(session))
+
+    def take_put_off(self) -> list[JobInfo]:
+        """Take out the gangs that an earlier session has put off, as many as there may be steps for."""
+        jobs = self.put_off.take(self.session, 1 + self.left // max(1, self.most)) if self.put_off.jobs else []
+        self.due = {job.namespace for job in jobs} - self.put_off.served
+        return jobs
+
+    # -- one gang -----------------------------------------------------------------------------------------------------
+
+    def find(
+        self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]
+    ) -> Statement | None:
+        """Search for a placement with which a gang starts; ``placed``: members that found nodes one by one."""
+        self.put_off.jobs.pop(job.key, None)
+        job.shortage = ""
+        if not self.most or len(job.tasks) < 2:
+            return None
+        if _is_settled(self.session, tasks, placed):
+            self._note(Outcome.IMPOSSIBLE)
+            return None
+        if not self._may_begin(job.namespace):
+            self._skip(job)
+            return None
+        return self._search(queue, job, tasks, len(placed))
+
+    def _search(self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], could: int) -> Statement | None:
+        session, steps = self.session, Steps(min(self.most, self.left))
+        is_short = steps.left < self.most
+        statement, outcome = session.statement(), Outcome.EXHAUSTED
+        with session.cluster.tentative():
+            search = GangSearch(Board(session, queue, statement, steps), job, self.offered())
+            try:
+                if search.run(tasks):
+                    outcome = Outcome.FOUND
+                elif search.is_proof:
+                    outcome = Outcome.IMPOSSIBLE
+            except OutOfStepsError:
+                outcome = Outcome.SKIPPED if is_short else outcome
+            finally:
+                self._spend(job.namespace, steps.taken)
+            if outcome is not Outcome.FOUND:
+                statement.discard()
+        if outcome is Outcome.SKIPPED:
+            self._skip(job)
+            return None
+        self._note(outcome)
+        job.shortage = "" if outcome is Outcome.FOUND else self._in_words(job, search.shortage, could, outcome)
+        return statement if outcome is Outcome.FOUND else None
+
+    def offered(self) -> list[int]:
+        """What all nodes offer of each amount."""
+        if self._offered is None:
+            nodes = self.session.cluster.rows
+            self._offered = [sum(amounts) for amounts in zip(*(node.allocatable for node in nodes), strict=True)]
+        return self._offered
+
+    def _note(self, outcome: Outcome) -> None:
+        self.session.gang_searches[(outcome.value,)] += 1
+
+    # -- the budget ---------------------------------------------------------------------------------------------------
+
+    def _may_begin(self, namespace: str) -> bool:
+        """Whether a namespace may begin another search."""
+        if self.left <= 0:
+            return False
+        if self.is_late:
+            return True
+        if self.due and namespace not in self.due:
+            return False
+        if self._share < 0:
+            self._share = self.left // max(1, len(self.namespaces()))
+        return self._taken.get(namespace, 0) <= self._share
+
+    def _spend(self, namespace: str, steps: int) -> None:
+        self.left -= steps
+        self._taken[namespace] = self._taken.get(namespace, 0) + steps
+        self.put_off.served.add(namespace)
+        self.due.discard(namespace)
+
+    def _skip(self, job: JobInfo) -> None:
+        """Put a gang off; it is searched for later in this session, or in the next one."""
+        self.put_off.jobs[job.key] = job
+        job.shortage = "a placement for all is searched for in a later session, as this one has no steps left"
+
+    def in_turns(self) -> Iterator[JobInfo]:
+        """Yield the gangs that were put off, namespaces in turns, while steps are left."""
+        self.is_late = True
+        turns = zip_longest(*by_namespace(self.put_off.jobs.values()).values())
+        for job in chain.from_iterable(turns):
+            if self.left <= 0:
+                break
+            if job is not None:
+                del self.put_off.jobs[job.key]
+                yield job
+
+    def end(self) -> None:
+        """Count what is put off to the next session, and have that come soon."""
+        if not self.put_off.jobs:
+            self.put_off.served.clear()
+            return
+        self.session.gang_searches[(Outcome.SKIPPED.value,)] += len(self.put_off.jobs)
+        self.session.is_unfinished = True
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    def _in_words(self, job: JobInfo, shortage: Shortage, could: int, outcome: Outcome) -> str:
+        """Describe what a gang as a whole lacks."""
+        ready = job.ready_count
+        words = f"{ready + max(could, shortage.most)} of {job.min_available} could start"
+        if shortage.stuck is not None:
+            words += f'; pod "{shortage.stuck.name}" needs {_named(shortage)}, which the others need too'
+        if outcome is Outcome.EXHAUSTED:
+            words += f"; no placement for all was found in {self.most} steps ({STEPS})"
+        return words
+
+
+_MOST_NAMES: Final = 3
+
+
+def _named(shortage: Shortage) -> str:
+    names = sorted(node.name for node in shortage.nodes)
+    if not names:
+        return "a node near others of the gang"
+    if len(names) > _MOST_NAMES:
+        return f"one of {len(names)} nodes"
+    return " or ".join(names)
+
+
+def _is_settled(session: Session, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
+    """Whether one by one is as good as any other way: nobody had a node, or all are equal and amounts alone decide."""
+    first = tasks[0]
+    if not placed:
+        return not any(task.template.depends_on_pods for task in tasks)
+    return (
+        all(task.template is first.template for task in tasks)
+        and not session.rules.batches.alone(first)
+        and not first.template.depends_on_pods
+    )
