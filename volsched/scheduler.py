@@ -229,10 +229,12 @@ class Scheduler:
             job_attempts=session.job_attempts,
             victim_searches=dict(session.victim_searches),
             victims=dict(session.victims),
+            gang_searches=dict(session.gang_searches),
             series=series,
             faults=tuple((plugin, error) for plugin, error in session.faults),
             over="" if session.gave_way else session.over,
             gave_way=session.gave_way,
+            is_unfinished=session.is_unfinished,
             hints=tuple(session.hints),
             whole=tuple(session.whole),
         )

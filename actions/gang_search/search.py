@@ -118,6 +118,11 @@ class GangSearch:
                 board.put(task, node)
         return True
 
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all members are equal."""
+        return len(self._wanted.kinds) < 2
+
     # -- one start ----------------------------------------------------------------------------------------------------
 
     def _start(self, order: list[TaskInfo], by_need: bool, most: int) -> bool:

@@ -14,12 +14,13 @@ from itertools import chain, zip_longest
 from typing import Any, Final
 
 from actions.gang_search.board import Board, OutOfStepsError, Steps
-from actions.gang_search.search import GangSearch, Shortage
+from actions.gang_search.search import GangSearch
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
+from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 
@@ -157,7 +158,7 @@ class Searches:
             self._skip(job)
             return None
         self._note(outcome)
-        job.shortage = "" if outcome is Outcome.FOUND else self._in_words(job, search.shortage, could, outcome)
+        job.shortage = "" if outcome is Outcome.FOUND else self._in_words(job, search, could, outcome)
         return statement if outcome is Outcome.FOUND else None
 
     def offered(self) -> list[int]:
@@ -216,12 +217,14 @@ class Searches:
 
     # -- words --------------------------------------------------------------------------------------------------------
 
-    def _in_words(self, job: JobInfo, shortage: Shortage, could: int, outcome: Outcome) -> str:
-        """Describe what a gang as a whole lacks."""
-        ready = job.ready_count
-        words = f"{ready + max(could, shortage.most)} of {job.min_available} could start"
-        if shortage.stuck is not None:
-            words += f'; pod "{shortage.stuck.name}" needs {_named(shortage)}, which the others need too'
+    def _in_words(self, job: JobInfo, search: GangSearch, could: int, outcome: Outcome) -> str:
+        """Describe what a gang as a whole lacks; of equal members there is nothing to tell."""
+        if search.is_uniform:
+            return ""
+        shortage = search.shortage
+        words = f"{job.ready_count + max(could, shortage.most)} of {job.min_available} could start"
+        if shortage.stuck is not None and shortage.nodes:
+            words += f'; pod "{shortage.stuck.name}" needs {_named(shortage.nodes)}, which the others need too'
         if outcome is Outcome.EXHAUSTED:
             words += f"; no placement for all was found in {self.most} steps ({STEPS})"
         return words
@@ -230,13 +233,9 @@ class Searches:
 _MOST_NAMES: Final = 3
 
 
-def _named(shortage: Shortage) -> str:
-    names = sorted(node.name for node in shortage.nodes)
-    if not names:
-        return "a node near others of the gang"
-    if len(names) > _MOST_NAMES:
-        return f"one of {len(names)} nodes"
-    return " or ".join(names)
+def _named(nodes: Sequence[NodeInfo]) -> str:
+    names = sorted(node.name for node in nodes)
+    return " or ".join(names) if len(names) <= _MOST_NAMES else f"one of {len(names)} nodes"
 
 
 def _is_settled(session: Session, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
