@@ -47,10 +47,10 @@ class CycleReport:
     Durations are in seconds. ``job_attempts`` counts jobs that allocate tried to place. ``victim_searches`` counts
     searches for victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room).
     ``gang_searches`` counts gangs whose members found no nodes one by one, by what came of a search for all of them.
-    ``series`` are the plugins' own numbers. ``is_unfinished``: searches were put off to the next session. ``faults`` are exceptions that ended with the job that they were about, or with the
-    session, each with the plugin that raised it; ``over`` states why the session ended before it was through.
-    ``hints`` tell authors of plugins what would be faster. ``whole`` has Events from which names of other namespaces
-    were taken, as they were before.
+    ``series`` are the plugins' own numbers. ``faults`` are exceptions that ended with the job that they were about, or
+    with the session, each with the plugin that raised it; ``over`` states why the session ended before it was through.
+    ``is_unfinished``: searches were put off to the next session. ``hints`` tell authors of plugins what would be
+    faster. ``whole`` has Events from which names of other namespaces were taken, as they were before.
     """
 
     placed: int = 0

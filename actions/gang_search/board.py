@@ -44,7 +44,8 @@ class Board:
     """Where members are.
 
     ``placed`` has the nodes of members, ``on`` the members on a node by its row, in the order in which they came.
-    ``within`` limits members to some rows, while one topology domain after the other is tried.
+    ``within`` limits members to some rows, while one topology domain after the other is tried. ``replaced`` are members
+    that had no node and for which others stand in.
     """
 
     def __init__(self, session: Session, queue: QueueInfo, statement: Statement, steps: Steps) -> None:
@@ -53,6 +54,7 @@ class Board:
         self.placed: dict[TaskInfo, NodeInfo] = {}
         self.on: dict[int, list[TaskInfo]] = {}
         self.within: dict[TaskInfo, Collection[int]] = {}
+        self.replaced: set[TaskInfo] = set()
         self._queue = queue
         self._statement = statement
 
@@ -109,6 +111,7 @@ class Board:
         self._statement.rollback(0)
         self.placed.clear()
         self.on.clear()
+        self.replaced.clear()
 
     def put_all(self, placements: Iterable[Placement]) -> bool:
         """Put members on nodes; whether all are there."""

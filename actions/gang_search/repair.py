@@ -49,9 +49,8 @@ class Repair:
         self._board = board
         self._wanted = wanted
         self._queue = deque(order)
-        self._spares = deque(wanted.spares)
+        self._spares = [spare for spare in wanted.spares if spare not in board.placed]
         self._needs = _Needs(wanted, order) if by_need else None
-        self._closed: dict[tuple[int, int], int] = {}
         for task in (*order, *wanted.spares):
             costs.setdefault(task, 1.0 + _SCARCE / (1 + len(wanted.homes(task))))
 
@@ -72,12 +71,12 @@ class Repair:
 
     def _replace(self, task: TaskInfo) -> bool:
         """Let a spare member stand in for one that has no node."""
-        job = task.job
-        spare = next((s for s in self._spares if s.role == task.role or (job is not None and not _is_due(task))), None)
+        spare = next((spare for spare in self._spares if spare.role == task.role or not _is_due(task)), None)
         if spare is None:
             return False
         self._spares.remove(spare)
         self._queue.append(spare)
+        self._board.replaced.add(task)
         return True
 
     # -- a node for a member ------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from actions.gang_search.board import Board, OutOfStepsError
 from actions.gang_search.exhaustive import MOST_MEMBERS, Exhaustive
 from actions.gang_search.members import Wanted, kinds_of, largest_first, most_constrained_first, wanted_of
-from actions.gang_search.proofs import cannot_fit, fits_within
+from actions.gang_search.proofs import cannot_fit, may_fit_within
 from actions.gang_search.repair import Repair
 from actions.gang_search.teams import Domain, Team, domains_of, teams_of
 from volsched.framework.native.topology import Topology
@@ -150,7 +150,7 @@ class GangSearch:
         team, session = teams[0], self._board.session
         members = [task for task in order if team.has(self._wanted.kind_of[task])]
         for domain in domains_of(session, team):
-            if fits_within(session, team.kinds, domain):
+            if may_fit_within(session, self._wanted, team.kinds, domain):
                 with self._inside(team, members, domain):
                     if self._place_teams(teams[1:], order, by_need):
                         return True
@@ -179,8 +179,9 @@ class GangSearch:
         return not members or self._soon_enough(most, lambda: self._repair(members, by_need))
 
     def _repair(self, order: Sequence[TaskInfo], by_need: bool) -> bool:
-        left = [task for task in order if task not in self._board.placed]
-        repair = Repair(self._board, self._wanted, left, self._costs, by_need=by_need)
+        board = self._board
+        left = [task for task in order if task not in board.placed and task not in board.replaced]
+        repair = Repair(board, self._wanted, left, self._costs, by_need=by_need)
         try:
             return repair.run()
         finally:
