@@ -67,7 +67,7 @@ class Board:
         return self._inside(task, self.session.engine.choices(task))
 
     def possible(self, task: TaskInfo) -> list[NodeInfo]:
-        """Where a member could go if others were not there, best first."""
+        """Where a member could go if any others were elsewhere, best first."""
         return self._inside(task, [node for node, _ in self.session.engine.ranked(task)])
 
     def _inside(self, task: TaskInfo, nodes: list[NodeInfo]) -> list[NodeInfo]:

@@ -25,12 +25,15 @@ class Exhaustive:
         self._board = board
         self._wanted = wanted
         self._order = list(order)
-        self.is_proof = not any(task.template.depends_on_pods for task in order) and not wanted.spares
-        """Whether a gang of which no placement is found has none."""
+        self.is_proof = False
+        """Whether everything was tried, so that there is no placement."""
 
     def run(self) -> bool:
         """Place all members; whether there is a placement. Raises OutOfStepsError."""
-        return self._place(self._order)
+        found = self._place(self._order)
+        grows = any(self._wanted.kind_of[task].grows for task in self._order)
+        self.is_proof = not found and not grows and not self._wanted.spares
+        return found
 
     def _place(self, left: Sequence[TaskInfo]) -> bool:
         if not left:

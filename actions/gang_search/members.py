@@ -21,13 +21,15 @@ def alike(one: TaskInfo, other: TaskInfo) -> bool:
 class Kind:
     """Equal members, and their ``homes``: the nodes where one could go if no member were anywhere, best first.
 
-    ``waits``: there are none now, as a rule wants other members near it first. ``size`` is the largest share that one
+    ``waits``: there are none now, as a rule wants other members near it first. ``grows``: where they can go depends on
+    where other pods are, so there may be more homes once members are placed. ``size`` is the largest share that one
     member asks for of what the cluster offers of an amount.
     """
 
     members: list[TaskInfo]
     homes: list[NodeInfo]
     waits: bool
+    grows: bool
     size: float
 
     @property
@@ -57,11 +59,20 @@ def kinds_of(board: Board, tasks: Sequence[TaskInfo], offered: Sequence[int]) ->
         key = (task.template.id, task.role, frozenset(task.labels.items()), board.session.engine.kind(task))
         kind = found.get(key)
         if kind is None:
-            homes = board.choices(task)
-            waits = not homes and bool(task.template.affinity)
-            kind = found[key] = Kind([], homes, waits, _size(board.session, task, offered))
+            kind = found[key] = _kind(board, task, offered)
         kind.members.append(task)
     return list(found.values())
+
+
+def _kind(board: Board, task: TaskInfo, offered: Sequence[int]) -> Kind:
+    """Make the kind of a member; nodes that a hard spread constraint refuses now may do when others are placed."""
+    template, homes = task.template, board.choices(task)
+    if any(constraint.hard for constraint in template.spread):
+        asked = board.session.cluster.columns.request(template)
+        homes = [node for node in board.possible(task) if node.fits_idle(asked)]
+    near = bool(template.affinity)
+    grows = near or bool(template.spread)
+    return Kind([], homes, near and not homes, grows, _size(board.session, task, offered))
 
 
 def _size(session: Session, task: TaskInfo, offered: Sequence[int]) -> float:

@@ -29,11 +29,11 @@ class _Stream(NamedTuple):
 
 def cannot_fit(session: Session, wanted: Wanted) -> bool:
     """Whether a gang fits in no way."""
-    if any(kind.waits for kind in wanted.kinds):
-        return False
-    return len(wanted.needed) > sum(min(len(k.members), _room_for(session, k, k.homes)) for k in wanted.kinds) or (
-        not wanted.spares and overflows(session, wanted.kinds, {id(kind): kind.homes for kind in wanted.kinds})
-    )
+    lasting = [kind for kind in wanted.kinds if not kind.grows]
+    if not wanted.spares:
+        return overflows(session, lasting, {id(kind): kind.homes for kind in lasting})
+    room = (_room_for(session, kind, kind.homes) if not kind.grows else len(kind.members) for kind in wanted.kinds)
+    return sum(room) < len(wanted.needed)
 
 
 def _room_for(session: Session, kind: Kind, nodes: Sequence[NodeInfo]) -> int:

@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 from actions.gang_search.board import Board, Placement
 from actions.gang_search.members import Wanted, alike
+from actions.gang_search.needs import Needs
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
@@ -50,7 +51,7 @@ class Repair:
         self._wanted = wanted
         self._queue = deque(order)
         self._spares = [spare for spare in wanted.spares if spare not in board.placed]
-        self._needs = _Needs(wanted, order) if by_need else None
+        self._needs = Needs(board.session.cluster.columns, wanted, order) if by_need else None
         for task in (*order, *wanted.spares):
             costs.setdefault(task, 1.0 + _SCARCE / (1 + len(wanted.homes(task))))
 
@@ -84,7 +85,7 @@ class Repair:
     def _put_on_best(self, task: TaskInfo) -> bool:
         nodes = self._board.choices(task)
         if self._needs is not None:
-            nodes = self._needs.least_first(nodes)
+            nodes = self._needs.least_first(task, nodes)
         return any(self._put(task, node) for node in nodes)
 
     def _put(self, task: TaskInfo, node: NodeInfo) -> bool:
@@ -224,24 +225,3 @@ def _is_due(task: TaskInfo) -> bool:
     """Whether the role of a member has a minimum that counts."""
     job = task.job
     return job is not None and job.judges_roles and job.min_roles.get(task.role, 0) > 0
-
-
-class _Needs:
-    """How much the members that are not placed need each node: one with few nodes needs each of them more."""
-
-    def __init__(self, wanted: Wanted, order: Iterable[TaskInfo]) -> None:
-        self._wanted = wanted
-        self._by_row: dict[int, float] = {}
-        for task in order:
-            self.count(task, 1)
-
-    def count(self, task: TaskInfo, by: int) -> None:
-        """Count a member that is to be placed, or (-1) is so no more."""
-        homes, needs = self._wanted.homes(task), self._by_row
-        share = by / len(homes) if homes else 0.0
-        for node in homes:
-            needs[node.row] = needs.get(node.row, 0.0) + share
-
-    def least_first(self, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
-        """Order nodes by how much they are needed, and as they are where that is equal."""
-        return sorted(nodes, key=lambda node: round(self._by_row.get(node.row, 0.0), 6))

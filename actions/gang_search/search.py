@@ -1,8 +1,9 @@
-"""The search for a placement of one gang: proofs, then three starts that displace members, then everything.
+"""The search for a placement of one gang: proofs, then starts that displace members; of small gangs everything.
 
 The first start takes the members with the fewest nodes first, and for each its best node. The second one prefers nodes
-that others do not need. The third one takes large members first. Each knows what the ones before have found out about
-the cost of displacing members. The first complete placement counts.
+where the others lose least. The third one takes large members first. Each knows what the ones before have found out
+about the cost of displacing members. They are made again and again, with more patience each time. The first complete
+placement counts.
 """
 
 from __future__ import annotations
@@ -31,8 +32,10 @@ _STARTS: Final[tuple[tuple[Order, bool], ...]] = (
     (largest_first, True),
 )
 """In which order members are placed, and whether nodes that fewer others need come first."""
-_PER_START: Final = 4
-"""One start takes so much of the steps at most: one in so many."""
+_PATIENCE: Final = (4, 16, 64, 256)
+"""For each member a start takes so many steps at most: first all of them are tried quickly, then more patiently."""
+_FEW: Final = 8
+"""Small gangs have as many steps as if they had so many members more."""
 _IN_DOMAIN: Final = 4
 """For each member of a team so many steps are spent at most to place the team alone in one domain."""
 
@@ -93,18 +96,26 @@ class GangSearch:
         self.is_proof = cannot_fit(board.session, wanted)
         if self.is_proof:
             return False
-        most = board.steps.left // _PER_START
+        return any(self._round(patience) for patience in _PATIENCE)
+
+    def _round(self, patience: int) -> bool:
+        """Make all starts with so much patience; of a small gang everything is tried after the first round."""
+        wanted, board = self._wanted, self._board
+        most = patience * (len(wanted.needed) + _FEW)
         for order, by_need in _STARTS:
+            if self.is_proof:
+                return False
             if self._start(order(wanted), by_need, most):
                 return True
             board.clear()
-        return len(wanted.needed) <= MOST_MEMBERS and self._try_everything()
-
-    def _try_everything(self) -> bool:
-        every = Exhaustive(self._board, self._wanted, most_constrained_first(self._wanted))
-        found = every.run() and self._is_ready()
+        if patience > _PATIENCE[0] or len(wanted.needed) > MOST_MEMBERS:
+            return False
+        every = Exhaustive(board, wanted, most_constrained_first(wanted))
+        if self._soon_enough(board.steps.left // 2, every.run) and self._is_ready():
+            return True
         self.is_proof = every.is_proof
-        return found
+        board.clear()
+        return False
 
     def _is_ready(self) -> bool:
         """Whether the gang can start; where a plugin wants more than its minimum, spare members are placed, too."""
