@@ -7,12 +7,14 @@ members flow to nodes like water: a node takes as much as it has, and of each ki
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from actions.gang_search.members import Kind, Wanted
 from actions.gang_search.teams import Domain
 from volsched.framework.session import Session
 from volsched.model.nodes.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
 
 _MOST_KINDS: Final = 16
 """Of more kinds the flow is not worked out."""
@@ -27,23 +29,40 @@ class _Stream(NamedTuple):
     room: Mapping[int, int]
 
 
-def cannot_fit(session: Session, wanted: Wanted) -> bool:
-    """Whether a gang fits in no way."""
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """That a gang fits in no way: of some ``members`` only ``fitting`` fit on ``nodes``, where all of them have to go.
+
+    ``column`` is the amount of which there is too little; None where members are of one kind, and several may be short.
+    """
+
+    members: list[TaskInfo]
+    fitting: int
+    nodes: list[NodeInfo]
+    column: int | None = None
+
+    @property
+    def lacking(self) -> int:
+        """How many of them fit nowhere, at least."""
+        return len(self.members) - self.fitting
+
+
+def proof_of(session: Session, wanted: Wanted) -> Proof | None:
+    """Return why a gang fits in no way, if that can be told."""
     lasting = [kind for kind in wanted.kinds if not kind.grows]
     if not wanted.spares:
-        return overflows(session, lasting, {id(kind): kind.homes for kind in lasting})
-    room = (_room_for(session, kind, kind.homes) if not kind.grows else len(kind.members) for kind in wanted.kinds)
-    return sum(room) < len(wanted.needed)
+        return overflow(session, lasting, {id(kind): kind.homes for kind in lasting})
+    room = sum(len(k.members) if k.grows else _room_for(session, k) for k in wanted.kinds)
+    if room >= len(wanted.needed):
+        return None
+    nodes = {node.row: node for kind in wanted.kinds for node in kind.homes}
+    return Proof([*wanted.needed], room, list(nodes.values()))
 
 
-def _room_for(session: Session, kind: Kind, nodes: Sequence[NodeInfo]) -> int:
-    """How many members of a kind fit on some nodes, if no others are there; not more than there are."""
-    request, found, most = session.cluster.columns.request(kind.first.template), 0, len(kind.members)
-    for node in nodes:
-        found += _fit_on(node, request, most)
-        if found >= most:
-            return most
-    return found
+def _room_for(session: Session, kind: Kind) -> int:
+    """How many members of a kind fit on nodes, if no others are there; not more than there are."""
+    request, most = session.cluster.columns.request(kind.first.template), len(kind.members)
+    return min(most, sum(_fit_on(node, request, most) for node in kind.homes))
 
 
 def _fit_on(node: NodeInfo, request: Sequence[tuple[int, int]], most: int) -> int:
@@ -55,19 +74,23 @@ def _fit_on(node: NodeInfo, request: Sequence[tuple[int, int]], most: int) -> in
     return max(0, min((most, *counts)))
 
 
-def overflows(session: Session, kinds: Sequence[Kind], nodes: Mapping[int, Sequence[NodeInfo]]) -> bool:
-    """Whether all members of some kinds together are too much for their nodes, by one amount; ``nodes`` by id of kind.
-
-    Of each kind alone so many fit as there are.
-    """
+def overflow(session: Session, kinds: Sequence[Kind], nodes: Mapping[int, Sequence[NodeInfo]]) -> Proof | None:
+    """Return of which kinds too many members are for their nodes; ``nodes`` by id of kind."""
     streams = [_stream(session, kind, nodes[id(kind)]) for kind in kinds]
-    if any(sum(stream.room.values()) < stream.members for stream in streams):
-        return True
+    for kind, stream in zip(kinds, streams, strict=True):
+        fitting = sum(stream.room.values())
+        if fitting < stream.members:
+            return Proof(kind.members, fitting, list(nodes[id(kind)]))
     if len(streams) < 2 or len(streams) > _MOST_KINDS:
-        return False
+        return None
     rows = {node.row: node for kind in kinds for node in nodes[id(kind)]}
-    columns = {column for stream in streams for column, amount in stream.request if amount > 0}
-    return any(_is_too_much(streams, column, rows) for column in sorted(columns))
+    for column in sorted({column for stream in streams for column, amount in stream.request if amount > 0}):
+        asked = [dict(stream.request).get(column, 0) for stream in streams]
+        missing = _missing(streams, asked, column, rows)
+        if missing:
+            members = [task for kind, amount in zip(kinds, asked, strict=True) if amount for task in kind.members]
+            return Proof(members, len(members) + -missing // max(asked), list(rows.values()), column)
+    return None
 
 
 def _stream(session: Session, kind: Kind, nodes: Sequence[NodeInfo]) -> _Stream:
@@ -75,9 +98,8 @@ def _stream(session: Session, kind: Kind, nodes: Sequence[NodeInfo]) -> _Stream:
     return _Stream(count, request, {node.row: _fit_on(node, request, count) for node in nodes})
 
 
-def _is_too_much(streams: Sequence[_Stream], column: int, nodes: Mapping[int, NodeInfo]) -> bool:
-    """Whether an amount is not enough: nodes that the same kinds can use are one basin."""
-    asked = [dict(stream.request).get(column, 0) for stream in streams]
+def _missing(streams: Sequence[_Stream], asked: Sequence[int], column: int, nodes: Mapping[int, NodeInfo]) -> int:
+    """How much of an amount is missing for all: nodes that the same kinds can use are one basin."""
     basins: dict[tuple[int, ...], int] = {}
     pipes: dict[tuple[int, tuple[int, ...]], int] = {}
     for row, node in nodes.items():
@@ -89,7 +111,7 @@ def _is_too_much(streams: Sequence[_Stream], column: int, nodes: Mapping[int, No
         for n in users:
             pipes[n, users] = pipes.get((n, users), 0) + asked[n] * streams[n].room[row]
     wanted = [asked[n] * stream.members for n, stream in enumerate(streams)]
-    return _flow(wanted, basins, pipes) < sum(wanted)
+    return sum(wanted) - _flow(wanted, basins, pipes)
 
 
 def _flow(sources: list[int], basins: dict[tuple[int, ...], int], pipes: dict[tuple[int, tuple[int, ...]], int]) -> int:
@@ -152,4 +174,4 @@ def may_fit_within(session: Session, wanted: Wanted, kinds: Sequence[Kind], doma
     if wanted.spares:
         return True
     homes = {id(k): domain.nodes if k.waits else [n for n in k.homes if n.row in domain.rows] for k in kinds}
-    return not overflows(session, kinds, homes)
+    return overflow(session, kinds, homes) is None

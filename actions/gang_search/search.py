@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 from actions.gang_search.board import Board, OutOfStepsError
 from actions.gang_search.exhaustive import MOST_MEMBERS, Exhaustive
 from actions.gang_search.members import Wanted, kinds_of, largest_first, most_constrained_first, wanted_of
-from actions.gang_search.proofs import cannot_fit, may_fit_within
+from actions.gang_search.proofs import Proof, may_fit_within, proof_of
 from actions.gang_search.repair import Repair
 from actions.gang_search.teams import Domain, Team, domains_of, teams_of
 from volsched.framework.native.topology import Topology
@@ -58,6 +58,7 @@ class GangSearch:
     def __init__(self, board: Board, job: JobInfo, offered: Sequence[int]) -> None:
         self.shortage = Shortage()
         self.is_proof = False
+        self.proof: Proof | None = None
         self._board = board
         self._job = job
         self._offered = offered
@@ -93,8 +94,9 @@ class GangSearch:
         board, job = self._board, self._job
         self._wanted = wanted = wanted_of(job, kinds_of(board, tasks, self._offered))
         self._costs.clear()
-        self.is_proof = cannot_fit(board.session, wanted)
-        if self.is_proof:
+        self.proof = proof_of(board.session, wanted)
+        self.is_proof = self.proof is not None
+        if self.proof is not None:
             return False
         return any(self._round(patience) for patience in _PATIENCE)
 
@@ -118,16 +120,7 @@ class GangSearch:
         return False
 
     def _is_ready(self) -> bool:
-        """Whether the gang can start; where a plugin wants more than its minimum, spare members are placed, too."""
-        board, is_ready = self._board, self._board.session.rules.is_ready
-        spares = (task for task in self._wanted.spares if task not in board.placed)
-        while not is_ready(self._job):
-            task = next(spares, None)
-            if task is None:
-                return False
-            for node in board.choices(task)[:1]:
-                board.put(task, node)
-        return True
+        return self._board.session.rules.is_ready(self._job)
 
     @property
     def is_uniform(self) -> bool:

@@ -14,6 +14,7 @@ from itertools import chain, zip_longest
 from typing import Any, Final
 
 from actions.gang_search.board import Board, OutOfStepsError, Steps
+from actions.gang_search.proofs import Proof
 from actions.gang_search.search import GangSearch
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
@@ -221,6 +222,8 @@ class Searches:
         """Describe what a gang as a whole lacks; of equal members there is nothing to tell."""
         if search.is_uniform:
             return ""
+        if search.proof is not None:
+            return self._of_proof(job, search.proof)
         shortage = search.shortage
         words = f"{job.ready_count + max(could, shortage.most)} of {job.min_available} could start"
         if shortage.stuck is not None and shortage.nodes:
@@ -229,12 +232,25 @@ class Searches:
             words += f"; no placement for all was found in {self.most} steps ({STEPS})"
         return words
 
+    def _of_proof(self, job: JobInfo, proof: Proof) -> str:
+        columns, column = self.session.cluster.columns, proof.column
+        names = columns.names_of(proof.members[0].template, column) if column is not None else ()
+        amount = f" for want of {names[0]}" if names else ""
+        pods = ", ".join(f'"{task.name}"' for task in proof.members[:_MOST_NAMES])
+        more = " and others" if len(proof.members) > _MOST_NAMES else ""
+        return (
+            f"at most {job.min_available - proof.lacking} of {job.min_available} could start; pods {pods}{more} need "
+            f"{_named(proof.nodes)}, where {proof.fitting} of them fit{amount}"
+        )
+
 
 _MOST_NAMES: Final = 3
 
 
 def _named(nodes: Sequence[NodeInfo]) -> str:
     names = sorted(node.name for node in nodes)
+    if not names:
+        return "a node that there is not"
     return " or ".join(names) if len(names) <= _MOST_NAMES else f"one of {len(names)} nodes"
 
 
