@@ -13,16 +13,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from actions.gang_search.board import Board, OutOfStepsError
+from actions.gang_search.board import Board, OutOfStepsError, Steps
 from actions.gang_search.exhaustive import MOST_MEMBERS, Exhaustive
 from actions.gang_search.members import Wanted, kinds_of, largest_first, most_constrained_first, wanted_of
+from actions.gang_search.outcome import Outcome
 from actions.gang_search.proofs import Proof, may_fit_within, proof_of
 from actions.gang_search.repair import Repair
 from actions.gang_search.teams import Domain, Team, domains_of, teams_of
 from volsched.framework.native.topology import Topology
+from volsched.framework.session import Session
+from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
 
 Order: TypeAlias = Callable[[Wanted], list[TaskInfo]]
 
@@ -53,20 +57,44 @@ class Shortage:
 
 
 class GangSearch:
-    """The search for one gang. ``is_proof``: what was not found does not exist."""
+    """The search for one gang, with so many steps at ``most``; ``offered`` is what all nodes offer of each amount.
 
-    def __init__(self, board: Board, job: JobInfo, offered: Sequence[int]) -> None:
+    ``is_proof``: what was not found does not exist; ``proof`` states why if no search was needed to tell.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        queue: QueueInfo,
+        statement: Statement,
+        job: JobInfo,
+        most: int,
+        offered: Sequence[int],
+    ) -> None:
         self.shortage = Shortage()
         self.is_proof = False
         self.proof: Proof | None = None
-        self._board = board
+        self._board = Board(session, queue, statement, Steps(most))
         self._job = job
         self._offered = offered
         self._wanted = Wanted([], [])
         self._costs: dict[TaskInfo, float] = {}
 
-    def run(self, tasks: Sequence[TaskInfo]) -> bool:
-        """Place the members that the gang needs; whether it is ready then. Raises OutOfStepsError."""
+    @property
+    def taken(self) -> int:
+        """How many steps were taken."""
+        return self._board.steps.taken
+
+    def outcome(self, tasks: Sequence[TaskInfo]) -> Outcome:
+        """Place the members that the gang needs, of these; return what came of it."""
+        try:
+            if self._run_anywhere(tasks):
+                return Outcome.FOUND
+        except OutOfStepsError:
+            return Outcome.EXHAUSTED
+        return Outcome.IMPOSSIBLE if self.is_proof else Outcome.EXHAUSTED
+
+    def _run_anywhere(self, tasks: Sequence[TaskInfo]) -> bool:
         native = self._job.native
         topology = Topology.of(self._board.session) if native is not None and native.topology_key else None
         if topology is None or topology.is_settled(self._job):

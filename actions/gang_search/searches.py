@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from itertools import chain, zip_longest
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from actions.gang_search.board import Board, OutOfStepsError, Steps
-from actions.gang_search.proofs import Proof
-from actions.gang_search.search import GangSearch
+from actions.gang_search.outcome import Outcome
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -24,6 +21,10 @@ from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
+
+if TYPE_CHECKING:
+    from actions.gang_search.proofs import Proof
+    from actions.gang_search.search import GangSearch
 
 STEPS: Final = "gang.searchSteps"
 STEPS_PER_SESSION: Final = "gang.searchStepsPerSession"
@@ -44,15 +45,6 @@ ARGUMENTS: Final = (
         minimum=0,
     ),
 )
-
-
-class Outcome(StrEnum):
-    """What came of a gang whose members found no nodes one by one."""
-
-    FOUND = "found"
-    IMPOSSIBLE = "impossible"
-    EXHAUSTED = "exhausted"
-    SKIPPED = "skipped"
 
 
 class PutOff:
@@ -139,23 +131,17 @@ class Searches:
         return self._search(queue, job, tasks, len(placed))
 
     def _search(self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], could: int) -> Statement | None:
-        session, steps = self.session, Steps(min(self.most, self.left))
-        is_short = steps.left < self.most
-        statement, outcome = session.statement(), Outcome.EXHAUSTED
+        from actions.gang_search.search import GangSearch  # noqa: PLC0415 - most sessions have nothing to search for
+
+        session, most = self.session, min(self.most, self.left)
+        statement = session.statement()
         with session.cluster.tentative():
-            search = GangSearch(Board(session, queue, statement, steps), job, self.offered())
-            try:
-                if search.run(tasks):
-                    outcome = Outcome.FOUND
-                elif search.is_proof:
-                    outcome = Outcome.IMPOSSIBLE
-            except OutOfStepsError:
-                outcome = Outcome.SKIPPED if is_short else outcome
-            finally:
-                self._spend(job.namespace, steps.taken)
+            search = GangSearch(session, queue, statement, job, most, self.offered())
+            outcome = search.outcome(tasks)
+            self._spend(job.namespace, search.taken)
             if outcome is not Outcome.FOUND:
                 statement.discard()
-        if outcome is Outcome.SKIPPED:
+        if outcome is Outcome.EXHAUSTED and most < self.most:
             self._skip(job)
             return None
         self._note(outcome)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from tests.actions.rigs import cycle, finished, order_of, rig
-from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
