@@ -63,6 +63,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
                 break
     if session.rules.is_ready(job):
         return statement
+    job.shortage = ""
     placed = [operation.task for operation in statement.operations if operation.kind == "allocate"]
     attempt.held = session.rules.is_pipelined(job)
     if attempt.held:

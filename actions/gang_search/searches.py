@@ -119,7 +119,6 @@ class Searches:
     ) -> Statement | None:
         """Search for a placement with which a gang starts; ``placed``: members that found nodes one by one."""
         self.put_off.jobs.pop(job.key, None)
-        job.shortage = ""
         if not self.most or len(job.tasks) < 2:
             return None
         if _is_settled(self.session, tasks, placed):
