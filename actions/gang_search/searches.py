@@ -150,8 +150,10 @@ class Searches:
     def offered(self) -> list[int]:
         """What all nodes offer of each amount."""
         if self._offered is None:
-            nodes = self.session.cluster.rows
-            self._offered = [sum(amounts) for amounts in zip(*(node.allocatable for node in nodes), strict=True)]
+            cluster = self.session.cluster
+            nothing = [0] * len(cluster.columns)
+            by_column = zip(nothing, *(node.allocatable for node in cluster.rows), strict=True)
+            self._offered = [sum(amounts) for amounts in by_column]
         return self._offered
 
     def _note(self, outcome: Outcome) -> None:

@@ -231,6 +231,12 @@ def test_everything_is_tried_for_a_small_gang_before_it_is_called_impossible() -
     assert start(hard(cluster, "g")).report.gang_searches == {("impossible",): 1}
 
 
+def test_without_nodes_no_gang_starts() -> None:
+    cluster = a_cluster().queue("default").group("g", minimum=2).pod("a", "g", cpu=1, spec=near("b", "rack"))
+
+    assert placed(start(cluster.pod("b", "g", cpu=2, labels={"role": "b"}))) == {}
+
+
 # -- namespaces share the steps of a session --------------------------------------------------------------------------
 
 
