@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
-from actions.gang_search.searches import Searches
+from actions.gang_search.searches import PutOff, Searches
 from actions.held_up import look_ahead
 from actions.job_order import Turns, considered, promote_all
 from actions.of_volcano import PREDICATE_ERROR_CACHE
@@ -37,8 +37,10 @@ class AllocateAction:
         """Let queues take turns until no job is left that could go on."""
         if not session.configuration.has_enqueue:
             promote_all(session)
-        searches = Searches.of(session, self._arguments)
+        searches = Searches(session, self._arguments, PutOff.of(session))
         attempts = _attempts(session, searches)
+        if not attempts:
+            return
         searches.namespaces = lambda: {attempt.job.namespace for attempt in attempts.values()}
         self._take_turns(session, attempts)
         for job in searches.in_turns():
@@ -115,7 +117,9 @@ def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
     retry = Retry.of(session)
     retry.begin()
     promised = _promised(session)
-    jobs = [*retry.worth_a_look(session), *searches.take_put_off()]
+    jobs = retry.worth_a_look(session)
+    if searches.put_off.jobs:
+        jobs += searches.take_put_off()
     for job in considered(session, jobs, promised):
         tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
         with session.about(job):

@@ -42,6 +42,8 @@ class Attempt:
     """Whether the gang cannot start with what is left to try."""
     one_by_one: PodTemplate | None = None
     """Tasks of this template could not be placed in one go."""
+    failed: TaskInfo | None = None
+    """The task that was tried last and that no node takes."""
     searches: Searches | None = None
     """The searches of the session for a placement of a whole gang; none are made without."""
 
@@ -80,10 +82,18 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
 def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequence[TaskInfo]) -> Statement | None:
     """Search for a placement of the whole gang; what is left of the job is tried one by one again."""
     job = attempt.job
-    if attempt.searches is None or any(session.nominations.is_kept(task) for task in job.tasks.values()):
+    searches, failed = attempt.searches, attempt.failed
+    if searches is None:
+        return None
+    if not placed and failed is not None and attempt.given_up:
+        template = failed.template
+        if not (template.affinity or template.spread):  # it is needed, and has no node though no member is anywhere
+            searches.note_impossible(job)
+            return None
+    if session.nominations.held and any(session.nominations.is_kept(task) for task in job.tasks.values()):
         return None
     tasks = [task for task in job.schedulable() if not (task.best_effort or task.admission_gate)]
-    found = attempt.searches.find(queue, job, session.rules.in_order(tasks), placed) if tasks else None
+    found = searches.find(queue, job, session.rules.in_order(tasks), placed) if tasks else None
     if found is not None:
         attempt.tasks = [task for task in session.rules.in_order(tasks)[::-1] if task.node is None]
         attempt.failed_roles, attempt.moved = FailedRoles(), True
@@ -103,6 +113,7 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     elif _place_one(session, statement, attempt.retry, task):
         return True
     else:
+        attempt.failed = task
         attempt.failed_roles.add(task.role, waits_for(task))
         attempt.given_up = not can_still_start(attempt)
     return False
@@ -194,8 +205,9 @@ def _report_who_waits(session: Session, attempt: Attempt, placed: Sequence[TaskI
     """Members that found a place wait for their gang: report that, and for what."""
     job = attempt.job
     job.fitting = frozenset(task.uid for task in placed)
-    waiting = [t for t in job.waiting.values() if t.uid not in job.fitting]
-    others = [t for t in waiting if t.refusal is not None and t.refusal.step is not Step.GANG]
+    others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
+    if placed:
+        others = [t for t in others if t.uid not in job.fitting]
     held_up = what_holds_up(job)
     explained = [t for t in others if waits_for(t) is held_up] or others
     origin = min(explained, key=lambda t: t.key).refusal if explained else None

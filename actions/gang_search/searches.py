@@ -8,7 +8,6 @@ A gang for which nothing is left is searched for in the next session, before tho
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +46,9 @@ ARGUMENTS: Final = (
 )
 
 
+_IMPOSSIBLE: Final = (Outcome.IMPOSSIBLE.value,)
+
+
 class PutOff:
     """The gangs that were put off to the next session, and the namespaces that had their turn meanwhile."""
 
@@ -80,39 +82,39 @@ def by_namespace(jobs: Iterable[JobInfo]) -> dict[str, list[JobInfo]]:
     return found
 
 
-@dataclass(slots=True)
 class Searches:
     """Those of one session.
 
     ``most`` is how many steps a search may take, ``left`` how many all together may still take. ``namespaces`` names
     those that have gangs in the session. ``due`` are those whose gangs were put off and that had no turn since.
+    ``is_late``: what is left of the budget goes round.
     """
 
-    session: Session
-    most: int
-    left: int
-    put_off: PutOff
-    due: set[str] = field(default_factory=set)
     namespaces: Callable[[], Collection[str]] = tuple
-    is_late: bool = False
-    """Whether what is left of the budget goes round."""
-    _share: int = -1
-    _taken: dict[str, int] = field(default_factory=dict)
+    due: Collection[str] = ()
+    is_late = False
+    _share = -1
     _offered: list[int] | None = None
 
-    @classmethod
-    def of(cls, session: Session, arguments: Mapping[str, Any]) -> Searches:
-        """Begin those of a session."""
-        in_all = arguments[STEPS_PER_SESSION]
-        return cls(session, min(arguments[STEPS], in_all), in_all, PutOff.of(session))
+    def __init__(self, session: Session, arguments: Mapping[str, Any], put_off: PutOff) -> None:
+        self.session = session
+        self.put_off = put_off
+        self.left: int = arguments[STEPS_PER_SESSION]
+        self.most: int = min(arguments[STEPS], self.left)
+        self._taken: dict[str, int] = {}
 
     def take_put_off(self) -> list[JobInfo]:
         """Take out the gangs that an earlier session has put off, as many as there may be steps for."""
-        jobs = self.put_off.take(self.session, 1 + self.left // max(1, self.most)) if self.put_off.jobs else []
+        jobs = self.put_off.take(self.session, 1 + self.left // max(1, self.most))
         self.due = {job.namespace for job in jobs} - self.put_off.served
         return jobs
 
     # -- one gang -----------------------------------------------------------------------------------------------------
+
+    def note_impossible(self, job: JobInfo) -> None:
+        """Count a gang of which a member has no node at all."""
+        if self.most and len(job.tasks) > 1:
+            self.session.gang_searches[_IMPOSSIBLE] += 1
 
     def find(
         self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]
@@ -177,7 +179,8 @@ class Searches:
         self.left -= steps
         self._taken[namespace] = self._taken.get(namespace, 0) + steps
         self.put_off.served.add(namespace)
-        self.due.discard(namespace)
+        if namespace in self.due:
+            self.due = {other for other in self.due if other != namespace}
 
     def _skip(self, job: JobInfo) -> None:
         """Put a gang off; it is searched for later in this session, or in the next one."""
