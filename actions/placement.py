@@ -88,7 +88,7 @@ def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequen
     if not placed and failed is not None and attempt.given_up:
         template = failed.template
         if not (template.affinity or template.spread):  # it is needed, and has no node though no member is anywhere
-            searches.note_impossible(job)
+            searches.hopeless += len(job.tasks) > 1
             return None
     if session.nominations.held and any(session.nominations.is_kept(task) for task in job.tasks.values()):
         return None

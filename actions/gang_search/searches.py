@@ -46,9 +46,6 @@ ARGUMENTS: Final = (
 )
 
 
-_IMPOSSIBLE: Final = (Outcome.IMPOSSIBLE.value,)
-
-
 class PutOff:
     """The gangs that were put off to the next session, and the namespaces that had their turn meanwhile."""
 
@@ -87,12 +84,13 @@ class Searches:
 
     ``most`` is how many steps a search may take, ``left`` how many all together may still take. ``namespaces`` names
     those that have gangs in the session. ``due`` are those whose gangs were put off and that had no turn since.
-    ``is_late``: what is left of the budget goes round.
+    ``is_late``: what is left of the budget goes round. ``hopeless`` counts gangs with a member that no node takes.
     """
 
     namespaces: Callable[[], Collection[str]] = tuple
     due: Collection[str] = ()
     is_late = False
+    hopeless = 0
     _share = -1
     _offered: list[int] | None = None
 
@@ -110,11 +108,6 @@ class Searches:
         return jobs
 
     # -- one gang -----------------------------------------------------------------------------------------------------
-
-    def note_impossible(self, job: JobInfo) -> None:
-        """Count a gang of which a member has no node at all."""
-        if self.most and len(job.tasks) > 1:
-            self.session.gang_searches[_IMPOSSIBLE] += 1
 
     def find(
         self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]
@@ -200,6 +193,8 @@ class Searches:
 
     def end(self) -> None:
         """Count what is put off to the next session, and have that come soon."""
+        if self.hopeless and self.most:
+            self.session.gang_searches[(Outcome.IMPOSSIBLE.value,)] += self.hopeless
         if not self.put_off.jobs:
             self.put_off.served.clear()
             return
