@@ -8,7 +8,7 @@ circles. What has to go from a node follows from amounts; where other rules keep
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from actions.gang_search.board import Board, Placement
@@ -182,10 +182,10 @@ class Repair:
         try:
             if board.can_go(task, way.node):
                 return [other for other, _ in off]
-            for group in self._groups(task, way):
-                off += (tried := [self._take_off(other) for other in group])
+            for other in self._suspects(task, way):
+                off.append(self._take_off(other))
                 if board.can_go(task, way.node):
-                    off = self._spare(task, way.node, off, tried)
+                    off = self._spare(task, way.node, off)
                     return [other for other, _ in off]
             return None
         finally:
@@ -193,23 +193,24 @@ class Repair:
                 if not self._put(other, node):
                     self._queue.appendleft(other)
 
-    def _groups(self, task: TaskInfo, way: _Way) -> Iterator[list[TaskInfo]]:
-        """Yield members to try as gone: those on the node, one by one, then those elsewhere, by kind."""
-        board = self._board
-        for other in sorted(board.on.get(way.node.row, ()), key=self.costs.__getitem__):
-            if not alike(other, task):
-                yield [other]
-        if not way.from_afar:
-            return
-        by_kind: dict[int, list[TaskInfo]] = {}
-        for other in board.placed:
-            if not alike(other, task):
-                by_kind.setdefault(id(self._wanted.kind_of[other]), []).append(other)
-        yield from sorted(by_kind.values(), key=lambda group: min(map(self.costs.__getitem__, group)))
+    def _suspects(self, task: TaskInfo, way: _Way) -> list[TaskInfo]:
+        """Return who may keep a member off a node, the cheapest first: those on the node, then those elsewhere.
 
-    def _spare(
-        self, task: TaskInfo, node: NodeInfo, off: list[Placement], last: Iterable[Placement]
-    ) -> list[Placement]:
+        What keeps it away from afar keeps it away from the nodes of those who are to blame, too: a rack that is
+        closed to it, a card of which its queue may hold no more.
+        """
+        board, cost = self._board, self.costs.__getitem__
+        there = [other for other in board.on.get(way.node.row, ()) if not alike(other, task)]
+        if not way.from_afar:
+            return sorted(there, key=cost)
+        elsewhere = [
+            other
+            for other, node in board.placed.items()
+            if node is not way.node and not alike(other, task) and board.is_kept_from_afar(task, node)
+        ]
+        return [*sorted(there, key=cost), *sorted(elsewhere, key=cost)]
+
+    def _spare(self, task: TaskInfo, node: NodeInfo, off: list[Placement]) -> list[Placement]:
         """Put those back who need not leave, the dearest first; return the others."""
         board = self._board
         needed: list[Placement] = []
