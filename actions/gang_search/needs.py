@@ -36,6 +36,7 @@ class Needs:
                 self._users[node.row] = (*self._users.get(node.row, ()), place)
         self._room = [self._room_for(kind, request) for kind, request in zip(wanted.kinds, self._requests, strict=True)]
         self._waiting = [0] * len(wanted.kinds)
+        self._worth = [len(k.members) / max(1, room) for k, room in zip(wanted.kinds, self._room, strict=True)]
         self._known: dict[tuple[tuple[int, ...], tuple[int, ...], int], _Losses] = {}
         for task in order:
             self.count(task, 1)
@@ -55,6 +56,21 @@ class Needs:
     def count(self, task: TaskInfo, by: int) -> None:
         """Count a member that is to be placed, or (-1) is so no more."""
         self._waiting[self._place[id(self._wanted.kind_of[task])]] += by
+
+    def swap(self, task: TaskInfo, leaving: Iterable[TaskInfo], node: NodeInfo) -> float:
+        """How much room all kinds lose on a node where a member takes the place of others; below 0 if they win some."""
+        free = [node.allocatable[column] - node.used[column] for column in self._columns]
+        after = [amount - less for amount, less in zip(free, self._amounts(task), strict=True)]
+        for other in leaving:
+            after = [amount + more for amount, more in zip(after, self._amounts(other), strict=True)]
+        total = 0.0
+        for kind in self._users.get(node.row, ()):
+            asked = self._at(self._requests[kind])
+            total += (fit_into(free, asked) - fit_into(after, asked)) * self._worth[kind]
+        return round(total, _DIGITS)
+
+    def _amounts(self, task: TaskInfo) -> list[int]:
+        return self._at(self._requests[self._place[id(self._wanted.kind_of[task])]])
 
     def least_first(self, task: TaskInfo, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
         """Order nodes by how much the others lose there, and as they are where that is equal."""

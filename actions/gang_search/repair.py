@@ -145,6 +145,8 @@ class Repair:
             elif mine and (leaving := self._enough(mine, short)):
                 far = self._board.is_kept_from_afar(task, node)
                 cost = sum(self.costs[other] for other in leaving) + (cheapest if far else 0.0)
+                if self._needs is not None:
+                    cost += self._needs.swap(task, leaving, node)
                 yield _Way(cost, place, node, leaving, from_afar=far)
 
     def _short(self, task: TaskInfo, node: NodeInfo) -> dict[int, int]:
