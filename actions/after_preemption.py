@@ -67,8 +67,8 @@ class _MemberToCome(TaskInfo):
         return min(self.job.priority, USER_PRIORITY_LIMIT) if self.job is not None else 0
 
 
-class Turns:
-    """What is kept from session to session: who had a turn, and what stands for pods that are yet to be made."""
+class PastTurns:
+    """Keeps from session to session which jobs had a turn, and the templates of pods that do not exist yet."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -129,7 +129,7 @@ class AfterPreemption:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._actions = [name for name in (PREEMPT, RECLAIM) if name in session.configuration.actions]
-        self._turns = session.account(ACCOUNT, Turns)
+        self._turns = session.account(ACCOUNT, PastTurns)
         self._passed_over = self._turns.passed_over()
         self._evictable: dict[str, list[TaskInfo]] | None = None
         self._at_most: dict[str, _Room] = {}
@@ -141,8 +141,8 @@ class AfterPreemption:
 
     def refusal(self, job: JobInfo, refusal: Verdict) -> Verdict | None:
         """Return why a job that was refused is not admitted after preemption either; None admits it."""
-        at_most = self._at_most_of(job.queue) if self._actions else None
-        if at_most is None or not at_most.pods:
+        at_most = self._at_most_of(job.queue)
+        if not at_most.pods:
             return refusal
         asks, needs = _alike(job)
         room = self._room(asks, job)

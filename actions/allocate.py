@@ -12,12 +12,15 @@ from typing import Any, ClassVar
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
 from actions.gang_search.searches import PutOff, Searches
 from actions.held_up import look_ahead
-from actions.job_order import Turns, considered, promote_all
+from actions.job_order import Turns, considered, last_first, promote_all
 from actions.of_volcano import PREDICATE_ERROR_CACHE
-from actions.placement import Attempt, place
+from actions.placement import Attempt, place, tasks_of
+from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument
+from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
+from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -28,10 +31,25 @@ class AllocateAction:
     """Place tasks on nodes."""
 
     name: ClassVar[str] = "allocate"
-    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (PREDICATE_ERROR_CACHE, *OF_SEARCHES)
+    ARGUMENTS: ClassVar[tuple[Argument, ...]] = (
+        Argument(
+            REPAIR_TIMEOUT,
+            "duration",
+            DEFAULT_TIMEOUT,
+            "How long the room of a pod is kept that a gang has lost; 0s: not at all.",
+        ),
+        *OF_SEARCHES,
+        PREDICATE_ERROR_CACHE,
+    )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._arguments = arguments
+        self._repair_timeout = arguments[REPAIR_TIMEOUT]
+        self._lost: LostRooms
+
+    def on_session_open(self, registrar: Registrar) -> None:
+        """Keep the room of pods that gangs have lost since the last session."""
+        LostRooms.of(registrar.session, self._repair_timeout).open(registrar)
 
     def execute(self, session: Session) -> None:
         """Let queues take turns until no job is left that could go on."""
@@ -44,12 +62,15 @@ class AllocateAction:
         searches.namespaces = lambda: {attempt.job.namespace for attempt in attempts.values()}
         self._take_turns(session, attempts)
         for job in searches.in_turns():
-            self._try_again(session, Attempt(job, _tasks_of(session, job), Retry.of(session), searches=searches))
+            self._try_again(
+                session, Attempt(job, last_first(session, tasks_of(job)), Retry.of(session), searches=searches)
+            )
         searches.end()
 
     def _take_turns(self, session: Session, attempts: Mapping[str, Attempt]) -> None:
         """Let queues take turns until no job is left that could go on."""
         turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
+        lost = self._lost = LostRooms.of(session)
         while turns.queues:
             queue = turns.next_queue(session)
             jobs = turns.jobs[queue.name]
@@ -58,10 +79,10 @@ class AllocateAction:
             overused = session.rules.overused(queue)
             if overused is not None:
                 while jobs:
-                    with session.about(job := jobs.pop()):
+                    with session.about(job := lost.next_of(jobs)):
                         self._go_on_with_its_due(session, queue, attempts[job.key], overused)
                 continue
-            job, has_more = jobs.pop(), False
+            job, has_more = lost.next_of(jobs), False
             with session.about(job):
                 session.refusals.refuse_job(job, None)
                 has_more = self._go_on(session, queue, attempts[job.key])
@@ -83,6 +104,8 @@ class AllocateAction:
 
         Pods that ask for devices alone take nothing of a due, which is in amounts.
         """
+        if self._lost.has_room(attempt.job):
+            self._go_on(session, queue, attempt)  # the queue held as much a moment ago
         wanted = len(attempt.tasks)
         attempt.tasks = [t for t in attempt.tasks if session.nominations.is_kept(t) or not t.template.request]
         is_held_up = len(attempt.tasks) < wanted
@@ -91,13 +114,22 @@ class AllocateAction:
         if is_held_up:
             session.refusals.refuse_job(attempt.job, overused)
 
+    def _place(self, session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
+        """Place a gang for which room is kept by quotas that people set: its share was settled before."""
+        if not self._lost.has_room(attempt.job):
+            return place(session, queue, attempt)
+        with session.rules.shares_settled():
+            return place(session, queue, attempt)
+
     def _go_on(self, session: Session, queue: QueueInfo, attempt: Attempt) -> bool:
         """Place what makes the job ready; whether there is more to place."""
         attempt.moved = False
-        statement = place(session, queue, attempt)
+        statement = place(session, queue, attempt) if not self._lost.kept else self._place(session, queue, attempt)
         if statement is not None:
             session.refusals.refuse_job(attempt.job, None)
             statement.commit(attempt.job)
+            if self._lost.kept:
+                self._lost.placed(attempt.job)
         if statement is None or not attempt.tasks:
             look_ahead(session, queue, attempt.job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
@@ -106,13 +138,8 @@ class AllocateAction:
         return statement is not None and bool(attempt.tasks)
 
 
-def _tasks_of(session: Session, job: JobInfo) -> list[TaskInfo]:
-    """What is to be placed of a job, last first."""
-    return session.rules.in_order([task for task in job.schedulable() if not task.best_effort])[::-1]
-
-
 def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
-    """Jobs with tasks to place, those left out that failed when the cluster was no fuller than now."""
+    """Return the jobs with tasks to place, without those that failed and that no change could have helped since."""
     attempts: dict[str, Attempt] = {}
     retry = Retry.of(session)
     retry.begin()
@@ -121,10 +148,11 @@ def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
     if searches.put_off.jobs:
         jobs += searches.take_put_off()
     for job in considered(session, jobs, promised):
-        tasks = [task for task in job.schedulable() if not task.best_effort] + promised.get(job, [])
+        tasks = tasks_of(job)
+        tasks += promised.get(job, ())
         with session.about(job):
             if tasks:
-                attempts[job.key] = Attempt(job, session.rules.in_order(tasks)[::-1], retry, searches=searches)
+                attempts[job.key] = Attempt(job, last_first(session, tasks), retry, searches=searches)
     session.job_attempts += len(attempts)
     return attempts
 

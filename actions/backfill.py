@@ -1,7 +1,7 @@
-"""backfill: place tasks that ask for nothing, wherever the predicates let them.
+"""backfill: place tasks that ask for nothing, wherever the predicates let them; those of gangs are placed by allocate.
 
-Each queue is drained before the next. A best-effort member of a gang that is not ready takes its place in this session
-only, and is bound should the gang become ready.
+Each queue is drained before the next. A task whose job is not ready, as it waits for another role, takes its place in
+this session only, and is bound should the job become ready.
 """
 
 from __future__ import annotations

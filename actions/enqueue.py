@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from actions.job_order import Turns, closed_queue, settle_minimum
 from actions.of_volcano import OF_ENQUEUE
+from actions.repair.rooms import LostRooms
 from actions.retry import is_unschedulable, mark_unschedulable
 from volsched.framework.config.arguments import Argument
-from volsched.framework.released import Releases
+from volsched.framework.released_reservations import Releases
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.queues.queue import QueueInfo
@@ -75,7 +76,7 @@ class EnqueueAction:
         if job.is_native and not settle_minimum(session, job):
             return
         refusal = closed_queue(queue, Step.ENQUEUE)
-        if refusal is None and not (job.is_native and job.placed_count):
+        if refusal is None and not (job.is_native and job.placed_count) and not _has_room(session, job):
             refusal = session.rules.enqueue_refusal(job)
             if refusal is not None and later is not None:
                 refusal = later.refusal(job, refusal)
@@ -87,6 +88,11 @@ class EnqueueAction:
             session.refusals.refuse_job(job, refusal)
             if later is None or job.key not in later.left_out:
                 mark_unschedulable(job, session.cluster)
+
+
+def _has_room(session: Session, job: JobInfo) -> bool:
+    """Whether allocate keeps room for a gang that has lost pods: it was admitted before."""
+    return "allocate" in session.configuration.actions and LostRooms.of(session).has_room(job)
 
 
 def _after_preemption(session: Session) -> AfterPreemption | None:

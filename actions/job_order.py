@@ -64,6 +64,22 @@ class Turns:
         self.jobs = {name: jobs.by(job_key) for name, jobs in self.jobs.items()}
 
 
+def last_first(session: Session, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
+    """Return tasks of one job, those last that are tried first: idle members come after all others.
+
+    They fit wherever there is a slot, and what they could take from others of their gang is that slot.
+    """
+    ordered = session.rules.in_order(tasks)[::-1]
+    if len({task.template.id for task in ordered}) > 1:
+        ordered.sort(key=is_busy)
+    return ordered
+
+
+def is_busy(task: TaskInfo) -> bool:
+    """Whether a task asks for anything beside a pod slot; one that does not is idle."""
+    return not task.template.best_effort
+
+
 def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo] = ()) -> Iterator[JobInfo]:
     """Those of the jobs (and of others) that are admitted, complete and in a queue that they may use."""
     cluster = session.cluster

@@ -6,6 +6,7 @@ node takes, it is asked whether the gang can still become ready; a role that fai
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -13,6 +14,7 @@ from itertools import islice
 from actions.domains import settle_domain
 from actions.gang_search.searches import Searches
 from actions.held_up import also_waits, waits_for, what_holds_up
+from actions.job_order import is_busy, last_first
 from actions.promises import choose, take
 from actions.retry import FailedRoles, Retry, has_history
 from volsched.framework.native.gangs import WAITS_FOR_GROUP
@@ -46,6 +48,12 @@ class Attempt:
     """The task that was tried last and that no node takes."""
     searches: Searches | None = None
     """The searches of the session for a placement of a whole gang; none are made without."""
+
+
+def tasks_of(job: JobInfo) -> list[TaskInfo]:
+    """Return what is to be placed of a job: idle pods alone are left to backfill."""
+    waiting = job.schedulable()
+    return list(waiting) if job.min_available > 1 else [task for task in waiting if not task.best_effort]
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
@@ -95,7 +103,7 @@ def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequen
     tasks = [task for task in job.schedulable() if not (task.best_effort or task.admission_gate)]
     found = searches.find(queue, job, session.rules.in_order(tasks), placed) if tasks else None
     if found is not None:
-        attempt.tasks = [task for task in session.rules.in_order(tasks)[::-1] if task.node is None]
+        attempt.tasks = last_first(session, tasks_of(job))
         attempt.failed_roles, attempt.moved = FailedRoles(), True
     return found
 
@@ -108,7 +116,7 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
         session.refusals.refuse_task(task, refusal)
     elif task.admission_gate:
         session.lift_gate(task)
-    elif task.role and task.role in attempt.failed_roles:
+    elif task.role and task.role in attempt.failed_roles and is_busy(task):
         session.refusals.refuse_task(task, _same_role(task, attempt.failed_roles.reason(task.role)))
     elif _place_one(session, statement, attempt.retry, task):
         return True
@@ -183,17 +191,19 @@ def _place_one(session: Session, statement: Statement, retry: Retry, task: TaskI
 
 
 def can_still_start(attempt: Attempt) -> bool:
-    """Whether the gang can become ready although some role failed on all nodes (Volcano's rule)."""
-    job = attempt.job
+    """Whether the gang can become ready although some role failed on all nodes (Volcano's rule).
+
+    Idle members of such a role are still tried (*ours*: Volcano leaves them to backfill).
+    """
+    job, failed = attempt.job, attempt.failed_roles
     if job.min_available == len(job.tasks):
         return False
+    idle = Counter(task.role for task in attempt.tasks if not is_busy(task) and task.role in failed)
     if job.min_roles and not job.judges_roles:
-        left = sum(1 for task in job.waiting.values() if task.role not in attempt.failed_roles)
-        return job.ready_count + left >= job.min_available
-    return all(
-        job.min_roles.get(role, 0) == 0 or job.ready_in_role(role) >= job.min_roles[role]
-        for role in attempt.failed_roles
-    )
+        left = sum(1 for task in job.waiting.values() if task.role not in failed)
+        return job.ready_count + left + idle.total() >= job.min_available
+    least = ((role, job.min_roles.get(role, 0)) for role in failed)
+    return all(not number or job.ready_in_role(role) + idle[role] >= number for role, number in least)
 
 
 def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:

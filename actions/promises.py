@@ -64,7 +64,7 @@ def weaker(session: Session, task: TaskInfo, node: NodeInfo) -> list[TaskInfo]:
 
 
 def _goes_first(session: Session, statement: Statement, task: TaskInfo, node: NodeInfo) -> bool:
-    """Let a task have what is free already where several were promised room, if the weaker can wait for the rest."""
+    """True if a task takes the free room of a node first, as the less important promises can be kept later."""
     others = weaker(session, task, node)
     if not others or not node.fits_idle(session.cluster.columns.request(task.template)):
         return False

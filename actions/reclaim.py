@@ -101,10 +101,13 @@ class ReclaimAction:
     def _take_room(
         self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_due: bool = False
     ) -> bool:
+        search = self._search(session, statement, queue, task, by_due=by_due)
+        if search.takes_free_slot():
+            return True
         is_allowed = task.preempts if task.job is None or task.job.native is None else may_preempt(task.job)
         if not is_allowed or not session.may_preempt(queue, [task]):
             return False
-        return self._search(session, statement, queue, task, by_due=by_due).succeed()
+        return search.succeed()
 
     def _search(
         self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_due: bool

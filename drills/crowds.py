@@ -35,7 +35,7 @@ from volsched.testing.controlplane.faults import FaultProxy, FaultRule, Latency,
 from volsched.testing.patience import PATIENCE
 
 FIRST_SECONDS: Final = 2.0
-"""Within this another tenant's first request is served, whatever one has filled."""
+"""Another tenant's first request is served within this time, beside each crowd."""
 
 SESSIONS: Final = 2
 """Until a pod is decided fewer gangs are tried than in two sessions: the one that runs when it comes, and its own."""
@@ -304,7 +304,7 @@ class Questions:
         return len(self._threads) - self.answered
 
     def close(self) -> None:
-        """Leave, whatever is not answered."""
+        """Close the connections, also those without an answer."""
         for connection in self._connections:
             if connection.sock is not None:
                 with contextlib.suppress(OSError):

@@ -60,8 +60,8 @@ from volsched.kube.serve.connections import ConnectionLimits, networks, peer_of
 from volsched.kube.watch.decoding import KindReader, Unread
 from volsched.kube.watch.resources import VOLCANO, Resource, watched
 from volsched.mirror import reading
-from volsched.mirror.holdings import Holdings
 from volsched.mirror.kept import kept_annotations
+from volsched.mirror.memory_bound import Holdings
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.native import reading as native_reading
 from volsched.mirror.settings import MirrorSettings

@@ -81,12 +81,16 @@ _SLACK: Final = 50
 class Settings:
     """How much is tried.
 
-    `rate` is honest pods a second, `replicas` those of the largest hostile Job, `connections` those that one pod holds
-    to each process. `kept_mib` is the bound on what is kept of objects (`--kept-bytes`), far below the default, so that
-    it is reached.
+    Objects come in `waves`, in each of them `large` ones that are as large as may be: with those that are read more is
+    there than is kept. With two waves it is judged whether the second one needs more memory than the first. `rate` is
+    honest pods a second, `replicas` those of the largest hostile Job, `connections` those that one pod holds to each
+    process. `kept_mib` is the bound on what is kept of objects (`--kept-bytes`), far below the default, so that it is
+    reached.
     """
 
+    waves: int = 2
     objects: int = 1_000
+    large: int = 500
     seconds: float = 120.0
     rate: float = 3.0
     nodes: int = 40
@@ -98,11 +102,6 @@ class Settings:
     connections: int = 3_000
     crowds: crowds.Sizes = field(default_factory=crowds.Sizes)
     flags: tuple[str, ...] = ()
-
-    @property
-    def large(self) -> int:
-        """How many objects are as large as may be: with those that are read more is there than is kept."""
-        return max(10, self.objects // 2)
 
 
 # --- the honest team ------------------------------------------------------------------------------------------------
@@ -638,7 +637,9 @@ def _drill(report: Report, settings: Settings, there: World, team: HonestTeam, t
     memory = [_memory_at_rest(settings, there, team)]
     leaders = _transitions(there)
 
-    waves = [Attack(there.control_plane.create_namespace(f"hostile-{number}")) for number in (1, 2)]
+    waves = [
+        Attack(there.control_plane.create_namespace(f"hostile-{number}")) for number in range(1, settings.waves + 1)
+    ]
     beside: list[float] = []
     for number, attack in enumerate(waves):
         report.progress(f"wave {number + 1}")
@@ -780,37 +781,38 @@ def _judge_floods(report: Report, floods: Sequence[Flood]) -> None:
     report.must("slowest probe beside idle connections, seconds", slowest, "<", PROBE_SECONDS, is_time=True)
 
 
-def _judge_memory(report: Report, before: Memory, peak: Memory, after: Memory, second: Memory, again: Memory) -> None:
-    """Judge what is in use by what was before, and pages by the first wave.
+def _judge_memory(report: Report, before: Memory, *later: Memory) -> None:
+    """Judge what is in use by what was before, and pages by the first wave; `later` is in and after each wave, in turn.
 
     Pages that are used in part stay with the process: of them it must need no more, however many waves come.
     """
+    peaks, rests = later[::2], later[1::2]
     for name, mebibytes in before.resident.items():
         report.figure(f"memory of {name} before, MiB", mebibytes)
-        report.figure(f"memory of {name} beside hostile objects, MiB", max(peak.resident[name], second.resident[name]))
-        report.figure(f"memory of {name} after the first wave, MiB", after.resident[name])
-        report.figure(f"memory of {name} after the second wave, MiB", again.resident[name])
+        report.figure(f"memory of {name} beside hostile objects, MiB", max(peak.resident[name] for peak in peaks))
+        for number, rest in enumerate(rests, 1):
+            report.figure(f"memory of {name} after wave {number}, MiB", rest.resident[name])
     for name in before.resident:
-        in_use = [memory.blocks[name] for memory in (before, peak, after, second, again)]
-        report.must(
-            f"memory of {name} that is in use after, as a part of before",
-            in_use[-1] / in_use[0],
-            "<=",
-            MEMORY_RATIO,
-            (" -> ".join(f"{blocks:,.0f}" for blocks in in_use) + " blocks",),
-        )
-        report.must(
-            f"memory of {name} after the second wave, as a part of after the first",
-            again.resident[name] / after.resident[name],
-            "<=",
-            MEMORY_RATIO,
-        )
-    for name, tables in again.tables.items():
+        _judge_blocks(report, name, [memory.blocks[name] for memory in (before, *later)])
+        _judge_pages(report, name, [rest.resident[name] for rest in rests])
+    for name, tables in rests[-1].tables.items():
         entries = {table: int(size - before.tables[name].get(table, 0)) for table, size in tables.items()}
         most = sorted(entries.items(), key=lambda found: -found[1])[:_LARGEST]
         report.progress(f"{name} remembers more: " + ", ".join(f"{table} {more:,}" for table, more in most if more > 0))
-    more = tuple(grown(before, again))
+    more = tuple(grown(before, rests[-1]))
     report.must("tables that did not come back", len(more), "==", 0, more)
+
+
+def _judge_blocks(report: Report, name: str, blocks: Sequence[float]) -> None:
+    told = " -> ".join(f"{each:,.0f}" for each in blocks) + " blocks"
+    what = f"memory of {name} that is in use after, as a part of before"
+    report.must(what, blocks[-1] / blocks[0], "<=", MEMORY_RATIO, (told,))
+
+
+def _judge_pages(report: Report, name: str, after_waves: Sequence[float]) -> None:
+    if len(after_waves) > 1:
+        what = f"memory of {name} after the last wave, as a part of after the first"
+        report.must(what, after_waves[-1] / after_waves[0], "<=", MEMORY_RATIO)
 
 
 def run_crowds(report: Report, sizes: crowds.Sizes) -> None:
@@ -841,7 +843,7 @@ def _arguments() -> tuple[Settings, bool]:
     parser.add_argument("--crowds-alone", action="store_true", help="crowds without the others")
     given = vars(parser.parse_args())
     alone, sizes = given.pop("crowds_alone"), crowds.Sizes().scaled(given.pop("crowd"))
-    return Settings(**given, crowds=sizes), alone
+    return Settings(**given, large=max(10, given["objects"] // 2), crowds=sizes), alone
 
 
 def main() -> int:

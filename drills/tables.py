@@ -1,4 +1,4 @@
-"""Which tables of `volsched_memory_objects` keep what is gone, and how much (docs/architecture.md, What is kept)."""
+"""Which tables of `volsched_memory_objects` keep what is gone, and how much (docs/memory.md)."""
 
 from __future__ import annotations
 

@@ -18,9 +18,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from drills import report
+from tests.cluster.control_plane import OURS
 from tests.cluster.controlling import Controlled, ControllersProcess
+from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
-from tests.cluster.scheduling_fixtures import apply_manifests
+from tests.cluster.served import wait_served
 from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
 from volsched.testing.controlplane.faults import FaultProxy
 from volsched.testing.patience import PATIENCE, looks
@@ -40,6 +42,10 @@ tiers:
   - name: nodeorder
 """
 """Quotas by card model and shared cards, unless a drill says otherwise; a Queue that names no quota lets nothing in."""
+
+
+forks: ForkServer | None = None
+"""What replicas are forked from, which tests set: a replica that is started takes a CPU second before it begins."""
 
 
 @dataclass(slots=True)
@@ -106,7 +112,7 @@ class World(Controlled):
     """A cluster with replicas of volsched; `killed` are the processes that a drill ended itself."""
 
     def __init__(self, control_plane: ControlPlane, folder: Path, stack: ExitStack) -> None:
-        super().__init__(control_plane, folder)
+        super().__init__(control_plane, folder, forks)
         self.schedulers: list[Replica] = []
         self.managers: list[Replica] = []
         self.killed: set[int] = set()
@@ -177,8 +183,8 @@ def world(configuration: str = CONFIGURATION, **options: Any) -> Iterator[World]
     binaries = find_binaries()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drill-")))
-        control_plane = stack.enter_context(ControlPlane(binaries=binaries, **options))
-        there = World(apply_manifests(control_plane), folder, stack)
+        control_plane = stack.enter_context(ControlPlane(binaries=binaries, manifests=OURS, **options))
+        there = World(wait_served(control_plane), folder, stack)
         there.configure(configuration)
         stack.callback(there.close)
         try:

@@ -41,6 +41,7 @@ VALIDATORS: Final[dict[str, CatalogueEntry[Iterable[Fault]]]] = {
     "capacity-card": CatalogueEntry("plugins.capacity_card.validation", "validate"),
     "capacity-dra": CatalogueEntry("plugins.capacity_dra.validation", "validate"),
     "crossquota": CatalogueEntry("plugins.crossquota.validation", "validate"),
+    "drf": CatalogueEntry("plugins.drf.validation", "validate"),
     "mgpu": CatalogueEntry("plugins.mgpu.validation", "validate"),
 }
 """What plugins report about objects with annotations or fields of theirs."""

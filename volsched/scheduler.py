@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from volsched.backlog import Backlog
-from volsched.framework import released, reporter
+from volsched.framework import released_reservations, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
@@ -63,6 +63,11 @@ class Profile:
     def registering_actions(self) -> tuple[Plugin, ...]:
         """The actions that register rules, as plugins do."""
         return tuple(action for action in self.actions if isinstance(action, Plugin))
+
+    @cached_property
+    def modules(self) -> dict[str, str]:
+        """The module or package of each plugin, as ``culprit`` looks for it in the traceback of an exception."""
+        return modules_of((option.name, plugin) for tier in self.plugins for option, plugin in tier)
 
     def pod_annotations(self) -> set[str]:
         """Annotations of pods that decide placement: what the plugins name as ``POD_ANNOTATIONS``."""
@@ -125,7 +130,6 @@ class Scheduler:
         always_unschedulable: bool = False,
     ) -> None:
         self.mirror = mirror
-        self.profile = profile
         self.executor = executor
         self._clock = clock
         self._make_engine = make_engine
@@ -139,21 +143,23 @@ class Scheduler:
         self._session: Session | None = None
         self.engine = make_engine(mirror.cluster)
         self._accounts = Accounts(mirror.cluster)
-        mirror.keep_only(profile.kept_annotations)
-        mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
-        mirror.cluster.let_devices_serve(profile.devices_serve())
+        self._use(profile)
         self._follow()
 
     def reconfigure(self, profile: Profile) -> None:
         """Use another configuration from the next cycle on; everything derived from the old one is dropped."""
         self._accounts.drop()
-        self.mirror.keep_only(profile.kept_annotations)
-        self.mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
-        self.mirror.cluster.let_devices_serve(profile.devices_serve())
-        self.profile = profile
+        self._use(profile)
         self.engine = self._make_engine(self.mirror.cluster)
         for job in self.mirror.cluster.jobs.values():
             job.requeue()
+
+    def _use(self, profile: Profile) -> None:
+        """Follow a profile, and have the mirror keep what its actions and plugins read."""
+        self.profile = profile
+        self.mirror.keep_only(profile.kept_annotations)
+        self.mirror.keep_annotations(profile.pod_annotations(), profile.asking_annotations())
+        self.mirror.cluster.let_devices_serve(profile.devices_serve())
 
     def table_sizes(self) -> dict[str, int]:
         """Return how many entries the engine and the accounts of plugins keep, by table; for any thread."""
@@ -167,9 +173,10 @@ class Scheduler:
         started = self._clock.elapsed()
         now = self._clock.now()
         self.mirror.tick(now)
+        if self._plugins_due is not None and now >= self._plugins_due:
+            self.mirror.cluster.clocks.changes += 1  # victims are sought again: who is protected may have changed
         self.mirror.cluster.queue_ledger.settle_queues()
-        if self.mirror.cluster.observers.lost:
-            self._mend()
+        lost = self._mend_lost()
         if self._session is not None:
             self._session.release()
         outbox = _Outbox(self.executor)
@@ -184,10 +191,10 @@ class Scheduler:
             self._bounds,
         )
         session.on_placed = self._on_placed
-        session.modules = modules_of((option.name, plugin) for tier in self.profile.plugins for option, plugin in tier)
+        session.modules = self.profile.modules
         durations: dict[str, float] = {}
         plugins: dict[str, float] = {}
-        releases = released.Releases.of(session)
+        releases = released_reservations.Releases.of(session)
         with self._bounded(session):
             self._open(session, plugins)
             session.nominations.keep()
@@ -231,7 +238,7 @@ class Scheduler:
             victims=dict(session.victims),
             gang_searches=dict(session.gang_searches),
             series=series,
-            faults=tuple((plugin, error) for plugin, error in session.faults),
+            faults=(*((culprit(error, session.modules), error) for error in lost), *session.faults),
             over="" if session.gave_way else session.over,
             gave_way=session.gave_way,
             is_unfinished=session.is_unfinished,
@@ -262,6 +269,15 @@ class Scheduler:
                 action.execute(session)
             finally:
                 durations[action.name] = self._clock.elapsed() - before
+
+    def _mend_lost(self) -> list[Exception]:
+        """Make again what an account that failed over a change between sessions leaves wrong; return the failures."""
+        lost = list(self.mirror.cluster.observers.lost.values())
+        if lost and not self._bounds.contains_faults:
+            raise lost[0]
+        if lost:
+            self._mend()
+        return lost
 
     def _mend(self) -> None:
         """Make again what saw a failure, or did: the engine and all accounts."""

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
-from actions.job_order import closed_queue, considered, settle_minimum
+from actions.job_order import closed_queue, considered, last_first, settle_minimum
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
 from actions.reserve.due import DueJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
-from actions.reserve.quota import KeptQuota, charged_beside, quota_lets
+from actions.reserve.quota import charged_beside, of_reservations, quota_lets
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
@@ -142,7 +142,7 @@ class ReserveAction:
         session = registrar.session
         book, due = self._book(session), self._due(session)
         book.begin(session.now)
-        quota = KeptQuota(session, book)
+        quota = of_reservations(session, book)
         registrar.register(
             Predicate(
                 book.refusal,
@@ -220,7 +220,7 @@ class ReserveAction:
             return False
         job = reservation.job
         tasks = [task for task in job.schedulable() if not task.best_effort]
-        attempt = Attempt(job, session.rules.in_order(tasks)[::-1], Retry.of(session))
+        attempt = Attempt(job, last_first(session, tasks), Retry.of(session))
         book.is_trying = True
         try:
             with session.rules.shares_settled() if is_settled else nullcontext():

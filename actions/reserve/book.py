@@ -346,6 +346,6 @@ class Book(Observer):
 
 
 def _use(node: NodeInfo, member: TaskInfo) -> int:
-    """Return how much is in use of what a member asks most of, as parts of the node go."""
+    """Return the amount in use of the resource of which a member asks for the largest part of the node."""
     charge = max(member.charge, key=lambda each: each[1] / max(1, node.allocatable[each[0]]), default=None)
     return node.used[charge[0]] - node.releasing[charge[0]] if charge is not None else 0

@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 
 import msgspec
 
-from actions.job_order import considered
+from actions.job_order import considered, is_busy
 from actions.promises import promised, weaker
 from actions.retry import was_searched
 from actions.victims.budgets import broken_by, by_budget, departures
@@ -68,6 +69,10 @@ BUDGETS = "pods protected by disruption budgets"
 TOO_SMALL = "too little room even without the pods that may be evicted"
 NO_USE = "Preemption is not helpful for scheduling"
 
+_BY_VOTE = (PROTECTED, TOO_SMALL)
+"""Reasons for which it matters whom plugins protect."""
+_PROTECT = ("protects", "protect")
+
 _LABEL = {"preempt": "preemption"}
 """What an action is called in messages, when that is not its name."""
 _LABELS = ("preemption: ", "reclaim: ")
@@ -116,7 +121,7 @@ class VictimSearch:
         task, session = self.task, self.session
         if session.rules.pre_refusal(task) is not None:
             return False
-        if self._is_promised_again():
+        if self._is_promised_again() or self.takes_free_slot():
             return True
         if _waits_on_terminating(session, task):
             return False
@@ -144,6 +149,15 @@ class VictimSearch:
         yield from ((False, keeping) for keeping in passes)
         if self._spares_pinned:
             yield from ((True, keeping) for keeping in passes)
+
+    def takes_free_slot(self) -> bool:
+        """Promise an idle member of a gang a node that has a slot, now or soon: nobody goes for it."""
+        if is_busy(self.task) or self.task.best_effort or not self.allowed():
+            return False
+        nodes = (node for node, _ in self.session.engine.ranked(self.task))
+        will_admit = partial(self.session.nominations.will_admit, self.task)
+        node = self.session.engine.best(self.task) or next(filter(will_admit, nodes), None)
+        return node is not None and self.statement.pipeline(self.task, node) is None
 
     def _is_promised_again(self) -> bool:
         """Take up a promise of which the task's gang let go in this session, since it could not have all of them."""
@@ -287,9 +301,9 @@ class VictimSearch:
         if self.needs_candidates and not plan.candidates:
             return self._fail(NOBODY)
         if plan.needed is None:
-            return self._fail(_why_not(plan, enough=False))
+            return self._fail(self._why_not(plan, enough=False))
         with all_left(self.session.cluster, node) if self._terminating_make_room(node) else nullcontext():
-            return self._clear(node, plan.tried) or self._fail(_why_not(plan, enough=True))
+            return self._clear(node, plan.tried) or self._fail(self._why_not(plan, enough=True))
 
     def _terminating_make_room(self, node: NodeInfo) -> bool:
         """Whether those who are leaving count as gone: the slots of a full node are theirs until then."""
@@ -320,6 +334,16 @@ class VictimSearch:
     def _fail(self, why: str) -> bool:
         self.failures.add(why)
         return False
+
+    def _why_not(self, plan: VictimPlan, *, enough: bool) -> str:
+        """Why a node cannot be made to take the task, with the plugins that protect pods there."""
+        why = _why_not(plan, enough=enough)
+        protectors = self.session.rules.protectors(self.task, plan.candidates) if why in _BY_VOTE else []
+        plugins = sorted(frozenset().union(*protectors))
+        if not plugins:
+            return why
+        named = f"{'plugin' if len(plugins) == 1 else 'plugins'} {', '.join(plugins)}"
+        return f"pods protected by {named}" if all(protectors) else f"{why} ({named} {_PROTECT[len(plugins) > 1]} some)"
 
     def _evict_until_enough(self, node: NodeInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
         chosen: list[TaskInfo] = []
@@ -446,7 +470,7 @@ def _is_left_to_backfill(session: Session, task: TaskInfo) -> bool:
 
 
 def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _: False) -> list[JobInfo]:
-    """Jobs that lack room, those left out for which this action found nobody when the cluster was as it is now.
+    """Return the jobs that lack room, without those for which this action found no victims before the last change.
 
     One with a promise is not: allocate may have taken that back in this session, as its gang cannot start.
     ``lacks_more``: which of those that have their minimum are to get more.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from volsched.framework.accounts.quotas import Amounts
 from volsched.model.values.resources import UNLIMITED
 from volsched.plugin import CPU, MEMORY, PODS, ROOT, QueueInfo, format_amount
-from volsched.plugin.quota import capability_of, of_nodes, room, total_of
+from volsched.plugin.quota import Tree, capability_of, larger, of_nodes, room, total_of
 
 Queues = Mapping[str, QueueInfo]
 
@@ -59,26 +59,25 @@ def side_by_side(queues: Queues, total: Amounts) -> dict[str, DueAmounts]:
 
 def in_a_tree(queues: Queues, total: Amounts) -> dict[str, DueAmounts]:
     """Return the dues of queues in a hierarchy, the root's among them; queues that hang nowhere have none."""
-    below = children(queues)
-    found = {ROOT: _root(queues, below.get(ROOT, ()), total)}
-    open_parents = [ROOT]
-    while open_parents:
-        parent = open_parents.pop()
-        found.update(_below(queues, below.get(parent, ()), found[parent]))
-        open_parents.extend(name for name in below.get(parent, ()) if name in below)
+    tree = tree_of(queues)
+    found = {ROOT: _root(queues, _placed_below(tree, ROOT), total)}
+    for name in tree.top_down():
+        if name in found:
+            found.update(_below(queues, _placed_below(tree, name), found[name]))
     return found
 
 
-def children(queues: Queues) -> dict[str, tuple[str, ...]]:
-    """Return the queues right below each that has any; those that name no parent are below the root."""
-    found: dict[str, list[str]] = {}
-    for name, queue in queues.items():
-        if name != ROOT:
-            found.setdefault(queue.parent or ROOT, []).append(name)
-    return {name: tuple(listed) for name, listed in found.items()}
+def tree_of(queues: Queues) -> Tree:
+    """Return the tree of queues by what they state."""
+    return Tree({name: queue.parent for name, queue in queues.items()})
 
 
-def _root(queues: Queues, listed: tuple[str, ...], total: Amounts) -> DueAmounts:
+def _placed_below(tree: Tree, name: str) -> list[str]:
+    """Return the queues right below one, without those that the tree has there for want of another place."""
+    return [child for child in tree.below(name) if child not in tree.missing and child not in tree.circular]
+
+
+def _root(queues: Queues, listed: list[str], total: Amounts) -> DueAmounts:
     capability = capability_of(queues[ROOT]) if ROOT in queues else {}
     unlimited = dict.fromkeys((*total, CPU, MEMORY), UNLIMITED)
     deserved = total_of(_wanted(queues[name]) for name in listed)
@@ -86,7 +85,7 @@ def _root(queues: Queues, listed: tuple[str, ...], total: Amounts) -> DueAmounts
     return DueAmounts(capability, {**unlimited, **capability}, deserved, guarantee)
 
 
-def _below(queues: Queues, listed: tuple[str, ...], above: DueAmounts) -> Iterator[tuple[str, DueAmounts]]:
+def _below(queues: Queues, listed: list[str], above: DueAmounts) -> Iterator[tuple[str, DueAmounts]]:
     kept = total_of(of_nodes(queues[name].guarantee) for name in listed)
     for name in listed:
         queue, guarantee = queues[name], of_nodes(queues[name].guarantee)
@@ -98,42 +97,35 @@ def _wanted(queue: QueueInfo) -> Amounts:
     return larger(of_nodes(queue.deserved), of_nodes(queue.guarantee))
 
 
-def larger(left: Amounts, right: Amounts) -> dict[str, int]:
-    """Return the larger amount of each resource."""
-    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
-
-
 # -- what is wrong with a hierarchy -----------------------------------------------------------------------------------
 
 
 def lost(queues: Queues) -> dict[str, str]:
     """Return why queues are outside the hierarchy: a parent that is not there, or queues above in a circle."""
-    found = {name: _why_lost(queues, name) for name in queues}
+    tree = tree_of(queues)
+    found = {name: _why_lost(tree, name) for name in queues if name != ROOT}
     return {name: why for name, why in found.items() if why}
 
 
-def _why_lost(queues: Queues, name: str) -> str:
-    seen: dict[str, None] = {}
-    while name not in seen:
-        seen[name] = None
-        parent = queues[name].parent
-        if name == ROOT or parent in ("", ROOT):
-            return ""
-        if parent not in queues:
-            return f'its parent "{parent}" does not exist' if len(seen) == 1 else f'"{parent}" above it does not exist'
-        name = parent
-    return f'it is below "{name}", which is below itself'
+def _why_lost(tree: Tree, name: str) -> str:
+    top = tree.levels(name)[-2]
+    if top in tree.circular:
+        return f'it is below "{top}", which is below itself'
+    if top not in tree.missing:
+        return ""
+    parent = tree.missing[top]
+    return f'its parent "{parent}" does not exist' if top == name else f'"{parent}" above it does not exist'
 
 
 def doubts(queues: Queues, dues: Mapping[str, DueAmounts]) -> dict[str, tuple[str, ...]]:
     """Return what cannot be kept of what each queue and its children state; nothing is refused for that."""
-    below = children(queues)
+    tree = tree_of(queues)
     found: dict[str, tuple[str, ...]] = {}
     for name, queue in queues.items():
         if name == ROOT:
             continue
         above = dues[queue.parent].capability if queue.parent in dues else {}
-        listed = [queues[child] for child in below.get(name, ())]
+        listed = [queues[child] for child in _placed_below(tree, name)]
         message = (*_above_parent(queue, above), *_promised_twice(queue, listed))
         if message:
             found[name] = message

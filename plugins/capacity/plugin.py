@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from plugins.capacity.reclaim import Reclaim
-from plugins.capacity.refusals import NAME, NO_PLACE
+from plugins.capacity.refusals import NAME
 from plugins.capacity.rules import CapacityRules
 from plugins.capacity.standing import QueueDues
 from volsched.plugin import (
@@ -25,11 +25,16 @@ from volsched.plugin import (
     Reclaimable,
     Registrar,
     Series,
-    Session,
     VictimQueueOrder,
-    about_queue,
 )
-from volsched.plugin.quota import DEMANDS, DEMANDS_ABOVE, QueueDemands, QueueUsageObserver
+from volsched.plugin.quota import (
+    DEMANDS,
+    DEMANDS_ABOVE,
+    QUEUE_FAULTS,
+    QueueDemands,
+    QueueFaults,
+    QueueUsageObserver,
+)
 
 ANCESTORS: Final = "ancestorReclaimLevel"
 
@@ -81,21 +86,5 @@ class CapacityPlugin:
         demand = registrar.account(name, make)
         held.catch_up()
         standing.catch_up()
-        registrar.account(f"{NAME}.told", lambda _: Told()).tell(registrar.session, standing)
+        registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, standing.faults())
         return CapacityRules(registrar.cluster, standing, demand), standing
-
-
-class Told:
-    """What was reported about queues, so that each thing is reported once."""
-
-    def __init__(self) -> None:
-        self._told: Mapping[str, tuple[str, ...]] = {}
-
-    def tell(self, session: Session, standing: QueueDues) -> None:
-        """Tell of queues without a place in the hierarchy, and of amounts that contradict each other."""
-        lost = {name: (f"{why}; it takes no work",) for name, why in standing.lost.items()}
-        doubts = {name: (*lost.get(name, ()), *standing.doubts.get(name, ())) for name in {**lost, **standing.doubts}}
-        for name, faults in doubts.items():
-            for fault in faults if faults != self._told.get(name) else ():
-                session.tell(about_queue(session.cluster.queues[name], "Warning", NO_PLACE, fault))
-        self._told = doubts

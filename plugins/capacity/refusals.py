@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Final, Literal
 
-from volsched.plugin import ConditionReason, Scope, Shortfall, Step, Verdict
-from volsched.plugin.quota import figures, not_admitted
+from volsched.plugin import ConditionReason, Scope, Shortfall, Step, Verdict, quota
+from volsched.plugin.quota import NO_PLACE, figures, named
 
 NAME: Final = "capacity"
 INSUFFICIENT: Final = "InsufficientQueueCapability"
-NOT_A_LEAF: Final = "NotALeafQueue"
-NO_PLACE: Final = "InvalidQueueHierarchy"
 
 At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 Short = tuple[Shortfall, ...]
@@ -18,26 +16,21 @@ Short = tuple[Shortfall, ...]
 
 def exceeds(queue: str, level: str, short: Short) -> Verdict:
     """A pod would take its queue, or one above it, beyond what that may have."""
-    message = f"{_named(queue, level)} may have no more: {figures(short)}"
+    message = f"{named(queue, level)} may have no more: {figures(short)}"
     return Verdict(Step.ALLOCATABLE, NAME, Scope.QUEUE, INSUFFICIENT, message, short, queue=level)
 
 
 def not_let_in(level: str, short: Short) -> Verdict:
     """A PodGroup's minimum is more than a queue may still have."""
-    return not_admitted(NAME, level, short)
+    return quota.not_admitted(NAME, level, short)
 
 
 def not_a_leaf(queue: str, step: At) -> Verdict:
     """Work belongs into queues that have none below them."""
-    message = f'queue "{queue}" has queues below it, and takes no work itself; use one of those'
-    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
+    return quota.not_a_leaf(NAME, queue, step)
 
 
 def no_place(queue: str, why: str, step: At) -> Verdict:
     """It is not known which limits count for a queue."""
     message = f'queue "{queue}" has no place in the hierarchy of queues: {why}; correct spec.parent'
     return Verdict(step, NAME, Scope.QUEUE, NO_PLACE, message, shown_as=ConditionReason.QUEUE_INVALID)
-
-
-def _named(queue: str, level: str) -> str:
-    return f'queue "{queue}"' if queue == level else f'queue "{level}", above "{queue}",'

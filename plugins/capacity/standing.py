@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity.dues import DueAmounts, children, doubts, in_a_tree, lost, side_by_side
+from plugins.capacity.dues import DueAmounts, doubts, in_a_tree, lost, side_by_side
 from volsched.model.values.resources import UNLIMITED
 from volsched.plugin import MAX_AMOUNT, ROOT, Cluster, Numbers, Observer, QueueInfo, in_base_units
 from volsched.plugin.quota import QueueDemand, QueueUsageObserver, share, there
@@ -28,7 +28,7 @@ class QueueDues(Observer):
         self._version = 0
         self._made_from: Hashable = None
         self._dues: Mapping[str, DueAmounts] = {}
-        self._parents: Mapping[str, object] = {}
+        self._parents: frozenset[str] = frozenset()
         self._shares: dict[str, tuple[int, Fraction]] = {}
         self.lost: Mapping[str, str] = {}
         """Queues that have no place in the hierarchy, and why; work is kept out of them."""
@@ -50,7 +50,7 @@ class QueueDues(Observer):
         self._made_from = made_from
         self._dues = (in_a_tree if self._hierarchical else side_by_side)(cluster.queues, there(cluster))
         if self._hierarchical:
-            self._parents = children(cluster.queues)
+            self._parents = _parents(cluster)
             self.lost = lost(cluster.queues)
             self.doubts = doubts(cluster.queues, self._dues)
         self._shares.clear()
@@ -60,6 +60,11 @@ class QueueDues(Observer):
             for resource, amount in self.due(name).limit.items()
             if amount < MAX_AMOUNT
         }
+
+    def faults(self) -> dict[str, tuple[str, ...]]:
+        """Return what is to be told of queues: that they have no place, and which amounts contradict each other."""
+        lost = {name: (f"{why}; it takes no work",) for name, why in self.lost.items()}
+        return {name: (*lost.get(name, ()), *self.doubts.get(name, ())) for name in {**lost, **self.doubts}}
 
     def due(self, queue: str) -> DueAmounts:
         """Return the dues of a queue; one that hangs nowhere has none."""
@@ -100,3 +105,8 @@ class QueueDues(Observer):
     def has_children(self, queue: str) -> bool:
         """Whether a queue has others below it, and so takes no work itself."""
         return queue in self._parents
+
+
+def _parents(cluster: Cluster) -> frozenset[str]:
+    """Return the queues of which any other states that it is below them."""
+    return frozenset(queue.parent or ROOT for queue in cluster.queues.values() if queue.name != ROOT)

@@ -134,7 +134,7 @@ class CardQuotaLedger(Observer):
             self.accounts.charge(job, charge, self._leave_card(task) if charge.names else None, -1, "")
 
     def _take_card(self, task: TaskInfo, charge: Charge) -> ChargedCard | None:
-        charged = self._open_card(task) if task.status is TaskStatus.PENDING else None
+        charged = self._first_card_with_room(task) if task.status is TaskStatus.PENDING else None
         charged = charged or self.charges.charged(task.template, self._kind(task))
         self._note_charged((task,), charged)
         return charged
@@ -150,8 +150,8 @@ class CardQuotaLedger(Observer):
         if not charged.is_offered:
             self._lost.update((task.uid, task) for task in tasks)
 
-    def _open_card(self, task: TaskInfo) -> ChargedCard | None:
-        """For a task that was let in and has no node: the first card of its list that its queue may hold more of."""
+    def _first_card_with_room(self, task: TaskInfo) -> ChargedCard | None:
+        """Return the first card of a task's list of which its queue may have more, for a task without node and gate."""
         asked = self.charges.card_request(task.template)
         if not isinstance(asked, CardRequest) or task.job is None:
             return None

@@ -4,29 +4,48 @@ A job's share is the largest part of any of the cluster's resources that it hold
 a job whose only pod asks for nothing has a share, too. Shares are exact fractions.
 
 With ``usage.halfLife`` queues are ordered as well: by the dominant share that they had over time, over their weight.
+
+With ``enableHierarchy`` queues are ordered, and give room back, by their rescaled shares in a tree (``hierarchy``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
+from plugins.drf.asking import Asking
+from plugins.drf.hierarchy import TreeShares, asked
+from plugins.drf.places import HIERARCHY, WEIGHTS, Places
 from volsched.plugin import (
     PODS,
+    Allocatable,
     Argument,
     Cluster,
     EventHandler,
+    JobEnqueueable,
     JobInfo,
     JobOrder,
     Preemptable,
     QueueInfo,
+    Reclaimable,
     Registrar,
     TaskInfo,
+    VictimQueueOrder,
     accumulate,
 )
-from volsched.plugin.quota import HALF_LIFE_ARGUMENT, PastUse, check_half_life, half_life_of, order_over_time
+from volsched.plugin.quota import (
+    HALF_LIFE_ARGUMENT,
+    QUEUE_FAULTS,
+    PastUse,
+    QueueFaults,
+    QueueUsageObserver,
+    check_half_life,
+    half_life_of,
+    order_over_time,
+)
 
+NAME: Final = "drf"
 DELTA = Fraction(1, 1_000_000)
 """Shares that differ by no more count as equal when victims are chosen (Volcano's shareDelta)."""
 
@@ -34,8 +53,9 @@ DELTA = Fraction(1, 1_000_000)
 class DrfPlugin:
     """Registers the shares of one session."""
 
-    name: ClassVar[str] = "drf"
+    name: ClassVar[str] = NAME
     ARGUMENTS: ClassVar[tuple[Argument, ...]] = (HALF_LIFE_ARGUMENT,)
+    QUEUE_ANNOTATIONS: ClassVar[tuple[str, ...]] = (HIERARCHY, WEIGHTS)
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._half_life = half_life_of(arguments)
@@ -44,14 +64,37 @@ class DrfPlugin:
         """Register the order and the filter of victims."""
         shares = Shares(registrar.cluster)
         registrar.register(JobOrder(shares.order), Preemptable(shares.preemptable), EventHandler(shares, promises=True))
-        if self._half_life:
+        if registrar.checks_ancestors:
+            self._in_a_tree(registrar)
+        elif self._half_life:
             self._order_queues(registrar, shares)
+
+    def _in_a_tree(self, registrar: Registrar) -> None:
+        """Register the order of queues and whose pods may be reclaimed, over the tree of queues."""
+        places, asking = registrar.account(f"{NAME}.places", Places), registrar.account(f"{NAME}.asking", Asking)
+        usage = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, places=places))
+        tree = registrar.account(f"{NAME}.tree", lambda cluster: TreeShares(cluster, places, usage, asking))
+        tree.catch_up()
+        registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, places.faults())
+        registrar.register(
+            Reclaimable(tree.victims),
+            VictimQueueOrder(tree.closeness),
+            JobEnqueueable(tree.vote, always=True),
+            Allocatable(headroom=tree.headroom),
+        )
+        if not self._half_life:
+            registrar.register(tree.queue_order())
+            return
+        past = registrar.account(f"{NAME}.past", lambda _: tree.past_use(self._half_life))
+        order_over_time(registrar, past, tree.past_order(past))
 
     def _order_queues(self, registrar: Registrar, shares: Shares) -> None:
         def by_past(queue: QueueInfo) -> tuple[int, float]:
             return -queue.priority, past.key(queue, shares.held_by(queue), shares.totals)
 
-        past = registrar.account("drf.past", lambda cluster: PastUse(cluster, self._half_life, lambda q: q.allocated))
+        past = registrar.account(
+            f"{NAME}.past", lambda cluster: PastUse(cluster, self._half_life, lambda q: q.allocated)
+        )
         order_over_time(registrar, past, by_past)
 
 
@@ -79,7 +122,7 @@ class Shares:
 
     def _promise(self, job: JobInfo, task: TaskInfo, by: int) -> None:
         for promised in (self._promised.setdefault(job.key, {}), self._promised_to.setdefault(job.queue, {})):
-            accumulate(promised, _asked(task), by)
+            accumulate(promised, asked(task), by)
 
     @property
     def totals(self) -> Mapping[str, int]:
@@ -99,14 +142,14 @@ class Shares:
         """Candidates whose job keeps at least the share that the task's job would have."""
         if task.job is None:
             return []
-        mine = self._share(_plus(self._held(task.job), _asked(task), 1))
+        mine = self._share(_plus(self._held(task.job), asked(task), 1))
         left: dict[str, dict[str, int]] = {}
         chosen: list[TaskInfo] = []
         for victim in candidates:
             if victim.job is None:
                 continue
             held = left.setdefault(victim.job.key, dict(self._held(victim.job)))
-            rest = _plus(held, _asked(victim), -1)
+            rest = _plus(held, asked(victim), -1)
             left[victim.job.key] = rest
             if mine <= self._share(rest) + DELTA:
                 chosen.append(victim)
@@ -123,11 +166,6 @@ class Shares:
 
 
 _NOTHING = Fraction(0)
-
-
-def _asked(task: TaskInfo) -> Mapping[str, int]:
-    """What a task adds to its job's share, its pod slot too."""
-    return {**task.template.request, PODS: 1}
 
 
 def _plus(held: Mapping[str, int], amounts: Mapping[str, int], by: int) -> dict[str, int]:

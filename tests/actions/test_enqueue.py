@@ -486,7 +486,7 @@ def test_without_a_reservation_timeout_room_is_kept_for_ever_and_no_time_is_stat
     [
         ("2025-12-31T23:55:00Z", 300),
         ("2026-01-01T00:00:00Z", 600),
-        ("2036-01-01T00:00:00Z", 600),  # whoever may write it does not hold room for ever
+        ("2036-01-01T00:00:00Z", 600),  # a tenant who may write the time does not hold room for ever
         ("soon", 600),
     ],
 )

@@ -241,6 +241,15 @@ def test_a_queue_that_is_put_below_another_one_has_its_rules() -> None:
     assert not job_of(on, "other/j").barred
 
 
+def test_a_circle_of_queues_lets_nobody_in_whom_one_of_them_keeps_out() -> None:
+    cluster = (
+        a_cluster().node("n1").add(a_queue_for("x", "other", parent="y")).add(a_queue_for("y", "vision", parent="x"))
+    )
+    decision = cycle(a_rig(work(cluster, "j", "other", queue="x"), conf(ALL)))
+
+    assert decision.bindings == {}
+
+
 # -- changes of mind --------------------------------------------------------------------------------------------------
 
 

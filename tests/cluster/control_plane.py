@@ -13,10 +13,14 @@ from typing import Any, Final
 
 import pytest
 
-from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
+from tests.cluster.scheduling import MANIFESTS
+from volsched.testing.controlplane import ControlPlane, Manifests, a_node, find_binaries
 from volsched.testing.controlplane.faults import FaultProxy
 
 MakeNodes = Callable[..., list[str]]
+
+OURS: Final = Manifests(MANIFESTS, ("crds", "rbac", "components/own-fields/policy.yaml"))
+"""Our kinds and rights. The component `own-fields` is there, too: what a process writes is all that it may write."""
 
 ALWAYS_THERE: Final = frozenset({"configmaps", "events", "serviceaccounts"})
 """What Kubernetes itself makes in a namespace, and what no other test would notice."""
@@ -44,7 +48,7 @@ def running_control_plane(request: pytest.FixtureRequest, folder: Path, **option
 @pytest.fixture(scope="session")
 def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The control plane of this test run; its logs stay in pytest's temporary folder."""
-    with running_control_plane(request, tmp_path_factory.mktemp("controlplane")) as cluster:
+    with running_control_plane(request, tmp_path_factory.mktemp("controlplane"), manifests=OURS) as cluster:
         yield cluster
 
 

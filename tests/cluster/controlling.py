@@ -47,7 +47,7 @@ class Controlled(Installed):
         """Start a controllers process with the rights that it ships with."""
         kubeconfig = (proxy or self.control_plane).kubeconfig_for(ACCOUNT, SYSTEM)
         log = self.folder / f"controllers-{len(self.controllers)}.log"
-        forks = None if self.controllers else self.forks
+        forks = self.forks and self.forks.of(len(self.controllers))
         process = ControllersProcess(kubeconfig, log, "--scheduler-name", self.name, *flags, forks=forks)
         self.controllers.append(process)
         return process

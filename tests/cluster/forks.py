@@ -1,7 +1,7 @@
 """Commands of volsched that are forked from a process with everything imported, as `tests.cluster.fork_server` says.
 
-A test starts the command itself, without this, if its subject is memory, the start or signals; and so does one replica
-of each pair, so that replicas have different hash seeds.
+A test starts the command itself, without this, if its subject is memory, the start or signals. The second replica of a
+pair is forked from another process, which has a hash seed of its own.
 """
 
 from __future__ import annotations
@@ -81,6 +81,7 @@ class ForkServer:
     """The process with everything imported; `command_of` makes of its words the command by which it is started."""
 
     def __init__(self, log: Path, command_of: Callable[[list[str]], list[str]] = list) -> None:
+        self._log, self._command_of = log, command_of
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         words = [sys.executable, "-m", _MODULE, str(theirs.fileno())]
         with theirs, log.open("wb") as output:
@@ -105,8 +106,19 @@ class ForkServer:
             status = self.start(words, stdout, stderr).wait(PATIENCE)
             return subprocess.CompletedProcess(words, status, _text(stdout), _text(stderr))
 
+    @functools.cached_property
+    def other(self) -> ForkServer:
+        """Another such process, with another hash seed; it is started when it is first asked for."""
+        return ForkServer(self._log.with_suffix(".other.log"), self._command_of)
+
+    def of(self, number: int) -> ForkServer:
+        """Return the process from which a test forks its first replica (0), and the other one for all further ones."""
+        return self.other if number else self
+
     def close(self) -> None:
         """End the process, with all commands that are left."""
+        if "other" in self.__dict__:
+            self.other.close()
         self._socket.close()
         self._process.wait(PATIENCE)
 

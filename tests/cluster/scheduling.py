@@ -181,8 +181,8 @@ class SchedulerProcess(VolschedProcess):
 class Installed:
     """A control plane with our CRDs and rights, and how to start schedulers and make things there.
 
-    With `forks` the first scheduler of a test is a fork. Others are started by the real command: of two replicas each
-    has a hash seed of its own.
+    With `forks` schedulers are forks: the first one of a test of one process, all others of another, so that of two
+    replicas each has a hash seed of its own.
     """
 
     def __init__(self, control_plane: ControlPlane, folder: Path, forks: ForkServer | None = None) -> None:
@@ -201,7 +201,7 @@ class Installed:
             path = self.folder / "default.conf"
             path.write_text(CONFIGURATION)
             flags = ("--scheduler-conf", str(path), *flags)
-        forks = None if self.processes else self.forks
+        forks = self.forks and self.forks.of(len(self.processes))
         process = SchedulerProcess(kubeconfig, log, "--scheduler-name", name or self.name, *flags, forks=forks)
         self.processes.append(process)
         return process

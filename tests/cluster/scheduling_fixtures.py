@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from tests.cluster.checkout import command_of_checkout
-from tests.cluster.controlling import JOBS
 from tests.cluster.forks import HAVE_FORKS, ForkServer
-from tests.cluster.scheduling import CONFIG, GROUPS, LEASE, MANIFESTS, SYSTEM, Installed, eventually
-from volsched.testing.controlplane import ApiServerError, ControlPlane
-
-
-def apply_manifests(control_plane: ControlPlane) -> ControlPlane:
-    """Apply our kinds and rights, and return the control plane once it has the kinds.
-
-    The component `own-fields` is there, too: what a process writes is all that it may write.
-    """
-    control_plane.kubectl("apply", "-k", str(MANIFESTS / "crds"))
-    control_plane.kubectl("apply", "-k", str(MANIFESTS / "rbac"))
-    control_plane.kubectl("apply", "-f", str(MANIFESTS / "components/own-fields/policy.yaml"))
-    for path in (f"{GROUPS}/podgroups", f"{GROUPS}/queues", f"{JOBS}/jobs"):
-        eventually(partial(_is_served, control_plane, path), what=path)
-    return control_plane
-
-
-def _is_served(control_plane: ControlPlane, path: str) -> bool:
-    """A kind that is established is not served at once: its storage is made ready first, and answers 429 meanwhile."""
-    try:
-        control_plane.api.get(path)
-    except ApiServerError:
-        return False
-    return True
+from tests.cluster.scheduling import CONFIG, LEASE, SYSTEM, Installed
+from tests.cluster.served import wait_served
+from volsched.testing.controlplane import ControlPlane
 
 
 @pytest.fixture(scope="session")
 def manifests_applied(control_plane: ControlPlane) -> ControlPlane:
-    return apply_manifests(control_plane)
+    """The control plane of this test run, once it has our kinds."""
+    return wait_served(control_plane)
 
 
 @pytest.fixture(scope="session")

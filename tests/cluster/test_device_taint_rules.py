@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.control_plane import running_control_plane
-from tests.cluster.scheduling import MANIFESTS, Installed, eventually, still
+from tests.cluster.control_plane import OURS, running_control_plane
+from tests.cluster.scheduling import Installed, eventually, still
+from tests.cluster.served import wait_served
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part, taint_rule
 from volsched.model.dra.api import RULES_VERSION
 from volsched.testing.controlplane import ControlPlane, a_node
@@ -26,10 +27,8 @@ DIRECT = ("--plain-pods", "direct")
 def with_rules(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane of its own: by default an API server does not have the kind."""
     folder = tmp_path_factory.mktemp("controlplane")
-    with running_control_plane(request, folder, api_flags=FLAGS) as cluster:
-        for part_ in ("crds", "rbac"):
-            cluster.kubectl("apply", "-k", str(MANIFESTS / part_))
-        yield cluster
+    with running_control_plane(request, folder, api_flags=FLAGS, manifests=OURS) as cluster:
+        yield wait_served(cluster)
 
 
 @dataclass

@@ -142,11 +142,16 @@ def test_a_process_with_a_prelude_is_started(
     process.close()
 
 
-def test_one_replica_of_a_pair_is_a_fork(installed: Installed) -> None:
-    """So the other one has a hash seed of its own."""
-    first, second = installed.start(), installed.start()
+def test_replicas_of_a_pair_have_different_hash_seeds(installed: Installed) -> None:
+    """They are forks of two processes, and Python gives each process that is started a seed of its own."""
+    pair = installed.start(), installed.start()
 
-    assert (type(first.process), type(second.process)) == (Fork, subprocess.Popen)
+    assert {type(each.process) for each in pair} == {Fork}
+    assert len({parent_of(each.process.pid) for each in pair}) == 2
+
+
+def parent_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()[1]
 
 
 def test_commands_die_with_their_server(silent: Path, tmp_path: Path) -> None:

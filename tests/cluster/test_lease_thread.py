@@ -11,6 +11,7 @@ import pytest
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.controlling import LEASE as CONTROLLERS_LEASE
+from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import LEASE, QUICK_LEASE, Installed, SchedulerProcess, VolschedProcess, eventually
 from tests.cluster.signals import ready
 from volsched.testing.controlplane.faults import FaultProxy, Latency
@@ -20,7 +21,7 @@ pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controllin
 
 pytestmark = pytest.mark.no_retry(reason="double binding")
 
-BLOCKED_SECONDS = 14
+BLOCKED_SECONDS = 11
 """Longer than `QUICK_LEASE` lasts."""
 
 LATE_LEASE = (
@@ -57,7 +58,7 @@ pulse.STUCK_SECONDS = 1.0
 
 @pytest.fixture
 def forks() -> None:
-    """Stopped processes are what these tests are about: they are started as users start them."""
+    """Stopped processes are what these tests are about: they are started as users start them. Who follows is a fork."""
 
 
 def holder(installed: Installed, lease: str) -> tuple[str, int]:
@@ -78,11 +79,17 @@ def stalls_of(process: VolschedProcess, seconds: str) -> float:
 
 
 def test_a_scheduler_whose_loop_is_busy_for_longer_than_the_lease_lasts_keeps_it(
-    installed: Installed, namespace: str, make_nodes: MakeNodes, monkeypatch: pytest.MonkeyPatch
+    installed: Installed,
+    namespace: str,
+    make_nodes: MakeNodes,
+    monkeypatch: pytest.MonkeyPatch,
+    fork_server: ForkServer | None,
 ) -> None:
     make_nodes(1, cpu="4")
     monkeypatch.setattr(SchedulerProcess, "prelude", BUSY_WHEN_TOLD)
     leader = installed.start("--plain-pods", "direct", *QUICK_LEASE).wait_leading()
+    monkeypatch.setattr(SchedulerProcess, "prelude", "")
+    installed.forks = fork_server
     follower = installed.start("--plain-pods", "direct")
     follower.wait_for("waiting for leadership")
     ready(follower)
@@ -100,11 +107,13 @@ def test_a_scheduler_whose_loop_is_busy_for_longer_than_the_lease_lasts_keeps_it
 
 
 def test_controllers_whose_loop_is_busy_for_longer_than_the_lease_lasts_keep_it(
-    controlled: Controlled, namespace: str, monkeypatch: pytest.MonkeyPatch
+    controlled: Controlled, namespace: str, monkeypatch: pytest.MonkeyPatch, fork_server: ForkServer | None
 ) -> None:
     monkeypatch.setattr(ControllersProcess, "prelude", MOSTLY_HALTED_WHEN_TOLD)
     leader = controlled.control(*QUICK_LEASE)
     leader.wait_for(AT_WORK)
+    monkeypatch.setattr(ControllersProcess, "prelude", "")
+    controlled.forks = fork_server
     follower = controlled.control()
     follower.wait_for("waiting for leadership")
     ready(follower)
@@ -119,12 +128,15 @@ def test_controllers_whose_loop_is_busy_for_longer_than_the_lease_lasts_keep_it(
     assert leader.terminate() == 0
 
 
-def test_a_program_that_is_stuck_does_not_keep_the_lease(installed: Installed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_is_stuck_does_not_keep_the_lease(
+    installed: Installed, monkeypatch: pytest.MonkeyPatch, fork_server: ForkServer | None
+) -> None:
     monkeypatch.setattr(SchedulerProcess, "prelude", SOON_STUCK)
     leader = installed.start("--plain-pods", "direct", *QUICK_LEASE).wait_leading()
     before = holder(installed, LEASE)
     leader.process.send_signal(signal.SIGALRM)
     monkeypatch.setattr(SchedulerProcess, "prelude", "")
+    installed.forks = fork_server
 
     installed.start("--plain-pods", "direct").wait_leading()
 
@@ -134,12 +146,17 @@ def test_a_program_that_is_stuck_does_not_keep_the_lease(installed: Installed, m
 
 
 def test_a_leader_that_was_stopped_for_long_writes_nothing_when_it_goes_on(
-    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+    installed: Installed,
+    namespace: str,
+    make_nodes: MakeNodes,
+    fault_proxy: FaultProxy,
+    fork_server: ForkServer | None,
 ) -> None:
     """When it is stopped most of its bindings have passed the fence, and wait for the limit of requests."""
     make_nodes(10, cpu="32")
     slowly = ("--kube-api-qps", "10", "--kube-api-burst", "1")
     first = installed.start("--plain-pods", "direct", *QUICK_LEASE, *slowly, proxy=fault_proxy).wait_leading()
+    installed.forks = fork_server
     second = installed.start("--plain-pods", "direct")
     ready(second)
     rule = fault_proxy.inject(Latency(0.3), method="POST", path="/binding$")
@@ -178,7 +195,11 @@ def renew_late(process: VolschedProcess, proxy: FaultProxy) -> None:
 
 
 def test_what_was_to_be_bound_when_the_lease_was_renewed_late_is_bound_by_the_next_leader(
-    installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
+    installed: Installed,
+    namespace: str,
+    make_nodes: MakeNodes,
+    fault_proxy: FaultProxy,
+    fork_server: ForkServer | None,
 ) -> None:
     make_nodes(4, cpu="32")
     flags = ("--plain-pods", "direct", *LATE_LEASE)
@@ -190,12 +211,13 @@ def test_what_was_to_be_bound_when_the_lease_was_renewed_late_is_bound_by_the_ne
     renew_late(first, fault_proxy)
 
     installed.api.delete(LEASE)
+    installed.forks = fork_server
     installed.start(*flags)
     installed.wait_bound(namespace, 100)
 
 
 def test_what_was_to_be_made_when_the_lease_was_renewed_late_is_made_by_the_next_leader(
-    controlled: Controlled, namespace: str, fault_proxy: FaultProxy
+    controlled: Controlled, namespace: str, fault_proxy: FaultProxy, fork_server: ForkServer | None
 ) -> None:
     first = controlled.control(*LATE_LEASE, proxy=fault_proxy)
     first.wait_for(AT_WORK)
@@ -205,6 +227,7 @@ def test_what_was_to_be_made_when_the_lease_was_renewed_late_is_made_by_the_next
     renew_late(first, fault_proxy)
 
     controlled.api.delete(CONTROLLERS_LEASE)
+    controlled.forks = fork_server
     controlled.control(*LATE_LEASE)
     controlled.wait_groups(namespace, 1)
 

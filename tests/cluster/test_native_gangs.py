@@ -17,7 +17,7 @@ from tests.cluster.native.stage import API, KEY, NativeStage
 from tests.cluster.scheduling import eventually
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.examples import NATIVE_GANGS, documents, observed, simulated
-from volsched.testing.controlplane import ApiServerError, ControlPlane, KubectlError
+from volsched.testing.controlplane import START_AFTER, ApiServerError, ControlPlane, KubectlError
 
 pytest_plugins = [
     "tests.cluster.native.fixtures",
@@ -27,15 +27,16 @@ pytest_plugins = [
 ]
 
 
-def test_the_example_becomes_what_simulate_says(gated_cluster: ControlPlane, tmp_path: Path) -> None:
+def test_the_example_becomes_what_simulate_says(
+    gated_cluster: ControlPlane, tmp_path: Path, forks: ForkServer | None
+) -> None:
     found = documents([NATIVE_GANGS])
     [configuration] = [item for item in found if item["kind"] == "ConfigMap"]
     nodes = gated_cluster.create_nodes([item for item in found if item["kind"] == "Node"])
     rest = [item for item in found if item["kind"] not in {"ConfigMap", "Node"}]
     namespace = gated_cluster.create_namespace("research")
-    process = start_ours(
-        gated_cluster, tmp_path, "volsched", configuration["data"]["volcano-scheduler.conf"], "--leader-elect=false"
-    )
+    text = configuration["data"]["volcano-scheduler.conf"]
+    process = start_ours(gated_cluster, tmp_path, "volsched", text, "--leader-elect=false", forks=forks)
     try:
         gated_cluster.kubectl("apply", "-f", "-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": rest}))
         expected = simulated([NATIVE_GANGS])
@@ -79,7 +80,7 @@ def test_a_gang_is_promised_nodes_that_the_next_scheduler_holds_until_it_starts(
         assert promised is not None
         assert promised[-1].endswith(f"on nodes {stage.nodes['b-0']}, {stage.nodes['b-1']}")
         process.kill()
-        process = start()
+        process = start(forks=forks and forks.other)
         stage.pods("small", 3)
         stage.expect(small=2, g=0)
         assert stage.on_racks("small") == {"a"}
@@ -109,12 +110,13 @@ class Ours:
     def __init__(self, cluster: ControlPlane, stage: NativeStage, folder: Path, forks: ForkServer | None) -> None:
         self.stage = stage
         self._start = partial(start_ours, cluster, folder, stage.scheduler, QUOTAS, *DIRECT, "--leader-elect=false")
+        self._forks = forks
         self._process = self._start(forks=forks)
 
     def restart(self) -> None:
         """Kill it, and start another one."""
         self._process.kill()
-        self._process = self._start()
+        self._process = self._start(forks=self._forks and self._forks.other)
 
     def stop(self) -> None:
         self._process.close()
@@ -185,14 +187,14 @@ def test_a_queue_that_is_full_speaks_on_the_group(ours: Ours) -> None:
 
 
 def test_more_members_share_a_claim_than_it_may_have_consumers(ours: Ours) -> None:
-    """A claim has at most 256."""
+    """A claim has at most 256. That the members run matters not: none of them starts."""
     stage = ours.stage
     for number in range(3):
         stage.node(f"n{number}", 8)
     stage.claim("shared", stage.device())
     entry = [{"name": "cards", "resourceClaimName": "shared"}]
     stage.gang("a", 260, resourceClaims=entry)
-    stage.pods("a", 260, group="a", cpu="10m", resourceClaims=entry)
+    stage.pods("a", 260, group="a", cpu="10m", resourceClaims=entry, annotations={START_AFTER: "1000h"})
     stage.expect(a=260)
     stage.expect_reserved("shared", ("podgroups", "a"))
 

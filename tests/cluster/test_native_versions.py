@@ -14,7 +14,7 @@ from tests.cluster.control_plane import running_control_plane
 from tests.cluster.native.ours import DIRECT, QUOTAS, start_ours
 from tests.cluster.native.stage import NativeStage
 from tests.cluster.scheduling import Json, eventually
-from tests.cluster.scheduling_fixtures import apply_manifests
+from tests.cluster.served import apply_manifests
 from volsched.testing.controlplane import ApiServerError, ControlPlane
 
 GROUP = "scheduling.k8s.io"

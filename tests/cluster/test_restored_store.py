@@ -8,22 +8,25 @@ from typing import Final
 
 import pytest
 
-from tests.cluster.control_plane import running_control_plane
+from tests.cluster.control_plane import OURS, running_control_plane
 from tests.cluster.controlling import AT_WORK, Controlled
+from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import eventually
-from tests.cluster.scheduling_fixtures import apply_manifests
+from tests.cluster.served import wait_served
 from tests.cluster.signals import ready
 from volsched.testing.controlplane import a_node
+
+pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
 LEASE: Final = ("--leader-elect-lease-duration", "40s", "--leader-elect-renew-deadline", "35s")
 """Outlives the restart of the API server: a leader that has lost its lease would end, and be restarted as a whole."""
 
 
 @pytest.fixture
-def own(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Controlled]:
+def own(request: pytest.FixtureRequest, tmp_path: Path, forks: ForkServer | None) -> Iterator[Controlled]:
     """A control plane of the test's own, as others would lose what they made."""
-    with running_control_plane(request, tmp_path / "controlplane") as control_plane:
-        there = Controlled(apply_manifests(control_plane), tmp_path)
+    with running_control_plane(request, tmp_path / "controlplane", manifests=OURS) as control_plane:
+        there = Controlled(wait_served(control_plane), tmp_path, forks)
         yield there
         for process in (*there.processes, *there.controllers):
             process.close()

@@ -50,21 +50,21 @@ def overcommitted(installed: Installed, namespace: str, cpu: int) -> dict[str, i
 def test_a_leader_killed_while_it_binds_is_followed_by_another_and_each_pod_is_bound_once(
     installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
-    make_nodes(10, cpu="32")
+    make_nodes(4, cpu="32")
     first = installed.start(*DIRECT, *QUICK_LEASE, "--binds-in-flight", "4", proxy=fault_proxy).wait_leading()
     second = installed.start(*DIRECT, proxy=fault_proxy)
     ready(second)
-    with fault_proxy.inject(Latency(0.5), method="POST", path="/binding$"):  # all of them would take half a minute
-        installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(300)])
+    with fault_proxy.inject(Latency(0.5), method="POST", path="/binding$"):  # all of them would take a quarter minute
+        installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(120)])
         eventually(lambda: fault_proxy.counts.count("create", BINDING, status=201) > 20)
         first.kill()
     bound_by_first = fault_proxy.counts.count("create", BINDING, status=201)
-    assert bound_by_first < 300
+    assert bound_by_first < 120
 
-    placed = installed.wait_bound(namespace, 300)
+    placed = installed.wait_bound(namespace, 120)
 
-    assert len(placed) == 300
-    assert fault_proxy.counts.count("create", BINDING, status=201) <= 300
+    assert len(placed) == 120
+    assert fault_proxy.counts.count("create", BINDING, status=201) <= 120
     assert not overcommitted(installed, namespace, 32)
     assert second.said("caught up with the leader before")
     assert installed.api.get(LEASE)["spec"]["leaseTransitions"] == 1
@@ -156,25 +156,25 @@ def test_whatever_happens_on_the_way_the_same_pods_are_bound_in_the_end(
     faults: list[tuple[InjectedFault, dict[str, Any]]],
 ) -> None:
     """There is room for exactly these pods, so binding all of them without overcommitting is one outcome only."""
-    make_nodes(5, cpu="8")
+    make_nodes(3, cpu="8")
     scheduler = installed.start(*DIRECT, "--watch-silence", "3s", proxy=fault_proxy).wait_leading()
 
     rules = [fault_proxy.inject(fault, **where) for fault, where in faults]
-    installed.make_gang(namespace, "first", 8, cpu="1")
-    installed.make_pods(namespace, [installed.pod(f"plain-{i}", cpu="1") for i in range(16)])
-    installed.make_gang(namespace, "second", 16, cpu="1")
+    installed.make_gang(namespace, "first", 6, cpu="1")
+    installed.make_pods(namespace, [installed.pod(f"plain-{i}", cpu="1") for i in range(8)])
+    installed.make_gang(namespace, "second", 10, cpu="1")
     for rule in rules:
         rule.wait(1)
     time.sleep(3)  # no signal: this is how long the faults last
     for rule in rules:
         rule.remove()
 
-    assert len(installed.wait_bound(namespace, 40)) == 40
+    assert len(installed.wait_bound(namespace, 24)) == 24
     assert not overcommitted(installed, namespace, 8)
     installed.wait_group(namespace, "first", "Running")
     installed.wait_group(namespace, "second", "Running")
     # no pod twice; an answer that came too late for the scheduler, as on a slow machine, is not counted
-    assert fault_proxy.counts.count("create", BINDING, status=201) <= 40
+    assert fault_proxy.counts.count("create", BINDING, status=201) <= 24
     assert scheduler.process.poll() is None
     assert not scheduler.said("unforeseen")
 
@@ -312,25 +312,25 @@ def resources_of(installed: Installed) -> set[str]:
     return {resource["name"] for resource in installed.api.get(GROUPS)["resources"]}
 
 
-def test_a_thousand_pods_cost_hardly_more_than_their_bindings_and_an_idle_cluster_nothing(
+def test_hundreds_of_pods_cost_hardly_more_than_their_bindings_and_an_idle_cluster_nothing(
     installed: Installed, namespace: str, make_nodes: MakeNodes, fault_proxy: FaultProxy
 ) -> None:
-    make_nodes(100, cpu="16")
-    installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(800)])
-    for gang in range(10):
+    make_nodes(30, cpu="16")
+    installed.make_pods(namespace, [installed.pod(f"p{i}", cpu="1") for i in range(240)])
+    for gang in range(3):
         installed.make_gang(namespace, f"gang-{gang}", 20, cpu="1")
 
     installed.start(*DIRECT, proxy=fault_proxy)
-    installed.wait_bound(namespace, 1000)
+    installed.wait_bound(namespace, 300)
     eventually(lambda: all(pod["status"]["phase"] == "Running" for pod in installed.pods(namespace).values()))
     groups = f"{GROUPS}/namespaces/{namespace}/podgroups"
-    eventually(lambda: [g.get("status", {}).get("running") for g in installed.api.items(groups)] == [20] * 10)
+    eventually(lambda: [g.get("status", {}).get("running") for g in installed.api.items(groups)] == [20] * 3)
     quiet_for(fault_proxy, MENDING_INTERVAL_SECONDS + 2.0)  # nothing that is to be written waits longer
 
-    assert fault_proxy.counts.count("create", BINDING, status=201) == 1000
+    assert fault_proxy.counts.count("create", BINDING, status=201) == 300
     assert not overcommitted(installed, namespace, 16)
     writes = writes_of(fault_proxy)
-    assert sum(writes.values()) <= 1100, writes
+    assert sum(writes.values()) <= 330, writes
     fault_proxy.counts.keep_journal()
     written: list[str] = []
     still(lambda: not written_in(namespace, fault_proxy, written), 5.0, lambda: written)  # no signal: it has no cause
@@ -377,9 +377,12 @@ def quiet_for(proxy: FaultProxy, seconds: float) -> None:
 
 def writes_of(proxy: FaultProxy) -> dict[str, int]:
     """Writes by verb and path, Events and the lease aside."""
-    found = proxy.counts.all().items()
     aside = ("/events", "/events/*", "/leases", "/leases/*")
-    return {f"{k.verb} {k.shape}": n for k, n in found if k.verb in WRITES and not k.shape.endswith(aside)}
+    found: Counter[str] = Counter()
+    for kind, number in proxy.counts.all().items():
+        if kind.verb in WRITES and not kind.shape.endswith(aside):
+            found[f"{kind.verb} {kind.shape}"] += number
+    return found
 
 
 def test_an_outage_of_the_api_server_is_survived(installed: Installed, namespace: str, make_nodes: MakeNodes) -> None:

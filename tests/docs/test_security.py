@@ -68,7 +68,7 @@ def test_nothing_is_granted_by_a_wildcard() -> None:
 
 
 def test_service_accounts_of_the_page_exist() -> None:
-    listed = {next(codes(identity)) for _, identity, _ in rows(section(PAGE, "Who there is")) if "Account" in identity}
+    listed = {next(codes(identity)) for _, identity, _ in rows(section(PAGE, "Identities")) if "Account" in identity}
     accounts = {
         found["metadata"]["name"]
         for process in PROCESSES.values()

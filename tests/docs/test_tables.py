@@ -1,4 +1,4 @@
-"""docs/architecture.md lists every table that is kept, and how it ends."""
+"""docs/memory.md lists every table that is kept, and how it ends."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ async def test_every_table_is_listed_with_how_it_ends() -> None:
     parts = [part.tables() for part in (executor, Views(), Inbox(), Mirror(), engine)]
     known = {name for part in (*parts, tables_of([], list)) for name in part} | {"decisions.engine", "accounts.*"}
 
-    lines = [line for _, line in prose(DOCS / "architecture.md")]
-    section = lines[lines.index("### What is kept") + 1 :]
+    lines = [line for _, line in prose(DOCS / "memory.md")]
+    section = lines[lines.index("## What is kept") + 1 :]
     section = section[: next(number for number, line in enumerate(section) if line.startswith("#"))]
 
     assert sorted(name for names, *_ in rows(section) for name in codes(names)) == sorted(known)

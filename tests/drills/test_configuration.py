@@ -15,6 +15,8 @@ from volsched import registry
 from volsched.framework.config.loading import find_in_data
 from volsched.model.errors import ConfigError
 
+pytest_plugins = ["tests.drills.fixtures"]
+
 
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_each_way_of_breaking_it_breaks_it(way: str) -> None:
@@ -37,6 +39,7 @@ def test_the_good_one_holds_without_a_warning() -> None:
 
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked")
 def test_a_configuration_that_is_broken_ten_times_under_load_stays_in_force(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,15 +15,18 @@ from drills.world import Replica
 from tests.cluster.scheduling import LEASE, QUICK_LEASE
 from volsched.testing.controlplane.request_counts import NO_ANSWER, Write
 
+pytest_plugins = ["tests.drills.fixtures"]
+
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked")
 def test_one_of_each_blow_loses_nothing_and_binds_nothing_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reporting, "RESULTS", tmp_path)
     report = Report("failover", "short form", judge_time=False)
     run(report, Settings(
-        each=1, per_minute=150, stop_seconds=12.0, partition_seconds=12.0, theft_seconds=3.0, late_seconds=6.2,
+        each=1, per_minute=120, stop_seconds=12.0, partition_seconds=12.0, theft_seconds=3.0, late_seconds=6.2,
         pause_seconds=0.5, takeover_seconds=22.0, seed=2, flags=QUICK_LEASE,
     ))  # fmt: skip
     status = report.finish()

@@ -13,8 +13,11 @@ from drills.report import Report
 from drills.world import world
 from tests.cluster.scheduling import QUICK_LEASE
 
+pytest_plugins = ["tests.drills.fixtures"]
+
 
 @pytest.mark.process
+@pytest.mark.usefixtures("forked")
 def test_what_is_placed_while_the_api_server_answers_wrongly_is_placed_as_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -45,7 +45,7 @@ def test_a_bounded_table_may_fill_up_to_its_bound_and_no_further() -> None:
 
 
 def test_the_tables_that_remember_are_those_that_the_page_has_with_a_bound() -> None:
-    page = (DOCS / "architecture.md").read_text()
+    page = (DOCS / "memory.md").read_text()
     for table in (*BOUNDED, *SWEPT):
         assert f"`{table}`" in page
 

@@ -32,6 +32,7 @@ from volsched.framework.rules import (
     Predicate,
     Preemptable,
     PrePredicate,
+    Protected,
     TaskOrder,
 )
 from volsched.mirror.mirror import Mirror
@@ -44,7 +45,7 @@ from volsched.model.status import TaskStatus
 from volsched.model.values.series import Series
 from volsched.registry import load_profile
 from volsched.scheduler import Scheduler
-from volsched.testing.builders import ClusterBuilder, Rig, SteadyClock, a_cluster
+from volsched.testing.builders import ClusterBuilder, Rig, SteadyClock, a_cluster, a_pod, put
 from volsched.testing.recount import faults
 
 CONFIGURATION = """
@@ -101,6 +102,9 @@ class Saboteur:
             "preemptable": lambda: registrar.register(
                 Preemptable(lambda task, found: ask("preemptable", task, list(found)))
             ),
+            "protected": lambda: registrar.register(
+                Protected(lambda victim, task: ask("protected", victim, ask("protected for", task, False)))
+            ),
             "account": lambda: self._add_account(registrar),
         }
         for kind, register in add.items():
@@ -134,6 +138,9 @@ class Account(Observer):
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         self._saboteur._ask("account", task, None)
 
+    def task_started(self, task: TaskInfo) -> None:
+        self._saboteur._ask("started", task, None)
+
 
 KINDS = (
     "task order", "pre-predicate", "predicate", "static predicate", "node order", "allocatable", "valid", "ready",
@@ -147,9 +154,13 @@ def a_world() -> ClusterBuilder:
     for name, size, queue in (("a-first", 2, "q1"), (ODD, 3, "q1"), ("z-last", 2, "q2")):
         cluster.group(name, queue, size, phase="Pending")
         for number in range(size):
-            tolerations = [{"key": name, "operator": "Exists"}]  # so that answers about one do not hold for another
-            cluster.pod(f"{name}-{number}", name, cpu=1, spec={"tolerations": tolerations})
+            cluster.pod(f"{name}-{number}", name, cpu=1, spec=tolerating(name))
     return cluster
+
+
+def tolerating(name: str) -> dict[str, Any]:
+    """A tolerance of each gang's own, so that answers about one do not hold for another."""
+    return {"tolerations": [{"key": name, "operator": "Exists"}]}
 
 
 def rig_of(cluster: ClusterBuilder, saboteur: Saboteur, bounds: Bounds | None = None) -> Rig:
@@ -220,7 +231,10 @@ def test_it_is_tried_again_after_growing_pauses_or_when_it_changes(kind: str) ->
 
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
 @at_least(150)
-@given(st.integers(1, 400), st.sets(st.sampled_from((*KINDS, "deallocate", "preemptable", "pipelined")), min_size=1))
+@given(
+    st.integers(1, 400),
+    st.sets(st.sampled_from((*KINDS, "deallocate", "preemptable", "protected", "pipelined")), min_size=1),
+)
 def test_wherever_callbacks_fail_accounts_are_exact_and_all_is_placed_in_the_end(at: int, kinds: set[str]) -> None:
     count = itertools.count(1)
 
@@ -253,7 +267,45 @@ def test_a_plugin_that_cannot_open_decides_nothing_and_says_so() -> None:
 
     assert decision.bindings == {}
     assert [(plugin, str(error)) for plugin, error in decision.report.faults] == [("broken", "no")]
-    assert decision.report.over == "RuntimeError: no"
+
+
+def test_an_account_that_fails_over_a_pod_that_starts_is_made_again_and_the_plugin_is_named() -> None:
+    def fails_over_starts(kind: str, about: object) -> None:
+        assert kind != "started", about
+
+    rig = rig_of(a_world(), Saboteur(fails_over_starts))
+    placed = rig.cycle().bindings
+    seen = [
+        put(a_pod(name, name.rsplit("-", 1)[0], on=node, cpu=1, spec=tolerating(name.rsplit("-", 1)[0])))
+        for name, node in placed.items()
+    ]
+
+    decision = rig.cycle(*seen)
+
+    assert [(plugin, type(error)) for plugin, error in decision.report.faults] == [("saboteur", AssertionError)]
+    assert faults(rig.cluster) == []
+    assert rig.cycle().report.faults == ()
+
+
+def test_a_plugin_that_fails_over_who_is_protected_stops_the_job_that_needs_room_alone() -> None:
+    low = a_cluster().node("n1", cpu=2).group("low", "q1", phase="Running").queue("q1")
+    for number in range(2):
+        low.pod(f"low-{number}", "low", on="n1", cpu=1)
+    for name in (ODD, "z-last"):
+        low.group(name, "q1", 1, phase="Inqueue").pod(f"{name}-0", name, cpu=1, spec={"priority": 9})
+
+    def fails_for_odd(kind: str, about: object) -> None:
+        if kind == "protected for":
+            fails_over_odd(kind, about)
+
+    rig = rig_of(low, Saboteur(fails_for_odd))
+
+    evicted = rig.cycle().evictions
+
+    assert len(evicted) == 1
+    refusal = rig.cluster.jobs[f"default/{ODD}"].refusal
+    assert refusal is not None
+    assert (refusal.reason, refusal.plugin) == ("PluginError", "saboteur")
     assert faults(rig.cluster) == []
 
 

@@ -297,11 +297,12 @@ def test_drf_with_hierarchy_and_proportion_contradict_each_other_in_one_tier_onl
     assert len(apart.configuration.tiers) == 2
 
 
-def test_drf_over_a_hierarchy_is_taken_and_said_to_have_no_effect() -> None:
-    (warning,) = loaded("actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: true}]}]").warnings
-    assert warning.key == "tiers[0].plugins[0].enableHierarchy"
-    assert "plugin drf: enableHierarchy (its fair shares know no hierarchy" in warning.message
-    assert not loaded("actions: allocate\ntiers: [{plugins: [{name: drf, enableHierarchy: false}]}]").warnings
+@pytest.mark.parametrize("plugin", ["drf", "proportion"])
+def test_shares_over_a_hierarchy_are_taken_without_a_warning(plugin: str) -> None:
+    loaded_ = loaded(f"actions: allocate\ntiers: [{{plugins: [{{name: {plugin}, enableHierarchy: true}}]}}]")
+
+    assert not loaded_.warnings
+    assert loaded_.configuration.tiers[0][0].allows("enableHierarchy")
 
 
 # --- what Volcano reads and volsched has no use for -----------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.stage import Plug, Stage
-from volsched.framework.dispatch.ordering import Heap, in_order, job_key, queue_key
+from volsched.framework.callbacks import QueueLevel
+from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_key, queue_key
 from volsched.framework.rules import JobOrder, QueueOrder, TaskOrder
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
@@ -172,3 +174,50 @@ def test_a_heap_takes_the_place_of_a_thing_when_it_is_pushed() -> None:
     heap.push(first)
 
     assert [heap.pop(), heap.pop()] == ["b", "a"]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from("abc"), min_size=1, max_size=3), min_size=1, max_size=12),
+    st.lists(st.tuples(st.booleans(), st.integers(-2, 3)), max_size=40),
+)
+def test_queues_in_a_tree_are_taken_out_in_the_order_of_their_levels_now(
+    ways: list[list[str]], turns: list[tuple[bool, int]]
+) -> None:
+    """Each turn gives something to a queue and those above it, as a placement does; it may go back in line."""
+    has: Counter[QueueLevel] = Counter()
+    way_to = {f"{number}": ["/".join(way[: n + 1]) for n in range(len(way))] for number, way in enumerate(ways)}
+    for name, levels in way_to.items():
+        levels.append(name)
+
+    def way(queue: QueueInfo) -> list[QueueLevel]:
+        return list(way_to[queue.name])
+
+    def level_key(level: QueueLevel) -> tuple[int, QueueLevel]:
+        return has[level], level
+
+    queues = {name: QueueInfo(name) for name in way_to}
+    heap = TreeHeap(way, level_key, queues.values())
+    waiting = set(queues)
+    for goes_back, gets in turns:
+        assert len(heap) == len(waiting)
+        if not waiting:
+            break
+        first = heap.pop()
+        assert first.name == min(waiting, key=lambda name: [level_key(level) for level in way_to[name]])
+        for level in way_to[first.name]:
+            has[level] += gets
+        waiting.discard(first.name)
+        if goes_back:
+            heap.push(first)
+            waiting.add(first.name)
+
+
+def test_a_level_that_has_grown_meanwhile_is_put_in_its_place() -> None:
+    share = {"a": 0, "b": 1}
+    heap = TreeHeap(
+        lambda queue: (-queue.priority, queue.name), lambda level: share.get(str(level), level), map(QueueInfo, "ab")
+    )
+    share["a"] = 2
+
+    assert [heap.pop().name, heap.pop().name] == ["b", "a"]
+    assert not heap

@@ -1,4 +1,4 @@
-"""`volsched.plugin`: what a plugin imports is there, and is imported only when it is used."""
+"""`volsched.plugin` has each name that a plugin imports, and loads its module on first use."""
 
 from __future__ import annotations
 

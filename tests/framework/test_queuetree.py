@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from volsched.framework.accounts.queue_tree import QueueTree
+from hypothesis import given
+from hypothesis import strategies as st
+
+from volsched.framework.accounts.queue_tree import QueueTree, Tree
 from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Gone
+from volsched.model.queues.queue import QueueInfo, levels
 from volsched.testing.builders import a_queue, put
 
 
@@ -32,3 +36,42 @@ def test_a_queue_below_one_that_does_not_exist_is_below_the_root() -> None:
 
     assert "a" in tree.below("root")
     assert tree.is_parent("nowhere")
+
+
+stated_parents = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["", "root", *"abcdefg"]))
+
+
+@given(stated_parents)
+def test_every_queue_has_one_place_in_the_tree(stated: dict[str, str]) -> None:
+    tree = Tree(stated)
+    queues = {name: QueueInfo(name) for name in stated}
+    for name, above in stated.items():
+        queues[name].parent = above
+
+    found = tree.top_down()
+
+    assert sorted(found) == sorted([*stated, "root"])
+    for name in found:
+        assert tree.levels(name) == levels(queues, name)
+        assert sorted(tree.subtree(name)) == sorted(other for other in found if name in tree.levels(other))
+
+
+def test_a_queue_that_is_below_itself_is_right_below_the_root_and_one_below_that_stays_there() -> None:
+    tree = Tree({"x": "y", "y": "x", "z": "x", "self": "self", "root": "z"})
+
+    assert {name: tree.levels(name) for name in ("x", "y", "z", "self")} == {
+        "x": ("x", "root"),
+        "y": ("y", "root"),
+        "z": ("z", "x", "root"),
+        "self": ("self", "root"),
+    }
+    assert tree.faults() == dict.fromkeys(
+        ("self", "x", "y"), ("it is below itself; it counts as right below the root",)
+    )
+
+
+def test_where_the_ways_up_from_two_queues_part() -> None:
+    tree = Tree({"a": "", "a1": "a", "a2": "a", "b": ""})
+
+    assert (tree.apart("a1", "a2"), tree.apart("a1", "b"), tree.apart("a", "a1")) == (("a1",), ("a1", "a"), ())
+    assert tree.distance("a1", "a2") < tree.distance("a1", "b")

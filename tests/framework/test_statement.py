@@ -74,7 +74,7 @@ class Handler:
 
 
 def a_world() -> ClusterBuilder:
-    """Two nodes; a gang of three that waits, with one best-effort member more; four pods that run, one leaving."""
+    """Two nodes; a gang of three that waits, and a member that asks for nothing; four pods that run, one leaving."""
     world = a_cluster().node("n1", cpu="8", **{"nvidia.com/gpu": 4}).node("n2", cpu="8").queue("q")
     world.job("gang", tasks=3, queue="q", cpu="2", memory="1Gi").pod("gang-idle", "gang")
     world.group("old", "q", minimum=1, phase="Running")
@@ -140,7 +140,7 @@ OPERATIONS = {
     "pipeline": [("pipeline", "gang-0", "n1")],
     "evict": [("evict", "old-0", "")],
     "a gang": [("allocate", f"gang-{i}", "n2") for i in range(3)],
-    "a best-effort member": [("allocate", "gang-idle", "n1")],
+    "a member that asks for nothing": [("allocate", "gang-idle", "n1")],
     "evict, then pipeline into the room": [("evict", "old-1", ""), ("pipeline", "gang-0", "n2")],
     "the lot": [
         ("allocate", "gang-1", "n1"),
@@ -239,7 +239,7 @@ def test_a_task_is_charged_when_it_is_allocated_and_not_when_it_is_pipelined() -
     assert [future_idle(stage.cluster, n, "cpu") for n in (n1, n2)] == [5_000, 3_000]  # 2 idle + 5 leaving - 2 promised
     assert stage.queue("q").allocated["cpu"] == 6_000  # old-0, old-1 and gang-0; what leaves counts no more
     job = stage.cluster.jobs["default/gang"]
-    assert (job.ready_count, job.pipelined_count, job.pending_best_effort) == (1, 1, 1)
+    assert (job.ready_count, job.pipelined_count, len(job.waiting)) == (1, 1, 2)
 
 
 def test_an_evicted_task_is_out_of_the_way_until_it_is_settled_that_it_has_yet_to_leave() -> None:

@@ -257,6 +257,14 @@ def descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
+@pytest.fixture
+def without_time_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a slow machine connections would end in time before they give way."""
+    monkeypatch.setattr(connections, "FIRST_REQUEST_SECONDS", 3600.0)
+    monkeypatch.setattr(site, "HANDSHAKE_SECONDS", 3600.0)
+
+
+@pytest.mark.usefixtures("without_time_limits")
 def test_who_asks_is_answered_beside_any_number_of_idle_connections(on_loop: Callable[..., None]) -> None:
     async def test(rig: Rig) -> None:
         idle = [await rig.open(POD) for _ in range(60)]
@@ -272,6 +280,7 @@ def test_who_asks_is_answered_beside_any_number_of_idle_connections(on_loop: Cal
     on_loop(test)
 
 
+@pytest.mark.usefixtures("without_time_limits")
 def test_what_is_under_way_stays_when_all_places_are_wanted(on_loop: Callable[..., None]) -> None:
     async def test(rig: Rig) -> None:
         waits = asyncio.create_task(rig.ask(POD, ASK.replace(b"livez", b"wait")))
@@ -287,11 +296,10 @@ def test_what_is_under_way_stays_when_all_places_are_wanted(on_loop: Callable[..
     on_loop(test, ConnectionLimits(8, 4))
 
 
+@pytest.mark.usefixtures("without_time_limits")
 def test_silent_half_and_idle_connections_end_in_time(
     on_loop: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(connections, "FIRST_REQUEST_SECONDS", 0.2)
-    monkeypatch.setattr(connections, "IDLE_SECONDS", 0.2)
     monkeypatch.setattr(site, "LOOK_SECONDS", 0.05)
 
     async def test(rig: Rig) -> None:
@@ -301,6 +309,9 @@ def test_silent_half_and_idle_connections_end_in_time(
         answered, asking = await rig.open(POD)
         asking.write(ASK)
         assert await answered.readline() == b"HTTP/1.1 200 OK\r\n"
+        await rig.until(lambda: len(rig.site.table) == 3)
+        monkeypatch.setattr(connections, "FIRST_REQUEST_SECONDS", 0.2)
+        monkeypatch.setattr(connections, "IDLE_SECONDS", 0.2)
 
         for reader in (nothing, half, answered):
             with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):

@@ -49,7 +49,7 @@ def wait_refused(act: Callable[[], object], words: str) -> None:
     for _ in looks():
         try:
             act()
-        except KubectlError as refused:
+        except (ApiServerError, KubectlError) as refused:
             last = str(refused)
             if words in last:
                 return

@@ -26,7 +26,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
 @pytest.fixture(scope="package")
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """An empty cluster with kube-scheduler and three nodes, one of which takes no pods."""
-    with running_control_plane(request, tmp_path_factory.mktemp("controlplane")) as control_plane:
+    folder = tmp_path_factory.mktemp("controlplane")
+    with running_control_plane(request, folder, checks_policies=True) as control_plane:
         control_plane.start_kube_scheduler()
         taint = {"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}
         linux = {"kubernetes.io/os": "linux"}

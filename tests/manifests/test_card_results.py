@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -10,17 +9,17 @@ import pytest
 from tests.manifests.applying import installed, wait_refused
 from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization
-from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+from tests.manifests.users import User, create, gives, remove_namespaces
+from volsched.testing.controlplane import ApiServerError, ControlPlane, a_pod
 
 COMPONENT = MANIFESTS / "components/card-results"
 INDEX = "vke.volcengine.com/gpu-index-container-main"
 ASSUMED = "vke.volcengine.com/assumed"
 GROUP = "scheduling.k8s.io/group-name"
 TEAM = "team-a"
-ALICE = ("--as=alice",)
-EVE = ("--as=eve",)
-SCHEDULER = (f"--as=system:serviceaccount:{SYSTEM}:volsched-scheduler",)
-AGENT = ("--as=system:serviceaccount:kube-system:card-agent",)
+ALICE, EVE = User("alice"), User("eve")
+SCHEDULER = User(f"system:serviceaccount:{SYSTEM}:volsched-scheduler")
+AGENT = User("system:serviceaccount:kube-system:card-agent")
 MAY_NOT = "may not write the annotations that say which cards a pod was given"
 
 
@@ -30,28 +29,22 @@ def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
     folder = tmp_path_factory.mktemp("guarded")
     with installed(cluster, a_kustomization(folder, [MANIFESTS / "rbac"], [COMPONENT])):
         cluster.create_namespace(TEAM)
-        editors = ("--clusterrole=edit", "--user=alice", "--serviceaccount=kube-system:card-agent")
-        cluster.kubectl("create", "rolebinding", "editors", *editors, "-n", TEAM)
-        agents = ("--clusterrole=volsched-card-results-writer", "--serviceaccount=kube-system:card-agent")
-        cluster.kubectl("create", "rolebinding", "agents", *agents, "-n", TEAM)
-        cluster.kubectl("apply", "-n", TEAM, "-f", "-", stdin=json.dumps(MAY_WRITE_STATUSES))
+        edit = gives("edit", ALICE.name, AGENT.name, namespace=TEAM)
+        write = gives("volsched-card-results-writer", AGENT.name, namespace=TEAM)
+        create(cluster, edit, write, *MAY_WRITE_STATUSES, namespace=TEAM)
         try:
-            wait_refused(lambda: make(cluster, pod({INDEX: "0"}), *ALICE), MAY_NOT)
+            wait_refused(lambda: ALICE.makes(cluster, pod({INDEX: "0"}), TEAM), MAY_NOT)
             yield cluster
         finally:
-            cluster.kubectl("delete", "namespace", TEAM)
+            remove_namespaces(cluster, TEAM)
 
 
 def pod(annotations: Mapping[str, str], name: str = "p") -> Json:
     return a_pod(name, scheduler="volsched", annotations=dict(annotations))
 
 
-def make(cluster: ControlPlane, found: Json, *flags: str) -> None:
-    cluster.kubectl("create", "--dry-run=server", "-n", TEAM, *flags, "-f", "-", stdin=json.dumps(found))
-
-
 def annotate(
-    cluster: ControlPlane, *flags: str, subresource: str = "", name: str = "bound", **annotations: str | None
+    cluster: ControlPlane, who: User, subresource: str = "", name: str = "bound", **annotations: str | None
 ) -> None:
     keys = {
         "index": INDEX,
@@ -61,9 +54,7 @@ def annotate(
         "group": GROUP,
     }
     body = {"metadata": {"annotations": {keys[name]: text for name, text in annotations.items()}}}
-    part = (f"--subresource={subresource}",) if subresource else ()
-    words = ("patch", "pod", name, "--type=merge", "--dry-run=server", *part, "-n", TEAM, *flags)
-    cluster.kubectl(*words, "-p", json.dumps(body))
+    who.patches(cluster, f"/api/v1/namespaces/{TEAM}/pods/{name}{subresource}", body)
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +68,7 @@ def bound(guarded: ControlPlane) -> ControlPlane:
         "metadata": {"name": "bound", "annotations": {INDEX: "0", ASSUMED: "true"}},
         "target": {"kind": "Node", "name": PLAIN_NODES[0]},
     }
-    raw = ("create", "--raw", f"{path}/bound/binding", "-f", "-")
-    guarded.kubectl(*raw, *SCHEDULER, stdin=json.dumps(binding))
+    SCHEDULER.client(guarded).create(f"{path}/bound/binding", binding)
     assert guarded.api.get(f"{path}/bound")["metadata"]["annotations"][INDEX] == "0"
     return guarded
 
@@ -90,52 +80,48 @@ def test_the_binding_of_the_scheduler_carries_them(bound: ControlPlane) -> None:
 
 @pytest.mark.parametrize("annotations", [{INDEX: "0"}, {ASSUMED: "true"}, {f"{INDEX}-2": "1", "example.com/a": "b"}])
 def test_a_tenant_makes_no_pod_with_them(guarded: ControlPlane, annotations: Mapping[str, str]) -> None:
-    with pytest.raises(KubectlError, match=MAY_NOT):
-        make(guarded, pod(annotations), *ALICE)
+    with pytest.raises(ApiServerError, match=MAY_NOT):
+        ALICE.makes(guarded, pod(annotations), TEAM)
 
 
 def test_pods_without_them_are_made_and_changed_by_whoever_may(bound: ControlPlane) -> None:
-    make(bound, pod({}), *ALICE)
-    make(bound, pod({"example.com/a": "b", "vke.volcengine.com/gpu-index": "x"}), *ALICE)
-    annotate(bound, *ALICE, team="b")
+    ALICE.makes(bound, pod({}), TEAM)
+    ALICE.makes(bound, pod({"example.com/a": "b", "vke.volcengine.com/gpu-index": "x"}), TEAM)
+    annotate(bound, ALICE, team="b")
 
 
 @pytest.mark.parametrize("change", [{"index": "1"}, {"index": "x"}, {"index": None}, {"assumed": "false"}])
-@pytest.mark.parametrize(("who", "subresource"), [(ALICE, ""), (EVE, "status")])
+@pytest.mark.parametrize(("who", "subresource"), [(ALICE, ""), (EVE, "/status")])
 def test_a_tenant_changes_none_of_a_bound_pod(
-    bound: ControlPlane, change: Mapping[str, str | None], who: tuple[str, ...], subresource: str
+    bound: ControlPlane, change: Mapping[str, str | None], who: User, subresource: str
 ) -> None:
-    with pytest.raises(KubectlError, match=MAY_NOT):
-        annotate(bound, *who, subresource=subresource, **change)
+    with pytest.raises(ApiServerError, match=MAY_NOT):
+        annotate(bound, who, subresource, **change)
 
 
-MAY_WRITE_STATUSES = {
-    "apiVersion": "v1",
-    "kind": "List",
-    "items": [
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "Role",
-            "metadata": {"name": "statuses"},
-            "rules": [{"apiGroups": [""], "resources": ["pods/status", "pods"], "verbs": ["get", "patch"]}],
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": "statuses"},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "statuses"},
-            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}],
-        },
-    ],
-}
+MAY_WRITE_STATUSES = (
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": {"name": "statuses"},
+        "rules": [{"apiGroups": [""], "resources": ["pods/status", "pods"], "verbs": ["get", "patch"]}],
+    },
+    {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "statuses"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "statuses"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "eve"}],
+    },
+)
 
 
 def test_what_a_pod_was_placed_by_changes_as_long_as_it_waits(bound: ControlPlane) -> None:
     bound.api.create(f"/api/v1/namespaces/{TEAM}/pods", pod({}, "waits"))
-    annotate(bound, *ALICE, name="waits", card="NVIDIA-T4")
+    annotate(bound, ALICE, name="waits", card="NVIDIA-T4")
 
-    with pytest.raises(KubectlError, match="of a pod that has a node"):
-        annotate(bound, *ALICE, card="NVIDIA-T4")
+    with pytest.raises(ApiServerError, match="of a pod that has a node"):
+        annotate(bound, ALICE, card="NVIDIA-T4")
 
 
 @pytest.mark.parametrize("change", ["other", None])
@@ -143,7 +129,7 @@ def test_a_pod_stays_in_its_podgroup_once_it_has_a_node(bound: ControlPlane, cha
     path = f"/api/v1/namespaces/{TEAM}/pods"
     name = f"member-{change}".lower()
     bound.api.create(path, pod({GROUP: "g"}, name))
-    annotate(bound, *ALICE, name=name, group=change)
+    annotate(bound, ALICE, name=name, group=change)
     binding = {
         "apiVersion": "v1",
         "kind": "Binding",
@@ -152,15 +138,15 @@ def test_a_pod_stays_in_its_podgroup_once_it_has_a_node(bound: ControlPlane, cha
     }
     bound.api.create(f"{path}/{name}/binding", binding)
 
-    with pytest.raises(KubectlError, match="group-name of a pod that has a node"):
-        annotate(bound, *ALICE, name=name, group=change)
+    with pytest.raises(ApiServerError, match="group-name of a pod that has a node"):
+        annotate(bound, ALICE, name=name, group=change)
 
 
 def test_a_pod_with_a_node_that_is_in_no_podgroup_may_come_into_one(bound: ControlPlane) -> None:
-    annotate(bound, *ALICE, group="g")
+    annotate(bound, ALICE, group="g")
 
 
 @pytest.mark.parametrize("change", [{"index": "1"}, {"assumed": "false"}])
 def test_a_node_agent_that_has_the_role_writes_them(bound: ControlPlane, change: Mapping[str, str]) -> None:
-    annotate(bound, *AGENT, **change)
-    make(bound, pod({INDEX: "0"}), *AGENT)
+    annotate(bound, AGENT, **change)
+    AGENT.makes(bound, pod({INDEX: "0"}), TEAM)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,12 +10,13 @@ import pytest
 from tests.manifests.applying import installed, wait_refused
 from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization
-from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+from tests.manifests.users import ADMINISTRATOR, WITHOUT_NAMESPACE, User, create, remove, remove_namespaces
+from volsched.testing.controlplane import ApiServerError, ControlPlane, a_pod
 
 COMPONENT = MANIFESTS / "components/own-fields"
 TEAM = "team-fields"
 SCHEDULER, CONTROLLERS = (
-    f"--as=system:serviceaccount:{SYSTEM}:volsched-{name}" for name in ("scheduler", "controllers")
+    User(f"system:serviceaccount:{SYSTEM}:volsched-{name}") for name in ("scheduler", "controllers")
 )
 QUEUE_GATE, OTHER_GATE = "scheduling.volcano.sh/queue-allocation-gate", "example.com/wait"
 OWNER = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
@@ -46,51 +46,38 @@ def objects() -> list[Json]:
     ]
 
 
-def reading() -> Json:
-    """kubectl reads what it patches, which volsched does not: the right to read, for both accounts."""
-    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": "reads-what-it-patches"}}
-    kinds = ["pods", "pods/status", "configmaps", "persistentvolumes", "persistentvolumeclaims"]
-    volcano = ["queues", "queues/status", "podgroups", "podgroups/status"]
-    rules = [
-        {"apiGroups": [""], "resources": kinds, "verbs": ["get"]},
-        {"apiGroups": [VOLCANO], "resources": volcano, "verbs": ["get"]},
-    ]
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reads-what-it-patches"}
-    accounts = [who.rpartition(":")[2] for who in (SCHEDULER, CONTROLLERS)]
-    subjects = [{"kind": "ServiceAccount", "name": name, "namespace": SYSTEM} for name in accounts]
-    binding = {**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": subjects}
-    return {"apiVersion": "v1", "kind": "List", "items": [{**rbac, "kind": "ClusterRole", "rules": rules}, binding]}
-
-
-READING = reading()
-
-
 @pytest.fixture(scope="module")
 def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """The component beside the rights of the processes, and one of each object that they write."""
     parts = [MANIFESTS / "rbac", MANIFESTS / "crds"]
     with installed(cluster, a_kustomization(tmp_path_factory.mktemp("guarded"), parts, [COMPONENT])):
         cluster.create_namespace(TEAM)
-        cluster.kubectl("apply", "-f", "-", stdin=json.dumps(READING))
-        for found in objects():
-            cluster.kubectl("create", "-n", TEAM, "-f", "-", stdin=json.dumps(found))
+        create(cluster, *objects(), namespace=TEAM)
         try:
             wait_refused(lambda: patch(cluster, SCHEDULER, "pod/waits", LABELS), "volsched changes no metadata.labels")
             yield cluster
         finally:
-            cluster.kubectl("delete", "-f", "-", stdin=json.dumps(READING))
-            cluster.kubectl("delete", "pv", "v-free", "v-taken")
-            cluster.kubectl("delete", "queue.scheduling.volcano.sh", "q-fields")
-            cluster.kubectl("delete", "namespace", TEAM)
+            remove(cluster, *(found for found in objects() if found["kind"] in WITHOUT_NAMESPACE))
+            remove_namespaces(cluster, TEAM)
 
 
-def patch(cluster: ControlPlane, who: str, what: str, body: Json, *flags: str, kind: str = "merge") -> None:
-    text = json.dumps(body)
-    cluster.kubectl("patch", what, "-n", TEAM, f"--type={kind}", "--dry-run=server", "-p", text, who, *flags)
+PATHS = {
+    "pod": f"/api/v1/namespaces/{TEAM}/pods",
+    "pv": "/api/v1/persistentvolumes",
+    "pvc": f"/api/v1/namespaces/{TEAM}/persistentvolumeclaims",
+    "configmap": f"/api/v1/namespaces/{TEAM}/configmaps",
+    "podgroup": f"/apis/{VOLCANO}/v1beta1/namespaces/{TEAM}/podgroups",
+    "queue": f"/apis/{VOLCANO}/v1beta1/queues",
+}
 
 
-def status(cluster: ControlPlane, who: str, what: str, body: Json, kind: str = "merge") -> None:
-    patch(cluster, who, what, {"status": body}, "--subresource=status", kind=kind)
+def patch(cluster: ControlPlane, who: User, what: str, body: Json, kind: str = "merge") -> None:
+    named, _, name = what.partition("/")
+    who.patches(cluster, f"{PATHS[named]}/{name}", body, kind)
+
+
+def status(cluster: ControlPlane, who: User, what: str, body: Json, kind: str = "merge") -> None:
+    patch(cluster, who, f"{what}/status", {"status": body}, kind)
 
 
 LABELS = {"metadata": {"labels": {"a": "b"}}}
@@ -100,8 +87,8 @@ UNGATED = {"spec": {"schedulingGates": [{"$patch": "delete", "name": OTHER_GATE}
 SELECTED = {"metadata": {"annotations": {"volume.kubernetes.io/selected-node": PLAIN_NODES[0]}}}
 MINE = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": TEAM, "name": "c", "uid": "2"}
 BY_CONTROLLER = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
-GROUP = f"podgroup.{VOLCANO}/g"
-QUEUE = f"queue.{VOLCANO}/q-fields"
+GROUP = "podgroup/g"
+QUEUE = "queue/q-fields"
 
 
 def conditions(kind: str) -> Json:
@@ -125,10 +112,10 @@ def test_what_volsched_changes_is_let_in(guarded: ControlPlane) -> None:
 
 
 def test_an_account_of_another_name_is_not_limited(guarded: ControlPlane) -> None:
-    patch(guarded, "--as=admin", "pod/waits", IMAGE, "--as-group=system:masters", kind="strategic")
+    patch(guarded, ADMINISTRATOR, "pod/waits", IMAGE, kind="strategic")
 
 
-REFUSED: list[tuple[str, str, Json, str]] = [
+REFUSED: list[tuple[User, str, Json, str]] = [
     (SCHEDULER, "pod/waits", IMAGE, "volsched changes no spec.containers of pods"),
     (SCHEDULER, "pod/waits", {"spec": {"activeDeadlineSeconds": 1}}, "changes no spec.activeDeadlineSeconds of pods"),
     (SCHEDULER, "pod/waits", {"metadata": {"labels": {"a": "b"}}}, "changes no metadata.labels of pods"),
@@ -161,10 +148,10 @@ REFUSED: list[tuple[str, str, Json, str]] = [
 
 @pytest.mark.parametrize(("who", "what", "body", "said"), REFUSED, ids=str)
 def test_what_volsched_never_changes_is_refused(
-    guarded: ControlPlane, who: str, what: str, body: Json, said: str
+    guarded: ControlPlane, who: User, what: str, body: Json, said: str
 ) -> None:
     kind = "strategic" if body in (UNGATED, IMAGE) else "merge"
-    with pytest.raises(KubectlError) as refused:
+    with pytest.raises(ApiServerError) as refused:
         patch(guarded, who, what, body, kind=kind)
     assert said in str(refused.value)
 
@@ -179,16 +166,16 @@ def test_what_volsched_never_changes_is_refused(
     ],
     ids=str,
 )
-def test_statuses_of_others_are_refused(guarded: ControlPlane, who: str, what: str, body: Json) -> None:
-    with pytest.raises(KubectlError, match=r"volsched (changes no status|writes the conditions)"):
+def test_statuses_of_others_are_refused(guarded: ControlPlane, who: User, what: str, body: Json) -> None:
+    with pytest.raises(ApiServerError, match=r"volsched (changes no status|writes the conditions)"):
         status(guarded, who, what, body, "strategic" if what.startswith("pod/") else "merge")
 
 
 def test_what_the_scheduler_says_that_a_queue_holds_is_not_the_controllers_to_say(guarded: ControlPlane) -> None:
-    said = json.dumps({"status": {"allocated": {"cpu": "1"}}})
-    guarded.kubectl("patch", QUEUE, "--type=merge", "--subresource=status", "-p", said, SCHEDULER)
+    said = {"status": {"allocated": {"cpu": "1"}}}
+    SCHEDULER.patches(guarded, f"{PATHS['queue']}/q-fields/status", said, is_tried=False)
 
-    with pytest.raises(KubectlError, match=r"changes no status\.allocated of queues"):
+    with pytest.raises(ApiServerError, match=r"changes no status\.allocated of queues"):
         status(guarded, CONTROLLERS, QUEUE, {"allocated": {"cpu": "9"}})
 
 
@@ -201,20 +188,18 @@ def test_what_is_made_is_made_for_jobs(guarded: ControlPlane, owned: bool) -> No
         {"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": {"podSelector": {}}},
     ]
     for found in made:
-        create = ("create", "--dry-run=server", "-f", "-", CONTROLLERS)
         if owned:
-            guarded.kubectl(*create, stdin=json.dumps(found))
+            CONTROLLERS.makes(guarded, found, TEAM)
             continue
-        with pytest.raises(KubectlError, match="for Volcano Jobs that own it alone"):
-            guarded.kubectl(*create, stdin=json.dumps(found))
+        with pytest.raises(ApiServerError, match="for Volcano Jobs that own it alone"):
+            CONTROLLERS.makes(guarded, found, TEAM)
 
 
 @pytest.mark.parametrize(("name", "is_let_in"), [("default", True), ("root", True), ("mine", False)])
 def test_queues_that_are_made(guarded: ControlPlane, name: str, is_let_in: bool) -> None:
     queue = {"apiVersion": f"{VOLCANO}/v1beta1", "kind": "Queue", "metadata": {"name": name}, "spec": {"weight": 1}}
-    create = ("create", "--dry-run=server", "-f", "-", CONTROLLERS)
     if is_let_in:
-        guarded.kubectl(*create, stdin=json.dumps(queue))
+        CONTROLLERS.makes(guarded, queue, "")
         return
-    with pytest.raises(KubectlError, match="volsched makes the queues default and root alone"):
-        guarded.kubectl(*create, stdin=json.dumps(queue))
+    with pytest.raises(ApiServerError, match="volsched makes the queues default and root alone"):
+        CONTROLLERS.makes(guarded, queue, "")

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 import pytest
 
 from tests.manifests.applying import installed, wait_refused
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization
-from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+from tests.manifests.users import RBAC, User, collection_of, create, gives, remove, remove_namespaces
+from volsched.testing.controlplane import ApiServerError, ControlPlane, a_pod
 
 COMPONENT = MANIFESTS / "components/priority-class"
 TEAM, CLASS, OTHER = "team-class", "volsched-critical", "team-class-urgent"
-ALICE = ("--as=alice",)
+ALICE, BOB = User("alice"), User("bob")
 RESTRICTED = {"securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}}
 """What volsched's own namespace wants of pods."""
 
-KUBERNETES = {"group": "system:serviceaccounts:kube-system", "user": "system:kube-controller-manager"}
-MAKERS = (
-    ("--as=system:serviceaccount:kube-system:replicaset-controller", "--as-group=system:serviceaccounts:kube-system"),
-    ("--as=system:kube-controller-manager",),
-)
+KUBERNETES = "system:serviceaccounts:kube-system"
+MANAGER = "system:kube-controller-manager"
+MAKERS = (User("system:serviceaccount:kube-system:replicaset-controller", KUBERNETES), User(MANAGER))
 """Who makes the pods of Deployments and Jobs."""
 
 
@@ -31,26 +29,17 @@ def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
     parts = [MANIFESTS / name for name in ("rbac", "crds", "base/priority-class")]
     own = tmp_path_factory.mktemp("guarded")
     with installed(cluster, a_kustomization(own, parts, [COMPONENT])):
-        for namespace in (TEAM, SYSTEM):
-            if namespace == TEAM:
-                cluster.create_namespace(namespace)
-            cluster.kubectl("create", "rolebinding", "makers", "--clusterrole=edit", "--user=alice", "-n", namespace)
-            for kind, name in (
-                ("group", "system:serviceaccounts:kube-system"),
-                ("user", "system:kube-controller-manager"),
-            ):
-                bind = ("create", "rolebinding", f"kubernetes-{kind}", "--clusterrole=edit", f"--{kind}={name}")
-                cluster.kubectl(*bind, "-n", namespace)
-        cluster.kubectl("create", "priorityclass", OTHER, "--value=7")
+        cluster.create_namespace(TEAM)
+        given = [gives("edit", ALICE.name, MANAGER, namespace=name, groups=[KUBERNETES]) for name in (TEAM, SYSTEM)]
+        other = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": OTHER}, "value": 7}
+        create(cluster, *given, other)
         try:
             wait_refused(lambda: make(cluster, a_pod_of(CLASS)), "may not use PriorityClass")
             wait_refused(lambda: make(cluster, podgroup(CLASS)), "may not use PriorityClass")
             yield cluster
         finally:
-            cluster.kubectl("delete", "priorityclass", OTHER)
-            cluster.kubectl("delete", "namespace", TEAM)
-            for name in ("makers", "kubernetes-group", "kubernetes-user"):
-                cluster.kubectl("delete", "rolebinding", "-n", SYSTEM, name, "--ignore-not-found")
+            remove(cluster, *given, other)
+            remove_namespaces(cluster, TEAM)
 
 
 def a_pod_of(name: str) -> Json:
@@ -76,12 +65,12 @@ def job(of_job: str, of_task: str) -> Json:
     return {**kind, "spec": {**spec, **({"priorityClassName": of_job} if of_job else {})}}
 
 
-def make(cluster: ControlPlane, found: Json, namespace: str = TEAM, who: tuple[str, ...] = ALICE) -> None:
-    cluster.kubectl("create", "--dry-run=server", "-n", namespace, *who, "-f", "-", stdin=json.dumps(found))
+def make(cluster: ControlPlane, found: Json, namespace: str = TEAM, who: User = ALICE) -> None:
+    who.makes(cluster, found, namespace)
 
 
-def refused(cluster: ControlPlane, found: Json, namespace: str = TEAM, who: tuple[str, ...] = ALICE) -> str:
-    with pytest.raises(KubectlError) as error:
+def refused(cluster: ControlPlane, found: Json, namespace: str = TEAM, who: User = ALICE) -> str:
+    with pytest.raises(ApiServerError) as error:
         make(cluster, found, namespace, who)
     return str(error.value)
 
@@ -103,19 +92,17 @@ def test_other_classes_are_anybodys(guarded: ControlPlane, name: str) -> None:
 
 
 def test_a_group_does_not_come_to_it_by_an_update(guarded: ControlPlane) -> None:
-    guarded.kubectl("create", "-n", TEAM, "-f", "-", stdin=json.dumps(podgroup("")))
-    patch = json.dumps({"spec": {"priorityClassName": CLASS}})
-    change = ("patch", "podgroup.scheduling.volcano.sh", "g", "-n", TEAM, "--type=merge", "--dry-run=server", "-p")
+    group = podgroup("")
+    create(guarded, group, namespace=TEAM)
+    path = f"{collection_of(group, TEAM)}/g"
 
-    with pytest.raises(KubectlError, match="may not use PriorityClass"):
-        guarded.kubectl(*change, patch, *ALICE)
-    guarded.kubectl(*change, json.dumps({"spec": {"minMember": 2}}), *ALICE)
+    with pytest.raises(ApiServerError, match="may not use PriorityClass"):
+        ALICE.patches(guarded, path, {"spec": {"priorityClassName": CLASS}})
+    ALICE.patches(guarded, path, {"spec": {"minMember": 2}})
 
 
 @pytest.mark.parametrize("who", MAKERS, ids=str)
-def test_controllers_of_kubernetes_make_volscheds_own_pods_and_no_others(
-    guarded: ControlPlane, who: tuple[str, ...]
-) -> None:
+def test_controllers_of_kubernetes_make_volscheds_own_pods_and_no_others(guarded: ControlPlane, who: User) -> None:
     make(guarded, a_pod_of(CLASS), SYSTEM, who)
 
     assert "may not use PriorityClass" in refused(guarded, a_pod_of(CLASS), TEAM, who)
@@ -125,10 +112,8 @@ def test_controllers_of_kubernetes_make_volscheds_own_pods_and_no_others(
 def test_an_administrator_may_let_somebody_have_it(guarded: ControlPlane) -> None:
     group = "scheduling.k8s.io"
     rule = {"apiGroups": [group], "resources": ["priorityclasses"], "resourceNames": [CLASS], "verbs": ["use"]}
-    kind = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role"}
-    role = {**kind, "metadata": {"name": "critical"}, "rules": [rule]}
-    guarded.kubectl("create", "-n", TEAM, "-f", "-", stdin=json.dumps(role))
-    guarded.kubectl("create", "rolebinding", "critical", "-n", TEAM, "--role=critical", "--user=bob")
-    guarded.kubectl("create", "rolebinding", "bob", "-n", TEAM, "--clusterrole=edit", "--user=bob")
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": "critical"}, "rules": [rule]}
+    critical = gives("critical", BOB.name, namespace=TEAM, kind="Role")
+    create(guarded, role, critical, gives("edit", BOB.name, namespace=TEAM), namespace=TEAM)
 
-    make(guarded, a_pod_of(CLASS), who=("--as=bob",))
+    make(guarded, a_pod_of(CLASS), who=BOB)

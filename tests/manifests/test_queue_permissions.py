@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,18 @@ from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.applying import installed, wait_refused
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, kustomize
-from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+from tests.manifests.users import (
+    ADMINISTRATOR,
+    RBAC,
+    User,
+    collection_of,
+    create,
+    gives,
+    gives_everywhere,
+    remove,
+    remove_namespaces,
+)
+from volsched.testing.controlplane import ApiServerError, ControlPlane, a_pod
 from volsched.testing.documents import yaml_documents
 
 COMPONENT = MANIFESTS / "components/queue-permissions"
@@ -24,14 +34,11 @@ VOLCANO = "scheduling.volcano.sh/v1beta1"
 NATIVE = "scheduling.k8s.io/v1alpha2"
 TEAMS = ("team-a", "team-b")
 
-ALICE, BOB = ("--as=alice",), ("--as=bob",)
+ALICE, BOB = User("alice"), User("bob")
 """Alice may use queue `vision` in her namespace team-a, by the page's own example; Bob may use none. Both may edit."""
 
-CONTROLLERS = (f"--as=system:serviceaccount:{SYSTEM}:volsched-controllers",)
-KUBERNETES = (
-    "--as=system:serviceaccount:kube-system:replicaset-controller",
-    "--as-group=system:serviceaccounts:kube-system",
-)
+CONTROLLERS = User(f"system:serviceaccount:{SYSTEM}:volsched-controllers")
+KUBERNETES = User("system:serviceaccount:kube-system:replicaset-controller", "system:serviceaccounts:kube-system")
 
 
 def a_group(queue: str | None, name: str = "g") -> Json:
@@ -99,7 +106,8 @@ NAMING = [
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A cluster that serves Kubernetes' own gangs, too."""
     folder = tmp_path_factory.mktemp("native")
-    with running_control_plane(request, folder, feature_gates=GATES, api_flags=API_FLAGS) as found:
+    options = {"feature_gates": GATES, "api_flags": API_FLAGS, "checks_policies": True}
+    with running_control_plane(request, folder, **options) as found:
         yield found
 
 
@@ -108,68 +116,65 @@ def guarded(cluster: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> 
     """The component on a cluster with two teams, and the rights that the page gives away."""
     folder = tmp_path_factory.mktemp("guarded")
     mine = a_kustomization(folder, [MANIFESTS / "crds", MANIFESTS / "rbac"], [COMPONENT])
-    [example] = [block.text for block in blocks(PAGE) if "file=rights.yaml" in block.words]
+    [text] = [block.text for block in blocks(PAGE) if "file=rights.yaml" in block.words]
+    example = list(yaml_documents(text))
     with installed(cluster, mine):
         cluster.kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=300s")
         for team in TEAMS:
-            cluster.kubectl("create", "namespace", team)
+            cluster.create_namespace(team)
         try:
             for team in TEAMS:
-                flags = ("--clusterrole=admin", "--user=alice", "--user=bob", f"--serviceaccount={team}:robot")
-                cluster.kubectl("create", "rolebinding", "editors", *flags, "-n", team)
-            cluster.kubectl("apply", "-f", "-", stdin=example)
-            wait_refused(lambda: make(cluster, a_group("nobodys"), *BOB), "may not use queue")
+                robot = f"system:serviceaccount:{team}:robot"
+                create(cluster, gives("admin", "alice", "bob", robot, namespace=team))
+            create(cluster, *example)
+            wait_refused(lambda: BOB.makes(cluster, a_group("nobodys"), "team-a"), "may not use queue")
             yield cluster
         finally:
-            cluster.kubectl("delete", "-f", "-", "--ignore-not-found", stdin=example)
-            cluster.kubectl("delete", "namespace", *TEAMS)
+            remove(cluster, *example)
+            remove_namespaces(cluster, *TEAMS)
 
 
-def make(cluster: ControlPlane, found: Json, *flags: str, namespace: str = "team-a") -> None:
-    cluster.kubectl("create", "--dry-run=server", "-n", namespace, *flags, "-f", "-", stdin=json.dumps(found))
-
-
-def assert_refused(cluster: ControlPlane, found: Json, *flags: str, queue: str, namespace: str = "team-a") -> None:
-    user = flags[0].removeprefix("--as=")
-    said = f'user "{user}" may not use queue "{queue}" in namespace "{namespace}": that takes the verb use on queues'
-    with pytest.raises(KubectlError, match=said):
-        make(cluster, found, *flags, namespace=namespace)
+def assert_refused(cluster: ControlPlane, found: Json, user: User, *, queue: str, namespace: str = "team-a") -> None:
+    said = (
+        f'user "{user.name}" may not use queue "{queue}" in namespace "{namespace}": that takes the verb use on queues'
+    )
+    with pytest.raises(ApiServerError, match=said):
+        user.makes(cluster, found, namespace)
 
 
 @pytest.mark.parametrize("naming", NAMING)
 def test_of_two_users_the_one_with_the_verb_names_the_queue(guarded: ControlPlane, naming: object) -> None:
     assert callable(naming)
 
-    make(guarded, naming("vision"), *ALICE)
-    assert_refused(guarded, naming("vision"), *BOB, queue="vision")
-    assert_refused(guarded, naming("language"), *ALICE, queue="language")
-    assert_refused(guarded, naming("vision"), *ALICE, queue="vision", namespace="team-b")
+    ALICE.makes(guarded, naming("vision"), "team-a")
+    assert_refused(guarded, naming("vision"), BOB, queue="vision")
+    assert_refused(guarded, naming("language"), ALICE, queue="language")
+    assert_refused(guarded, naming("vision"), ALICE, queue="vision", namespace="team-b")
 
 
 def test_what_names_no_queue_or_the_default_one_is_let_in(guarded: ControlPlane) -> None:
     for found in (a_group(None), a_group(""), a_group("default"), pod(None), pod("default")):
-        make(guarded, found, *BOB)
+        BOB.makes(guarded, found, "team-a")
 
 
 @pytest.mark.parametrize("naming", NAMING[:5])
 def test_an_object_is_asked_about_when_it_is_put_into_another_queue(guarded: ControlPlane, naming: object) -> None:
     assert callable(naming)
     raw = naming("vision")
-    group = raw["apiVersion"].rpartition("/")[0]
-    kind = f"{raw['kind'].lower()}s{group and f'.{group}'}"
-    target = (kind, raw["metadata"]["name"], "-n", "team-a")
-    guarded.kubectl("create", "-n", "team-a", *ALICE, "-f", "-", stdin=json.dumps(raw))
+    path = collection_of(raw, "team-a")
+    target = f"{path}/{raw['metadata']['name']}"
+    ALICE.client(guarded).create(path, raw)
     try:
-        guarded.kubectl("label", *target, "seen=yes", *BOB)
+        BOB.patches(guarded, target, {"metadata": {"labels": {"seen": "yes"}}}, is_tried=False)
         to = (
             {"metadata": {"annotations": {QUEUE_NAME: "language"}}}
             if QUEUE_NAME in raw["metadata"].get("annotations", {})
             else {"spec": {"queue": "language"}}
         )
-        with pytest.raises(KubectlError, match='user "bob" may not use queue "language"'):
-            guarded.kubectl("patch", *target, *BOB, "--type=merge", "-p", json.dumps(to))
+        with pytest.raises(ApiServerError, match='user "bob" may not use queue "language"'):
+            BOB.patches(guarded, target, to, is_tried=False)
     finally:
-        guarded.kubectl("delete", *target, "--grace-period=0", "--force", "--wait=false")
+        guarded.api.delete(target, grace_seconds=0)
 
 
 ON_A_NODE = [
@@ -187,71 +192,77 @@ def test_a_pod_is_made_on_a_node_by_those_alone_who_bind_pods(
     found = a_pod("p", scheduler="volsched", annotations=notes)
     placed = found | {"spec": {**found["spec"], **spec, "nodeName": "n1"}}
 
-    with pytest.raises(KubectlError, match='user "bob" may not make a pod of volsched on a node in namespace "team-a"'):
-        make(guarded, placed, *BOB)
-    make(guarded, found | {"spec": {**found["spec"], **spec}}, *BOB)
-    make(guarded, placed, "--as=root", "--as-group=system:masters")
+    with pytest.raises(
+        ApiServerError, match='user "bob" may not make a pod of volsched on a node in namespace "team-a"'
+    ):
+        BOB.makes(guarded, placed, "team-a")
+    BOB.makes(guarded, found | {"spec": {**found["spec"], **spec}}, "team-a")
+    ADMINISTRATOR.makes(guarded, placed, "team-a")
 
 
 def test_a_pod_of_another_scheduler_is_made_on_a_node_by_anybody(guarded: ControlPlane) -> None:
     found = a_pod("p", scheduler="default-scheduler")
 
-    make(guarded, found | {"spec": {**found["spec"], "nodeName": "n1"}}, *BOB)
+    BOB.makes(guarded, found | {"spec": {**found["spec"], "nodeName": "n1"}}, "team-a")
 
 
 def test_a_node_makes_mirror_pods_of_its_own_alone(guarded: ControlPlane) -> None:
     found = a_pod("p", scheduler="volsched", annotations={"kubernetes.io/config.mirror": "x"})
-    names = ("clusterrolebinding", "mirrors", "--clusterrole=edit", "--user=system:node:n1", "--user=system:node:n2")
-    guarded.kubectl("create", *names)
+    own, other = User("system:node:n1"), User("system:node:n2")
+    edit = gives_everywhere("edit", own.name, other.name)
+    create(guarded, edit)
     try:
         placed = found | {"spec": {**found["spec"], "nodeName": "n1"}}
-        make(guarded, placed, "--as=system:node:n1")
-        with pytest.raises(KubectlError, match="may not make a pod of volsched on a node"):
-            make(guarded, placed, "--as=system:node:n2")
+        own.makes(guarded, placed, "team-a")
+        with pytest.raises(ApiServerError, match="may not make a pod of volsched on a node"):
+            other.makes(guarded, placed, "team-a")
         plain = placed | {"metadata": {"name": "p"}}
-        with pytest.raises(KubectlError, match="may not make a pod of volsched on a node"):
-            make(guarded, plain, "--as=system:node:n1")
+        with pytest.raises(ApiServerError, match="may not make a pod of volsched on a node"):
+            own.makes(guarded, plain, "team-a")
     finally:
-        guarded.kubectl("delete", "clusterrolebinding", "mirrors")
+        remove(guarded, edit)
 
 
 def test_a_namespace_that_names_a_queue_is_asked_about(guarded: ControlPlane) -> None:
-    guarded.kubectl("create", "clusterrole", "labeller", "--verb=get,patch", "--resource=namespaces")
-    guarded.kubectl("create", "clusterrolebinding", "labeller", "--clusterrole=labeller", "--user=alice", "--user=bob")
+    role = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": "labeller"},
+        "rules": [{"apiGroups": [""], "resources": ["namespaces"], "verbs": ["patch"]}],
+    }
+    given = gives_everywhere("labeller", ALICE.name, BOB.name)
+    create(guarded, role, given)
     try:
-        flags = ("--dry-run=server", "--overwrite")
-        guarded.kubectl("annotate", "namespace", "team-a", f"{QUEUE_NAME}=vision", *flags, *ALICE)
-        with pytest.raises(KubectlError, match='user "bob" may not use queue "vision" in namespace "team-a"'):
-            guarded.kubectl("annotate", "namespace", "team-a", f"{QUEUE_NAME}=vision", *flags, *BOB)
+        path, vision = "/api/v1/namespaces/team-a", {"metadata": {"annotations": {QUEUE_NAME: "vision"}}}
+        ALICE.patches(guarded, path, vision)
+        with pytest.raises(ApiServerError, match='user "bob" may not use queue "vision" in namespace "team-a"'):
+            BOB.patches(guarded, path, vision)
     finally:
-        guarded.kubectl("delete", "clusterrolebinding", "labeller")
-        guarded.kubectl("delete", "clusterrole", "labeller")
+        remove(guarded, given, role)
 
 
 def test_what_is_made_on_behalf_of_others_is_let_in(guarded: ControlPlane) -> None:
-    make(guarded, a_group("vision"), *CONTROLLERS, namespace="team-b")
-    make(guarded, pod("vision"), *CONTROLLERS, namespace="team-b")
-    make(guarded, pod("vision"), *KUBERNETES, namespace="kube-system")
-    robot = "--as=system:serviceaccount:team-b:robot"
+    CONTROLLERS.makes(guarded, a_group("vision"), "team-b")
+    CONTROLLERS.makes(guarded, pod("vision"), "team-b")
+    KUBERNETES.makes(guarded, pod("vision"), "kube-system")
+    robot = User("system:serviceaccount:team-b:robot")
     assert_refused(guarded, pod("vision"), robot, queue="vision", namespace="team-b")
 
 
 def test_workloads_of_those_who_may_have_their_pods(guarded: ControlPlane) -> None:
     """The controllers of Kubernetes make them, as themselves."""
-    text = json.dumps(workload("Deployment", "vision"))
-    guarded.kubectl("create", "-n", "team-a", *ALICE, "-f", "-", stdin=text)
+    found = workload("Deployment", "vision")
+    ALICE.client(guarded).create(collection_of(found, "team-a"), found)
     try:
         guarded.api.wait_for("/api/v1/namespaces/team-a/pods", lambda pods: len(pods["items"]) == 1)
     finally:
-        guarded.kubectl("delete", "-n", "team-a", "-f", "-", stdin=text)
+        remove(guarded, found, namespace="team-a")
 
 
 def test_nobody_gives_the_verb_away_who_does_not_have_it(guarded: ControlPlane) -> None:
     """Bob administers his namespace, which lets him make RoleBindings there."""
-    flags = ("--clusterrole=use-queue-vision", "--user=bob", "-n", "team-a", "--dry-run=server", *BOB)
-
-    with pytest.raises(KubectlError, match="attempting to grant RBAC permissions not currently held"):
-        guarded.kubectl("create", "rolebinding", "mine", *flags)
+    with pytest.raises(ApiServerError, match="attempting to grant RBAC permissions not currently held"):
+        BOB.makes(guarded, gives("use-queue-vision", BOB.name, namespace="team-a"), "team-a")
 
 
 def test_the_policy_is_understood_by_the_api_server(guarded: ControlPlane) -> None:

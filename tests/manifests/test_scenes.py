@@ -17,6 +17,7 @@ from tests.manifests.dockerfile import Image
 from tests.manifests.examples import EXAMPLES, SCENES, WITH_PODS, documents, observed, simulated
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json
+from tests.manifests.users import create, remove
 from volsched.testing.controlplane import ControlPlane
 from volsched.testing.controlplane.stages import RUN_FOR
 
@@ -45,23 +46,22 @@ def processes(cluster: ControlPlane, image: Image, tmp_path_factory: pytest.Temp
 def test_a_scene_becomes_what_simulate_says(cluster: ControlPlane, processes: Processes, scene: Path) -> None:
     expected = simulated([scene])
     found = documents([scene])
-    configuration = [item for item in found if item["kind"] == "ConfigMap"]
-    shipped = cluster.api.get(CONFIGURATION)  # with what kubectl notes of itself
+    [configuration] = [item for item in found if item["kind"] == "ConfigMap"]
+    shipped = cluster.api.get(CONFIGURATION)
     del shipped["metadata"]["resourceVersion"]
     rest = [item for item in found if item["kind"] not in {"ConfigMap", "Node"}]
     work = [item for item in rest if item["kind"] in WITH_PODS]
 
     nodes = cluster.create_nodes([item for item in found if item["kind"] == "Node"])
     try:
-        cluster.kubectl("apply", "-f", "-", stdin=a_list(configuration))
+        cluster.api.replace(CONFIGURATION, shipped | {"data": configuration["data"]})
         wait_until_in_force(cluster, processes)
-        if rest != work:
-            cluster.kubectl("apply", "-f", "-", stdin=a_list([item for item in rest if item not in work]))
+        create(cluster, *(item for item in rest if item not in work), namespace="default")
         for item in work:
-            apply_alone(cluster, lasting(item))
+            create_alone(cluster, lasting(item))
         processes.wait_for([scene], expected)
     finally:
-        cluster.kubectl("delete", "--ignore-not-found", "--timeout=300s", "-f", "-", stdin=a_list(rest))
+        remove(cluster, *rest, namespace="default")
         eventually(
             lambda: sum(observed(cluster, [scene]).placed.values()) == 0, what="pods leave before their nodes do"
         )
@@ -79,16 +79,12 @@ def lasting(item: Json) -> Json:
     return changed
 
 
-def apply_alone(cluster: ControlPlane, item: Json) -> None:
+def create_alone(cluster: ControlPlane, item: Json) -> None:
     """Create what makes pods, and have what comes next be younger: who is first is decided by whole seconds."""
     before = len(cluster.api.items(GROUPS))
-    cluster.kubectl("apply", "-f", "-", stdin=a_list([item]))
+    create(cluster, item, namespace="default")
     eventually(lambda: len(cluster.api.items(GROUPS)) > before, what=f"a PodGroup of {item['metadata']['name']}")
     time.sleep(1.0 - time.time() % 1.0)
-
-
-def a_list(items: list[Json]) -> str:
-    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
 
 
 def wait_until_in_force(cluster: ControlPlane, processes: Processes) -> None:

@@ -11,7 +11,7 @@ from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
 from volsched.model import api, labels
 from volsched.model.dra import observed
-from volsched.testing.builders import a_pod, put
+from volsched.testing.builders import a_group, a_pod, put
 
 MANY = {f"k{number:04}": "v" * 60 for number in range(5000)}
 OWNER = {"apiVersion": "v1", "kind": "K", "name": "n"}
@@ -35,9 +35,10 @@ def test_an_object_keeps_no_megabyte_of_metadata(name: str) -> None:
     assert meta.controller.uid == "its"
 
 
-def test_finalizers_of_claims_stay_as_they_are_written_again() -> None:
-    meta = trimmed(observed.ResourceClaim, "ResourceClaim", finalizers=["a/b", "c/d"], labels={"a": "b"})
-    assert meta.finalizers == ("a/b", "c/d")
+def test_of_the_finalizers_of_a_claim_the_one_that_protects_devices_stays() -> None:
+    ours = "resource.kubernetes.io/delete-protection"
+    meta = trimmed(observed.ResourceClaim, "ResourceClaim", finalizers=[*MANY, ours, "c/d"], labels={"a": "b"})
+    assert meta.finalizers == (ours,)
     assert meta.labels == {}
 
 
@@ -72,3 +73,11 @@ def test_a_pod_with_too_many_labels_has_the_first_ones_and_is_told() -> None:
     assert (
         labels.MOST_LABELS - 65 <= sum(len(key) + len(text) for key, text in looked_at[0].items()) <= labels.MOST_LABELS
     )
+
+
+def test_a_pod_group_with_too_many_labels_is_told() -> None:
+    mirror = Mirror()
+    mirror.apply([put(a_group("g", metadata={"labels": MANY}))])
+
+    [problem] = mirror.take_problems()
+    assert (problem.field, problem.kind, problem.name) == ("metadata.labels", "PodGroup", "g")

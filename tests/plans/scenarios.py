@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import lzma
 from dataclasses import dataclass, field
@@ -62,15 +61,8 @@ def plan_of(scenario: Scenario) -> Plan:
 
 
 def plans_of(scenarios: list[Scenario]) -> dict[str, Plan]:
-    """Return the plans of scenarios by their names, as JSON has them.
-
-    The garbage collector leaves the program itself alone meanwhile: to look through it again and again costs a seventh.
-    """
-    gc.freeze()
-    try:
-        return dict(json.loads(json.dumps({scenario.name: plan_of(scenario) for scenario in scenarios})))
-    finally:
-        gc.unfreeze()
+    """Return the plans of scenarios by their names, as JSON has them."""
+    return dict(json.loads(json.dumps({scenario.name: plan_of(scenario) for scenario in scenarios})))
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

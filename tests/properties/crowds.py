@@ -30,6 +30,8 @@ QUOTAS: Final = {
     "capacity-card": ("capacity-card", "predicates", "nodeorder", "binpack"),
     "cards of ancestors": ("capacity-card: {arguments: {checkAncestors: true}}", "predicates", "binpack"),
     "proportion": ("drf", "proportion", "predicates", "nodeorder"),
+    "shares in a tree": ("drf", "proportion: {enableHierarchy: true}", "predicates", "nodeorder"),
+    "rescaled shares in a tree": ("drf: {enableHierarchy: true}", "predicates", "nodeorder"),
     "capacity": ("capacity", "predicates", "binpack"),
     "a hierarchy": ("capacity: {enableHierarchy: true}", "predicates", "nodeorder"),
     "devices and cards": (

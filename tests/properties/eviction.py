@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plugins.proportion.plugin import FairShares
+from plugins.proportion.fair_shares import FairShares
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
 from tests.properties.lives import Property, Reader, Scenario

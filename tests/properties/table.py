@@ -21,7 +21,17 @@ from tests.plugins.fragmentation.device_worlds import DeviceWave
 from tests.plugins.fragmentation.worlds import Wave
 from tests.plugins.mgpu.sequences import KeepsBooks, shifts
 from tests.plugins.predicates.claims import GivenOnce, failing, sharing
-from tests.properties import crowds, elastic, eviction, native_groups, promises, queue_permissions, tight_gangs
+from tests.plugins.proportion import properties as proportion
+from tests.properties import (
+    crowds,
+    elastic,
+    eviction,
+    native_groups,
+    promises,
+    queue_permissions,
+    repairs,
+    tight_gangs,
+)
 from tests.properties.lives import COUNTS, EAGER, ENGINES, NAIVE, SHUFFLED, Cell
 from tests.properties.sound import Rests, Sound
 from tests.properties.stories import worlds
@@ -83,6 +93,12 @@ TABLE: Final[dict[str, Cell]] = {
         f"{name}: native gangs": Cell(native_groups.arrivals(name), (native_groups.WholeGangs,), worth={"Bind": 1 / 2})
         for name in native_groups.CONFIGURATIONS
     },
+    **{
+        f"{name}: gangs lose pods": Cell(
+            repairs.losses(name), (repairs.KeepsRoom,), worth={"Bind": 1 / 2, "kept": 1 / 3, "refused": 1 / 20}
+        )
+        for name in repairs.CONFIGURATIONS
+    },
     # plugins with quotas
     **{
         f"capacity {kind}: victims go": Cell(
@@ -114,6 +130,21 @@ TABLE: Final[dict[str, Cell]] = {
         )
         for kind in capacity.MAKE
     },
+    "proportion in a tree: victims go": Cell(
+        proportion.plays(),
+        (proportion.WithinCapabilities, proportion.TakesFromTheRicherSide),
+        (*ENGINES, EAGER),
+        {"Bind": 1 / 2, "Evict": 1 / 10},
+    ),
+    "drf in a tree: victims go": Cell(
+        proportion.plays(plugin="drf"), (), (*ENGINES, EAGER), {"Bind": 1 / 2, "Evict": 1 / 10}
+    ),
+    "proportion in a tree: reclaim": Cell(
+        proportion.plays("reclaim, allocate"),
+        (proportion.WithinCapabilities, proportion.TakesFromTheRicherSide),
+        (NAIVE,),
+        {"Evict": 1 / 10},
+    ),
     "capacity-card: stories": Cell(
         card_worlds(),
         CARD_PROPERTIES,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from drills.audit import Auditor
-from tests.cluster.scheduling_fixtures import apply_manifests
+from tests.cluster.control_plane import OURS
+from tests.cluster.served import wait_served
 from volsched.testing.controlplane import ControlPlane, a_binding, a_node, a_pod, find_binaries
 
 
 def test_it_follows_an_api_server_that_is_restarted() -> None:
-    with ControlPlane(binaries=find_binaries(), controller_manager=False) as control_plane:
-        apply_manifests(control_plane)
+    with ControlPlane(binaries=find_binaries(), controller_manager=False, manifests=OURS) as control_plane:
+        wait_served(control_plane)
         api, path = control_plane.api, "/api/v1/namespaces/default/pods"
         api.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "default"}})
         control_plane.create_nodes([a_node("n0", cpu="1")])

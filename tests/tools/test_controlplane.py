@@ -27,6 +27,7 @@ from volsched.testing.controlplane import (
     ApiServerError,
     ControlPlane,
     KubectlError,
+    Manifests,
     StartError,
     a_binding,
     a_node,
@@ -365,3 +366,53 @@ def test_a_control_plane_begins_with_what_the_first_one_of_its_kind_had_written(
     assert first.keys() <= {role["metadata"]["name"] for role in control_plane.api.items(CLUSTER_ROLES)}
     assert beginning_of(binaries, []) != beginning_of(binaries, ["--feature-gates=GenericWorkload=true"])
     assert beginning_of(binaries, [f"--audit-policy-file={tmp_path}/policy.yaml"]) is None
+
+
+def test_manifests_are_applied_once_and_kept_with_the_beginning(
+    control_plane: ControlPlane, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("VOLSCHED_CACHE", str(tmp_path / "cache"))
+    folder = tmp_path / "manifests"
+    (folder / "roles").mkdir(parents=True)
+    (folder / "roles/kustomization.yaml").write_text("resources: [role.yaml]")
+    (folder / "roles/role.yaml").write_text(json.dumps(a_role("in-a-folder")))
+    (folder / "alone.yaml").write_text(json.dumps(a_role("in-a-file")))
+    manifests = Manifests(folder, ("roles", "alone.yaml"))
+    binaries = control_plane.binaries
+
+    def roles() -> dict[str, str]:
+        with ControlPlane(binaries=binaries, kwok=False, controller_manager=False, manifests=manifests) as cluster:
+            found = cluster.api.items(CLUSTER_ROLES)
+            return {role["metadata"]["name"]: role["metadata"]["uid"] for role in found}
+
+    first, kept = roles(), beginning_of(binaries, [], manifests)
+    assert {"in-a-folder", "in-a-file"} <= first.keys()
+    assert roles() == first
+    assert kept != beginning_of(binaries, [])
+    assert kept is not None
+    os.utime(kept, (0, 0))  # it was not used for long
+
+    (folder / "roles/role.yaml").write_text(json.dumps(a_role("another")))
+    assert {"another", "in-a-file"} <= (roles().keys() - {"in-a-folder"})
+    assert not kept.exists()
+
+
+def a_role(name: str) -> dict[str, Any]:
+    version = "rbac.authorization.k8s.io/v1"
+    return {"apiVersion": version, "kind": "ClusterRole", "metadata": {"name": name}, "rules": []}
+
+
+def test_a_client_asks_as_another_user(control_plane: ControlPlane, namespace: str) -> None:
+    path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+    def whoami(api: ApiClient) -> dict[str, Any]:
+        return dict(api.create(path, {})["status"]["userInfo"])
+
+    alice = control_plane.api.as_user("alice", "team")
+
+    assert whoami(alice)["username"] == "alice"
+    assert "team" in whoami(alice)["groups"]
+    assert whoami(control_plane.api)["username"] != "alice"
+    with pytest.raises(ApiServerError, match='User "alice" cannot list resource "pods"') as refusal:
+        alice.items(pods_path(namespace))
+    assert refusal.value.status == 403

@@ -90,7 +90,7 @@ def test_nodes_of_a_model_are_one_slider() -> None:
 
     found = models_of(each for each in nodes if isinstance(each, api.Node))
 
-    names = [(model.name, model.nodes, model.fewest) for model in found]
+    names = [(model.name, model.nodes, model.lowest_change) for model in found]
     assert names == [("n1", ("n1", "n2"), -2), ("t1", ("t1",), -1)]
     assert found[0].offers.startswith(f"8 {GPU}")
 

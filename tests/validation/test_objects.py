@@ -498,6 +498,27 @@ def test_what_makes_no_difference_is_not_warned_of(manifest: Manifest) -> None:
     assert problems(manifest) == []
 
 
+MANY_LABELS = {f"k{number}": "v" * 60 for number in range(200)}
+
+
+@pytest.mark.parametrize(
+    ("manifest", "field"),
+    [
+        (pod("p"), ("metadata",)),
+        (group("g"), ("metadata",)),
+        (workload("Deployment", "web"), ("spec", "template", "metadata")),
+    ],
+)
+def test_more_labels_than_are_looked_at_are_warned_of(manifest: Manifest, field: tuple[str, ...]) -> None:
+    labels = manifest
+    for step in (*field, "labels"):
+        labels = labels.get(step) or {}
+    [found] = problems(changed(manifest, *field, "labels", to={**MANY_LABELS, **labels}))
+
+    assert (found.field, found.code, found.severity) == (".".join((*field, "labels")), "Invalid", "warning")
+    assert "have more than 8192 characters" in found.message
+
+
 # --- native resources, annotations of Volcano -----------------------------------------------------------------------
 
 

@@ -22,7 +22,7 @@ from volsched.simulation.generated_names import named
 from volsched.simulation.kinds import LeftOut, Why, judged
 from volsched.simulation.manifests import completed, decode, field_of, identity_faults, subject_of, subject_of_raw
 from volsched.simulation.runner import SCHEDULER_NAMES
-from volsched.validation.configuration import arguments_in, configuration_faults, configurations_in
+from volsched.validation.configuration import arguments_in, changed_effects, configuration_faults, configurations_in
 from volsched.validation.fields import field_faults
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
@@ -79,10 +79,10 @@ def _problems(
     paths: tuple[str, ...], left_out: LeftOut, scheduler_names: tuple[str, ...], unknown_field: Severity
 ) -> Iterator[Problem]:
     documents: list[Document] = []
-    configurations: list[str] = []
+    configurations: dict[str, str] = {}
     for text in read_texts(paths):
         if is_bare_configuration(text.text, among_others=text.in_folder):
-            configurations.append(text.text)
+            configurations[text.source] = text.text
             faults = configuration_faults("", text.text)
             yield from (Problem.of(f"Configuration/{text.source}", fault) for fault in faults)
         else:
@@ -101,7 +101,10 @@ def _problems(
             left_out.add(judgement, document)
         else:
             yield from _of_document(document, objects)
-    arguments_of = arguments_in([*configurations, *configurations_in(objects)])
+    queues = [found for found in objects if isinstance(found, api.Queue)]
+    for source, given in configurations.items():
+        yield from (Problem.of(f"Configuration/{source}", fault) for fault in changed_effects("", given, queues))
+    arguments_of = arguments_in([*configurations.values(), *configurations_in(objects)])
     yield from problems_of(objects, subject_of, arguments_of, scheduler_names)
 
 

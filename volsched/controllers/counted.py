@@ -56,9 +56,10 @@ class Restart(msgspec.Struct, frozen=True, array_like=True):
 
     def replaces(self, other: Restart) -> bool:
         """Whether an earlier one states nothing beside this one."""
-        return other.task == self.task and self.has(other.first) and (self.last is None or self._ends_after(other))
+        return other.task == self.task and self.has(other.first) and (self.last is None or self._covers_end_of(other))
 
-    def _ends_after(self, other: Restart) -> bool:
+    def _covers_end_of(self, other: Restart) -> bool:
+        """True if both end at a pod number, and the other's is no higher."""
         return self.last is not None and other.last is not None and other.last <= self.last
 
     def pods(self, roster: Roster) -> Iterator[JobPod]:

@@ -136,6 +136,7 @@ def _began_alive(pod: api.Pod, before: JobPod | None, session: str) -> bool:
 
 
 def _number(text: str) -> int:
+    """Return a whole number of up to nine digits, 0 for any other text."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 
 

@@ -22,7 +22,6 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
 from types import TracebackType
 from typing import Final
 
@@ -166,7 +165,6 @@ def modules_of(plugins: Iterable[tuple[str, object]]) -> dict[str, str]:
     return {name: module if packages[home_of(module)] > 1 else home_of(module) for name, module in modules.items()}
 
 
-@lru_cache(maxsize=256)
 def home_of(module: str) -> str:
     """Return the package that a module is in, itself where it is in none."""
     parts = module.split(".")

@@ -21,7 +21,7 @@ import msgspec
 
 from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.views import NodeTable
-from volsched.framework.former import former
+from volsched.framework.deprecated_names import former
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -56,9 +56,9 @@ NO_LIMIT: Final = sys.maxsize
 class Headroom(msgspec.Struct, frozen=True):
     """How many more pods of one template a queue may take on.
 
-    ``count``: so many at most, whatever nodes they get; 0 and below: none. ``refusal``: why not even one, None where
-    there is room for one; the same pods get the same refusal as long as the headroom is the same. ``at_once``: of so
-    many each passes, whatever nodes the others got; None: of all that are counted.
+    ``count``: the largest number of pods, whatever nodes they get; 0 and below: none. ``refusal``: why not even one,
+    None where there is room for one; equal pods get the same refusal as long as the headroom is the same.
+    ``at_once``: how many may be placed in one step, None: ``count``.
     """
 
     count: int
@@ -84,6 +84,12 @@ JobKeyFn: TypeAlias = Callable[[JobInfo], Any]
 """Order of jobs in a queue: smaller keys first. The first plugin whose keys differ decides; ties: older, then uid."""
 QueueKeyFn: TypeAlias = Callable[[QueueInfo], Any]
 """Order of queues: as ``JobKeyFn``; ties: older, then name."""
+QueueLevel: TypeAlias = int | str
+"""A level on the way down to a queue: a number that stands for itself, or the name of a queue."""
+QueueWayFn: TypeAlias = Callable[[QueueInfo], Sequence[QueueLevel]]
+"""The levels of a queue in a tree, the highest first, its own last."""
+QueueLevelKeyFn: TypeAlias = Callable[[QueueLevel], Any]
+"""Order of queues that are right below the same one: smaller keys first; no two of them have equal keys."""
 VictimQueueKeyFn: TypeAlias = Callable[[QueueInfo, QueueInfo], Any]
 """Whose pods go first for a task of another queue: (queue of the victim, queue of the task) -> a key, smaller first.
 The first plugin whose keys differ decides; ties: the queue that comes last in the order of queues."""
@@ -152,6 +158,10 @@ JobEnqueuedFn: TypeAlias = Callable[[JobInfo], None]
 VictimsFn: TypeAlias = Callable[[TaskInfo, Sequence[TaskInfo]], Sequence[TaskInfo] | None]
 """Which of these may be evicted for the task? None abstains. Tiered intersection: an empty one is a firm no inside its
 tier (*ours*), the first tier with a non-empty answer decides."""
+ProtectedFn: TypeAlias = Callable[[TaskInfo, TaskInfo], bool]
+"""May this pod not be evicted for that task? OR over all plugins, of whatever tier (*ours*). It is asked before
+``VictimsFn``, which names nobody who is protected. In the trial of an admission the task may stand for pods that are
+yet to be made. It changes nothing."""
 
 
 CloseFn: TypeAlias = Callable[[], None]

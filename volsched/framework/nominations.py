@@ -34,7 +34,7 @@ def by_importance(task: TaskInfo) -> tuple[int, float, str]:
 
 
 class Nominations:
-    """Those of one session. ``held`` has the statements that hold room for tasks, by the uid of the task."""
+    """The nominations of one session. ``held`` has the statements that hold room for tasks, by the uid of the task."""
 
     def __init__(self, session: Session) -> None:
         self.held: dict[str, Statement] = {}

@@ -13,13 +13,14 @@ from volsched.framework.rules import QueueOrder
 from volsched.model.values.series import Numbers
 
 
-def order_over_time(registrar: Registrar, past: PastUse, key: QueueKeyFn) -> None:
+def order_over_time(registrar: Registrar, past: PastUse, order: QueueKeyFn | QueueOrder) -> None:
     """Order queues by a key that is made from their past, which is counted up to now, kept in statuses and shown."""
+    rule = order if isinstance(order, QueueOrder) else QueueOrder(order)
     past.settle(registrar.session.now)
     counted: list[PastUse] = registrar.session.rules.of[CountedOverTime]
     if not counted:
         registrar.register(Report(metrics={MEAN_USE: lambda: _numbers(counted)}))
-    registrar.register(QueueOrder(key), CountedOverTime(past), Report(table=partial(past.table, key)))
+    registrar.register(rule, CountedOverTime(past), Report(table=partial(past.table, rule.key)))
 
 
 def _numbers(counted: Sequence[PastUse]) -> Numbers:

@@ -1,4 +1,4 @@
-"""From verdicts to words for users: Events, pod conditions and PodGroup events, made here and nowhere else.
+"""From verdicts to words for users: Events, pod conditions and PodGroup conditions.
 
 Everything is told on change only: at the end of a session the refusals of tasks and jobs are compared with those that
 were told last. Why a gang waits is in the conditions of all its pods, and in the Events of the first of each role.

@@ -34,7 +34,10 @@ from volsched.framework.callbacks import (
     OverusedFn,
     PreemptiveFn,
     PrePredicateFn,
+    ProtectedFn,
     QueueKeyFn,
+    QueueLevelKeyFn,
+    QueueWayFn,
     RefusedFn,
     TaskEvents,
     TaskKeyFn,
@@ -46,7 +49,7 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.columns.views import NodeTable, shown
-from volsched.framework.former import former
+from volsched.framework.deprecated_names import former
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
@@ -105,10 +108,21 @@ class JobOrder(Rule, frozen=True):
 
 
 class QueueOrder(Rule, frozen=True):
-    """Order queues, smaller keys first."""
+    """Order queues, smaller keys first.
+
+    ``in_tree`` orders them at the first level at which their ways differ, each level by its own key. Then a placement
+    that changes the key of a level counts at once for all queues below it.
+    """
 
     switch: ClassVar[str] = "enableQueueOrder"
     key: QueueKeyFn
+    way: QueueWayFn | None = None
+    level_key: QueueLevelKeyFn | None = None
+
+    @classmethod
+    def in_tree(cls, way: QueueWayFn, level_key: QueueLevelKeyFn) -> Self:
+        """Make one of the levels of queues and of the keys of these."""
+        return cls(lambda queue: tuple(map(level_key, way(queue))), way, level_key)
 
 
 class VictimQueueOrder(Rule, frozen=True):
@@ -254,6 +268,17 @@ class Reclaimable(Rule, frozen=True):
     switch: ClassVar[str] = "enableReclaimable"
     is_tiered: ClassVar[bool] = True
     fn: VictimsFn
+
+
+class Protected(Rule, frozen=True):
+    """Keep a pod from being evicted for a task, whatever the plugins of any tier answer. No switch turns this off.
+
+    A pod that leaves only together with others, as of a native group that goes as a whole, protects them, too. The
+    answer is a bool; anything else is an AnswerError.
+    """
+
+    is_named: ClassVar[bool] = True
+    fn: ProtectedFn
 
 
 class Due(Rule, frozen=True):
@@ -480,7 +505,7 @@ if not TYPE_CHECKING:  # a type checker knows the present names alone
         {
             "CountedOverTime": ("volsched.framework.reports:CountedOverTime", "it is in volsched.framework.reports"),
             **{
-                name: (f"volsched.framework.former_rules:{name}", f"register Report({part}=...)")
+                name: (f"volsched.framework.deprecated_rules:{name}", f"register Report({part}=...)")
                 for name, part in _PARTS.items()
             },
         },

@@ -187,9 +187,9 @@ class Statement:
         return steps
 
     def _hold_promises(self) -> None:
-        """What was pipelined is not written anywhere, so its room is kept until the session ends.
+        """Keep the room of pipelined tasks until the session ends.
 
-        Where nobody leaves for it, or is leaving anyway, there is nothing to wait for, and nothing to be told.
+        If no pod leaves the node for such a task, or is leaving anyway, no promise is reported.
         """
         promises = [o for o in self.operations if o.kind == "pipeline"]
         makes_way = any(o.kind in ("evict", "displace") for o in self.operations)
@@ -206,6 +206,7 @@ class Statement:
         """The step for the eviction at a place; it was made for the task that was promised room next."""
         operation = self.operations[place]
         task = operation.task
+        task.evicted = True
         preemptor = next((o.task for o in self.operations[place:] if o.kind == "pipeline"), None)
         queue = preemptor.queue if preemptor is not None else ""
         self._session.victims[self._session.action, queue] += 1

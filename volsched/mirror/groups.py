@@ -109,7 +109,9 @@ class Groups:
         job.group_uid = meta.uid
         job.labels = labels.kept(meta.labels)
         job.annotations = self._annotations.of("PodGroup", meta.annotations)
-        job.min_available = spec.min_member
+        if job.min_available != spec.min_member:
+            job.min_available = spec.min_member
+            self._cluster.queue_ledger.requests_changed(job)  # a gang leaves no member to backfill
         job.min_roles = spec.min_task_member
         job.min_resources = reading.minimum_of(group, self._problems.reporter("PodGroup", group))
         job.priority_class = spec.priority_class_name
@@ -132,6 +134,7 @@ class Groups:
         report = self._problems.reporter("PodGroup", group, NO_EFFECT)
         for wish in unserved.ignored_by(group):
             report(wish.field, wish.message)
+        self._problems.report_labels("PodGroup", group)
 
     def drop(self, gone: Gone) -> None:
         """Forget a PodGroup; its pods stay."""

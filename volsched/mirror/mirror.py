@@ -17,8 +17,8 @@ from typing import Any, Final
 
 from volsched.mirror.budgets import Budgets
 from volsched.mirror.groups import Groups
-from volsched.mirror.holdings import Holdings, is_in_use
 from volsched.mirror.kept import AnnotationReader
+from volsched.mirror.memory_bound import Holdings, is_in_use
 from volsched.mirror.nodes.closed import ClosedNodes
 from volsched.mirror.nodes.nodes import NodeReading, Nodes
 from volsched.mirror.nodes.unknown import UnknownNodes
@@ -29,9 +29,9 @@ from volsched.mirror.problems import ReadingProblem, ReadingProblems
 from volsched.mirror.quarantine import Quarantine, identity_of, refused, stopped_by, unreadable
 from volsched.mirror.queues import Queues
 from volsched.mirror.results import Results
+from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
-from volsched.mirror.writes.retries import Retries
 from volsched.model import api
 from volsched.model.annotations import KeptAnnotations
 from volsched.model.changes import Change, DroppedFields, Gone, KindServed, Put, Refused, Unreadable

@@ -12,10 +12,10 @@ from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import ReadingProblems
+from volsched.mirror.rejections import rejection_of
+from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
-from volsched.mirror.writes.rejections import rejection_of
-from volsched.mirror.writes.retries import Retries
 from volsched.model import api, labels
 from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
@@ -30,6 +30,7 @@ from volsched.model.values.bounded import Bounded
 from volsched.model.verdict import Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
+_NOT_STARTED: Final = (TaskStatus.PENDING, TaskStatus.BOUND)
 FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _SAME_ROOM: Final = {TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
 
@@ -68,6 +69,7 @@ class Pods:
         if task.resource_version and task.resource_version == pod.metadata.resource_version:
             return
         self._update_pod(task, pod)
+        self._hear_of_start(uid)
 
     def _concerns_us(self, pod: api.Pod) -> bool:
         """Our own pods in any state, and others' that hold room."""
@@ -78,6 +80,9 @@ class Pods:
 
     def drop(self, gone: Gone) -> None:
         """Forget a pod."""
+        task = self._cluster.tasks.get(gone.uid)
+        if task is not None and task.node is not None:
+            self._cluster.observers.tell_of_loss(task)
         self._drop_task(gone.uid)
         self._templates.sweep_sometimes()
 
@@ -94,6 +99,7 @@ class Pods:
         task.ungated = reading.was_ungated(pod)
         task.job = self._groups.job_of(task, self._drop_task)
         status, node = self._standing(task, pod)
+        task.has_run = status not in _NOT_STARTED
         held = task.job is not None and task.job.placed_count > 0 and (placed_as is not None or not pod.spec.node_name)
         self._cluster.add_task(task, status, node)
         if task.scheduling_group:
@@ -146,6 +152,13 @@ class Pods:
                 self._hear_of_lifted_gate(task, pod)
             self._explain_gates(task)
 
+    def _hear_of_start(self, uid: str) -> None:
+        """Tell observers once that a pod runs which had not started when it was first seen."""
+        task = self._cluster.tasks[uid]
+        if task.status is TaskStatus.RUNNING and not task.has_run:
+            task.has_run = True
+            self._cluster.observers.tell_of_start(task)
+
     def _hear_group(self, task: TaskInfo, pod: api.Pod, before: str) -> None:
         """Put a pod into the Volcano PodGroup that it names now; one that has a node was placed in its own."""
         named = reading.volcano_group_of(pod)
@@ -194,7 +207,7 @@ class Pods:
         self._drop_task(task.uid)
         self._add_pod(pod, placed_as)
         again = self._cluster.tasks[pod.metadata.uid]
-        again.created = created
+        again.created, again.has_run, again.evicted = created, task.has_run, task.evicted or again.evicted
         if assumed_on:
             again.bind_annotations = task.bind_annotations
             self._cluster.move(again, status, self._unknown_nodes.node_for(again, assumed_on))
@@ -206,11 +219,8 @@ class Pods:
     def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
         """Everything of a pod that may change without changing what it asks for."""
         meta, spec = pod.metadata, pod.spec
-        looked_at = labels.kept(meta.labels)
-        task.labels = reading.shared(looked_at)
-        if len(looked_at) < len(meta.labels):
-            report = self._problems.reporter("Pod", pod, "the first ones by name are looked at, no others")
-            report("metadata.labels", f"have more than {labels.MOST_LABELS} characters")
+        task.labels = reading.shared(labels.kept(meta.labels))
+        self._problems.report_labels("Pod", pod)
         task.annotations = self._annotations.of("Pod", meta.annotations)
         task.role = reading.role_of(pod)
         task.containers = reading.container_names(pod) if task.template.container_amounts else ()
@@ -229,6 +239,7 @@ class Pods:
         task.gated = reading.gates_of(pod)
         task.admission_gate = reading.has_admission_gate(pod)
         task.terminating = meta.deletion_timestamp is not None
+        task.evicted = reading.was_evicted(pod) or (task.evicted and task.status is TaskStatus.RELEASING)
         task.resource_claims, task.workload = _kept_for_life(pod)
         task.claim_names = reading.claim_names_of(pod)
         self._hear_nomination(task, pod.status.nominated_node_name)
@@ -253,6 +264,8 @@ class Pods:
         return status, self._unknown_nodes.node_for(task, name)
 
     def _move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
+        if status is TaskStatus.FAILED and task.node is not None:
+            self._cluster.observers.tell_of_loss(task)
         if node is task.node and {status, task.status} <= _SAME_ROOM:
             self._cluster.move_quietly(task, status)
         else:

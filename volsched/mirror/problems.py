@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from volsched.mirror import reading
-from volsched.model import api
+from volsched.model import api, labels
 from volsched.model.values.bounded import Bounded
 
 MOST_PROBLEMS: Final = 4096
@@ -45,6 +45,11 @@ class ReadingProblems:
             self._found[ReadingProblem(kind, meta.namespace, meta.name, meta.uid, path, message, outcome)] = None
 
         return report
+
+    def report_labels(self, kind: str, found: api.ApiObject) -> None:
+        """Take a problem if an object has more labels than are looked at."""
+        if labels.are_too_many(found.metadata.labels):
+            self.reporter(kind, found, labels.FIRST)("metadata.labels", labels.TOO_MANY)
 
     def take(self) -> list[ReadingProblem]:
         """Return the problems found since this was last called."""

@@ -18,6 +18,7 @@ from volsched.model.conditions import ADMITTED
 from volsched.model.errors import QuantityError
 from volsched.model.job import PodGroupCondition
 from volsched.model.nodes.node import NodeProperties
+from volsched.model.plan import EVICTED
 from volsched.model.pods import workload
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
@@ -202,6 +203,16 @@ def was_ungated(pod: api.Pod) -> bool:
     """Whether we have taken Volcano's gate off a pod: its queue took it on."""
     is_told = any(condition.type == UNGATED and condition.status == "True" for condition in pod.status.conditions)
     return is_told and not has_admission_gate(pod)
+
+
+PREEMPTED: Final = ("DisruptionTarget", "PreemptionByScheduler")
+"""Type and reason of the condition of a pod that goes for another one, as kube-scheduler writes it, too."""
+
+
+def was_evicted(pod: api.Pod) -> bool:
+    """Whether a scheduler has decided that a pod goes, to make room for another."""
+    stated = (condition for condition in pod.status.conditions if condition.status == "True")
+    return any(c.type == EVICTED or (c.type, c.reason) == PREEMPTED for c in stated)
 
 
 def has_admission_gate(pod: api.Pod) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from volsched.mirror.groups import Groups
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.pods import ASSUMED
-from volsched.mirror.writes.retries import Retries
+from volsched.mirror.retries import Retries
 from volsched.model.changes import BindFailed, Bound, EvictFailed, GroupWriteFailed
 from volsched.model.cluster import Cluster
 from volsched.model.status import TaskStatus
@@ -57,4 +57,5 @@ class Results:
     def _evict_failed(self, change: EvictFailed) -> None:
         task = self._cluster.tasks.get(change.uid)
         if task is not None and task.status is TaskStatus.RELEASING and not task.terminating:
+            task.evicted = False
             self._cluster.move(task, TaskStatus.RUNNING, task.node)

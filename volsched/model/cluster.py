@@ -110,7 +110,7 @@ class Cluster:
         self.clocks.wake(ClusterEvent.NODE_CHANGED)
 
     def let_devices_serve(self, serve: bool) -> None:
-        """Return whether whoever decides gives out devices for extended resources; without, a node must offer them."""
+        """State whether a plugin gives out devices for extended resources. If none does, a node must offer them."""
         if serve != self._devices_serve:
             self._devices_serve = serve
             self._ask_devices_again()

@@ -16,4 +16,8 @@ RESERVATION_RELEASED: Final = "ReservationReleased"
 ADMITTED: Final = "Admitted"
 """The type of the condition of a PodGroup that was admitted and has not started; its time is that of the admission."""
 
-REMEMBERED: Final = (RESERVED, QUEUE_KEPT)
+
+LOST_PODS: Final = "LostPods"
+"""The type of the condition of a PodGroup whose gang has lost pods and lacks them, and its reason."""
+
+REMEMBERED: Final = (RESERVED, QUEUE_KEPT, LOST_PODS)

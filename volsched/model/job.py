@@ -82,8 +82,8 @@ class JobInfo:
     ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
     ``shortage`` states what the gang as a whole lacks, when a placement for all was searched for and not found.
     ``unserved`` refuses a job whose PodGroup states a hard rule that volsched cannot keep (``unserved.py``).
-    ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members whose Events tell
-    why the job waits, by what they tell. ``highest``: the highest priority among its pods, None when it has to be
+    ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members that get the
+    Event about a reason, by reason. ``highest``: the highest priority among its pods, None when it has to be
     looked for.
     ``admitted_at``: when its PodGroup was admitted as its status states, in seconds since the epoch, 0 if it does not.
     ``min_resources`` is what the PodGroup states as its minimum, ``counted_minimum`` what counts of that. ``released``

@@ -13,9 +13,13 @@ from typing import Final
 import msgspec
 
 from volsched.model import api
+from volsched.model.dra import api as dra
 
 MOST_LABELS: Final = 8192
 """Characters of the labels of one object that are looked at, keys and values together. An ordinary pod has 500."""
+
+TOO_MANY: Final = f"have more than {MOST_LABELS} characters"
+FIRST: Final = "the first ones by name are looked at, no others"
 
 _LONGEST: Final = 253 + 1 + 63 + 63
 """Characters of a label, by the API server's rules."""
@@ -43,6 +47,11 @@ def kept(labels: dict[str, str]) -> dict[str, str]:
     return {key: labels[key] for key in islice(sorted(labels), _fitting(labels))}
 
 
+def are_too_many(labels: dict[str, str]) -> bool:
+    """True if an object has more labels than are looked at."""
+    return len(kept(labels)) < len(labels)
+
+
 def trim(kind: str, meta: api.ObjectMeta) -> None:
     """Take out of the metadata of an object that nobody else has what is not looked at.
 
@@ -57,8 +66,8 @@ def trim(kind: str, meta: api.ObjectMeta) -> None:
     if len(meta.owner_references) > 1:
         owners = tuple(owner for owner in meta.owner_references if owner.controller)
         msgspec.structs.force_setattr(meta, "owner_references", owners)
-    if meta.finalizers and kind != "ResourceClaim":  # those of claims are written with ours
-        msgspec.structs.force_setattr(meta, "finalizers", ())
+    if meta.finalizers:
+        msgspec.structs.force_setattr(meta, "finalizers", (dra.FINALIZER,) if dra.FINALIZER in meta.finalizers else ())
 
 
 def _fitting(labels: Mapping[str, str]) -> int:

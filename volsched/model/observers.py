@@ -50,6 +50,20 @@ class Observer:
         Told beside its moves: it ceases to count before it gets a node, and does so again once it has lost that.
         """
 
+    def task_started(self, task: TaskInfo) -> None:
+        """``task`` was bound, and its pod runs now; told once for each pod, when the API server shows it.
+
+        What came before this account is its own to read: of a pod that ran when the account was made, or when this
+        process first saw it, nothing is told. One that was bound then is told of, whoever bound it. Nothing is told of
+        a pod that was being deleted, or had ended, when it was first seen to have started.
+        """
+
+    def task_lost(self, task: TaskInfo) -> None:
+        """``task`` is about to leave ``task.node``: its pod is gone without having ended, or has failed.
+
+        Not told of pods whose node was gone before. ``task.evicted`` states whether it was evicted for another.
+        """
+
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """``node`` is new (``before`` is None), or its properties or amounts changed."""
 
@@ -103,10 +117,30 @@ class Observers:
 
     def tell_of_annotations(self, task: TaskInfo) -> bool:
         """Tell those who care that a task shows other annotations; whether there is any."""
-        overriding = (o for o in self._all if type(o).task_annotated is not Observer.task_annotated)
-        told = tuple(o for o in overriding if o.follows(task.template))
+        told = self._following(task, "task_annotated")
         self._tell(told, lambda observer: observer.task_annotated(task))
         return bool(told)
+
+    def tell_of_start(self, task: TaskInfo) -> None:
+        """Tell those who care that a task's pod has started."""
+        self._tell(self._following(task, "task_started"), lambda observer: observer.task_started(task))
+
+    def tell_of_loss(self, task: TaskInfo) -> None:
+        """Tell those who care that a task's pod is gone or has failed; it still stands where it was."""
+        self._tell(self._following(task, "task_lost"), lambda observer: observer.task_lost(task))
+
+    def _following(self, task: TaskInfo, method: str) -> tuple[Observer, ...]:
+        """Return who overrides a method and follows tasks of this template."""
+        overriding = (o for o in self._all if getattr(type(o), method) is not getattr(Observer, method))
+        return tuple(o for o in overriding if self._follows(o, task.template))
+
+    def _follows(self, observer: Observer, template: PodTemplate) -> bool:
+        """Ask whether an observer follows a template; one that fails is lost, and follows none."""
+        try:
+            return observer.follows(template)
+        except Exception as error:
+            self.lose(observer, error)
+            return False
 
     def _tell(self, observers: tuple[Observer, ...], tell: Callable[[Observer], None]) -> None:
         for observer in observers:

@@ -174,7 +174,7 @@ class WritePodCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class RecordEvent(msgspec.Struct, frozen=True, gc=False):
-    """Record an Event on an object. ``kind`` and ``namespace`` as in SIMULATE.md: no namespace for what has none.
+    """Record an Event on an object. ``namespace`` is empty for an object without a namespace.
 
     With ``each`` no later message takes its place: what has happened is told, and not how things stand.
     """

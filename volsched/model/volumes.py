@@ -133,7 +133,7 @@ class UnboundClaim:
         )
 
     def accepts(self, volume: VolumeInfo) -> bool:
-        """Return whether a volume that any claim may have will do."""
+        """True if a volume that is reserved for no claim fits this one."""
         return (
             self.accepts_named(volume)
             and self.access_modes <= volume.access_modes

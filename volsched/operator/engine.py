@@ -18,7 +18,7 @@ from volsched.controllers.store import Key, Store
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.histogram import Histogram
-from volsched.mirror.holdings import Holdings, holds_something
+from volsched.mirror.memory_bound import Holdings, holds_something
 from volsched.model import api
 from volsched.model.plan import RecordEvent
 from volsched.model.queues.queue import ROOT

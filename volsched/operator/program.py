@@ -242,11 +242,12 @@ class ControllerProgram(Process):
             self._look.clear()
             self._hearing.note(tuple(informer.version for informer in self._informers))
             if self._leading and not self._ready_problem():
-                await self._stand()
+                await self._begin_or_pause()
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._look.wait(), LOOK_SECONDS)
 
-    async def _stand(self) -> None:
+    async def _begin_or_pause(self) -> None:
+        """Pause the controllers if there is a sign of Volcano's own, else begin."""
         sign = self._volcano.sign()
         if self._sign is None or bool(sign) != bool(self._sign):
             self._log_standing(sign)

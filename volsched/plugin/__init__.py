@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from volsched.framework.callbacks import KeyFn as KeyFn
     from volsched.framework.callbacks import NodeOrderFn as NodeOrderFn
     from volsched.framework.callbacks import NodeOrderVectorFn as NodeOrderVectorFn
+    from volsched.framework.callbacks import QueueLevel as QueueLevel
     from volsched.framework.callbacks import TaskEvents as TaskEvents
     from volsched.framework.callbacks import VersionFn as VersionFn
     from volsched.framework.callbacks import Vote as Vote
@@ -124,6 +125,7 @@ if TYPE_CHECKING:
     from volsched.framework.rules import Preemptable as Preemptable
     from volsched.framework.rules import Preemptive as Preemptive
     from volsched.framework.rules import PrePredicate as PrePredicate
+    from volsched.framework.rules import Protected as Protected
     from volsched.framework.rules import QueueOrder as QueueOrder
     from volsched.framework.rules import Reclaimable as Reclaimable
     from volsched.framework.rules import Rule as Rule

@@ -19,7 +19,7 @@ from volsched.kube.serve.site import LimitedSites
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.watch.informer import Informer
 from volsched.kube.write.executor import ClusterExecutor
-from volsched.mirror.holdings import Holdings
+from volsched.mirror.memory_bound import Holdings
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.online import parts
 from volsched.mirror.quarantine import Quarantine

@@ -36,7 +36,7 @@ from volsched.kube.lead.lease_thread import Candidate, LeaseThread
 from volsched.kube.serve.pulse import Pulse
 from volsched.kube.tasks import Tasks
 from volsched.kube.watch.informer import Informer
-from volsched.mirror.holdings import Holdings
+from volsched.mirror.memory_bound import Holdings
 from volsched.model.errors import ConfigError
 from volsched.model.values.bounded import Tables
 from volsched.run import memory

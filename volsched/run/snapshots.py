@@ -20,7 +20,7 @@ from volsched.kube.errors import ApiError
 from volsched.kube.watch.listing import listed
 from volsched.kube.watch.resources import Trim, trim_nothing, watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS
-from volsched.mirror.holdings import Holdings, holds_something
+from volsched.mirror.memory_bound import Holdings, holds_something
 from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.native import api as native

@@ -1,1 +1,1 @@
-"""The scheduler on an in-memory cluster: manifests in, a result out (see SIMULATE.md for the contract)."""
+"""The scheduler on an in-memory cluster: manifests in, a result out (docs/cli.md describes both)."""

@@ -32,7 +32,7 @@ Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """How long to run, for whose pods, whether scores are kept, and how much is kept of objects (`mirror.holdings`)."""
+    """How long to run, for whose pods, whether scores are kept, and how many bytes of objects are kept."""
 
     cycles: int = 10
     scheduler_names: tuple[str, ...] = SCHEDULER_NAMES

@@ -85,12 +85,11 @@ class Playground:
                 missing = f"this cluster has no {found['apiVersion']}"
                 _report(f"left out {found['kind']}/{found['metadata']['name']}: {missing}")
         _report(f"applying {len(taken)} example objects")
-        for found in taken:
-            self._kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(found))
-            if found["kind"] == "Node":
-                status = json.dumps({"status": found.get("status", {})})
-                name = found["metadata"]["name"]
-                self._kubectl("patch", "node", name, "--subresource=status", "--type=merge", "-p", status)
+        apply = ("apply", "--server-side", "--force-conflicts", "-f", "-")
+        self._kubectl(*apply, stdin=_list_of(taken))
+        nodes = [_status_of(found) for found in taken if found["kind"] == "Node"]
+        if nodes:
+            self._kubectl(*apply, "--subresource=status", stdin=_list_of(nodes))
 
     def _kinds(self) -> set[tuple[str, str]]:
         lines = self._kubectl("api-resources", "--no-headers").splitlines()
@@ -167,6 +166,15 @@ def _in_order(folder: Path) -> list[dict[str, Any]]:
 
 def _flat(objects: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return [item for found in objects for item in (found["items"] if found["kind"] == "List" else [found])]
+
+
+def _list_of(objects: Sequence[Mapping[str, Any]]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": objects})
+
+
+def _status_of(node: Mapping[str, Any]) -> dict[str, Any]:
+    named = {"name": node["metadata"]["name"]}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": named, "status": node.get("status", {})}
 
 
 def _report(text: str) -> None:

@@ -63,8 +63,8 @@ class Model:
     nodes: tuple[str, ...]
 
     @property
-    def fewest(self) -> int:
-        """How many of them can be taken away, as a negative number."""
+    def lowest_change(self) -> int:
+        """Return the largest number of nodes that can be removed, as a negative number."""
         return -min(len(self.nodes), MOST_NODES)
 
 
@@ -198,7 +198,7 @@ def _with_nodes(known: KnownCluster, wanted: Mapping[str, int]) -> Iterator[api.
     models = {model.name: model for model in models_of(each for each in known.objects if isinstance(each, api.Node))}
     for name, count in wanted.items():
         model = models.get(name)
-        if model is None or not model.fewest <= count <= MOST_NODES:
+        if model is None or not model.lowest_change <= count <= MOST_NODES:
             raise ChangeError(f"there are no nodes like {name} of which to have {count:+d}")
         if count > 0:
             yield from _more(known, name, count)

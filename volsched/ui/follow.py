@@ -17,8 +17,8 @@ from volsched.kube.watch.config_state import ConfigState
 from volsched.kube.watch.informer import SILENCE_SECONDS, Informer
 from volsched.kube.watch.resources import watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
-from volsched.mirror.holdings import Holdings
 from volsched.mirror.kept import kept_annotations
+from volsched.mirror.memory_bound import Holdings
 from volsched.model.changes import Change
 from volsched.model.errors import ConfigError
 from volsched.model.native import api as native

@@ -81,11 +81,12 @@ def without_names(scope: Visibility, text: str) -> str:
 
 
 def _cards(scope: Visibility, cards: Iterable[NodeCards]) -> tuple[NodeCards, ...]:
-    named = (_named(scope, each) for each in cards)
+    named = (_with_visible_holders(scope, each) for each in cards)
     return tuple(named) if scope.nodes else tuple(_by_model(named))
 
 
-def _named(scope: Visibility, cards: NodeCards) -> NodeCards:
+def _with_visible_holders(scope: Visibility, cards: NodeCards) -> NodeCards:
+    """Return a node's cards without the names of holders that the reader may not see."""
     if scope.namespaces is None or not any(cell.holder for cell in cards.cells):
         return cards
     return msgspec.structs.replace(cards, cells=tuple(Cell(cell.name, _holder(scope, cell)) for cell in cards.cells))

@@ -135,6 +135,7 @@ class Shadow:
             self._reported = ()
 
     def _undo(self, step: PlanStep) -> None:
+        """Take a step of a plan back out of the mirror: the cluster has not carried it out."""
         match step:
             case Bind():
                 self._unbind(step)

@@ -16,17 +16,25 @@ from volsched.framework.config.loading import (
     find_in_data,
     is_of_another_program,
 )
-from volsched.framework.validation import ArgumentsOf, Fault, Faults
+from volsched.framework.validation import ArgumentsOf, Fault, Faults, warning
 from volsched.model import api
 from volsched.model.errors import ConfigError
+from volsched.model.queues.queue import ROOT
 
 AMBIGUOUS = "Ambiguous"
+CHANGED_EFFECT = "ChangedEffect"
+
+_HIERARCHY = "enableHierarchy"
+_CHANGED = (
+    "the plugin proportion divides the cluster over the tree of queues, by spec.parent; this switch had no effect on "
+    "it until now; leave it out to have all queues side by side as before"
+)
 
 
-def config_map_faults(found: api.ConfigMap) -> Faults:
+def config_map_faults(found: api.ConfigMap, queues: Iterable[api.Queue] = ()) -> Faults:
     """Yield what is wrong with the configuration that a ConfigMap holds; nothing when it holds none.
 
-    What seems to be one of another program is only warned of.
+    What seems to be one of another program is only warned of. ``queues`` are those that it is for.
     """
     try:
         key = find_in_data(found.data)
@@ -38,6 +46,7 @@ def config_map_faults(found: api.ConfigMap) -> Faults:
     is_foreign = key not in PREFERRED_KEYS and is_of_another_program(found.data[key])
     for fault in configuration_faults(f"data[{key}]", found.data[key]):
         yield replace(fault, severity="warning") if is_foreign else fault
+    yield from changed_effects(f"data[{key}]", found.data[key], queues)
 
 
 def configuration_faults(inside: str, text: str) -> Faults:
@@ -48,6 +57,19 @@ def configuration_faults(inside: str, text: str) -> Faults:
         problems = error.problems
     for problem in problems:
         yield _fault(inside, problem)
+
+
+def changed_effects(inside: str, text: str, queues: Iterable[api.Queue]) -> Faults:
+    """Warn where a switch that had no effect in earlier versions has one on these queues."""
+    below = next((queue for queue in queues if queue.spec.parent not in ("", ROOT)), None)
+    loaded = _loaded(text) if below is not None else None
+    if loaded is None or below is None:
+        return
+    options = (option for tier in loaded.configuration.tiers for option in tier)
+    if any(option.name == "proportion" and option.allows(_HIERARCHY) for option in options):
+        field = ".".join(part for part in (inside, f"plugin proportion: {_HIERARCHY}") if part)
+        where = f"queue {below.metadata.name!r} is below {below.spec.parent!r}"
+        yield warning(field, CHANGED_EFFECT, f"{_CHANGED} ({where})")
 
 
 def arguments_in(texts: Iterable[str]) -> ArgumentsOf:

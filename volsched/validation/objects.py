@@ -117,8 +117,8 @@ def _budget(budget: api.PodDisruptionBudget, _: Surroundings) -> Faults:
             yield Fault(f"spec.{field}", INVALID, message)
 
 
-def _config_map(found: api.ConfigMap, _: Surroundings) -> Faults:
-    return config_map_faults(found)
+def _config_map(found: api.ConfigMap, beside: Surroundings) -> Faults:
+    return config_map_faults(found, beside.of(api.Queue))
 
 
 def _pod(pod: api.Pod, _: Surroundings) -> Faults:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from volsched.controllers.grouping import TOPOLOGY_MODE, TOPOLOGY_TIER, topology_of
-from volsched.framework.validation import NOT_SUPPORTED, Faults, Surroundings, pods_in, warning
-from volsched.model import api
+from volsched.framework.validation import INVALID, NOT_SUPPORTED, Faults, Surroundings, pods_in, warning
+from volsched.model import api, labels
 from volsched.model.unserved import ignored_by, ignored_by_pod, is_hard, rules_of_group, rules_of_job
 
 
@@ -40,3 +40,11 @@ def ignored_faults(found: api.ApiObject) -> Faults:
     for pod in pods_in(found):
         ignored = ignored_by_pod(pod.metadata)
         yield from pod.under(warning(wish.field, NOT_SUPPORTED, f"has no effect: {wish.message}") for wish in ignored)
+        yield from pod.under(_of_labels(pod.metadata))
+    if isinstance(found, api.PodGroup):
+        yield from _of_labels(found.metadata)
+
+
+def _of_labels(metadata: api.ObjectMeta) -> Faults:
+    if labels.are_too_many(metadata.labels):
+        yield warning("metadata.labels", INVALID, f"{labels.TOO_MANY}; {labels.FIRST}")

@@ -16,7 +16,6 @@ from volsched.model import api
 _CDP: Final = "in Volcano the plugin cdp keeps pods from being evicted for so long"
 _TDM: Final = "it belongs to Volcano's plugin tdm"
 _TASK_TOPOLOGY: Final = "it belongs to Volcano's plugin task-topology; write podAffinity in the pods"
-_DRF: Final = "it belongs to the hierarchy of Volcano's plugin drf; write spec.parent, for the plugin capacity"
 _GROUP: Final = f"name the PodGroup in {GROUP_NAME}"
 _VGPU: Final = "it belongs to Volcano's plugin deviceshare; cards that containers share are the plugin mgpu"
 
@@ -28,8 +27,6 @@ NOT_READ: Final[Mapping[str, str]] = {
     "volcano.sh/task-topology-affinity": _TASK_TOPOLOGY,
     "volcano.sh/task-topology-anti-affinity": _TASK_TOPOLOGY,
     "volcano.sh/task-topology-task-order": _TASK_TOPOLOGY,
-    "volcano.sh/hierarchy": _DRF,
-    "volcano.sh/hierarchy-weights": _DRF,
     "volcano.sh/overcommit-factor": "queues have no factors of their own; the plugin overcommit has one for all",
     "volcano.sh/dequeue-strategy": "jobs that do not fit are passed over, which is the strategy traverse",
     "volcano.sh/nodegroup-name": "it belongs to Volcano's plugin nodegroup; write nodeAffinity in the pods",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cluster.control_plane import running_control_plane
+from tests.cluster.control_plane import OURS, running_control_plane
 from tests.cluster.native.stage import API_FLAGS, GATES, make_classes
-from tests.cluster.scheduling_fixtures import apply_manifests
+from tests.cluster.served import wait_served
 from volsched.testing.controlplane import ControlPlane
 
 
@@ -16,7 +16,8 @@ from volsched.testing.controlplane import ControlPlane
 def gated_cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane that serves the kinds, with all that is needed to install volsched."""
     folder = tmp_path_factory.mktemp("native")
-    with running_control_plane(request, folder, feature_gates=GATES, api_flags=API_FLAGS) as found:
-        apply_manifests(found)
+    options = {"feature_gates": GATES, "api_flags": API_FLAGS, "manifests": OURS}
+    with running_control_plane(request, folder, **options) as found:
+        wait_served(found)
         make_classes(found)
         yield found

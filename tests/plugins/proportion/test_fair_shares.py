@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from plugins.proportion.plugin import LEAVE_DUE, FairShares, ProportionPlugin
+from plugins.proportion.fair_shares import FairShares
+from plugins.proportion.plugin import LEAVE_DUE, ProportionPlugin
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
 from tests.plugins.admission import ADMISSION, a_job_to_admit

@@ -62,7 +62,7 @@ class _Anonymiser:
         """Return the cluster as its names are now."""
         # slices last: by then it is known what selectors ask of devices
         slices = [place for place, found in enumerate(self._found) if isinstance(found, dra.ResourceSlice)]
-        others = {place: self._objects.other(self._found[place]) for place in self._in_order(slices)}
+        others = {place: self._objects.other(self._found[place]) for place in self._with_these_last(slices)}
         return replace(
             self._known,
             objects=tuple(others[place] for place in range(len(self._found))),
@@ -72,7 +72,8 @@ class _Anonymiser:
             default_queue=self._names.name(self._known.default_queue),
         )
 
-    def _in_order(self, last: list[int]) -> Iterator[int]:
+    def _with_these_last(self, last: list[int]) -> Iterator[int]:
+        """Yield the places of all objects, those in ``last`` at the end."""
         yield from (place for place in range(len(self._found)) if place not in set(last))
         yield from last
 

@@ -22,6 +22,8 @@ from volsched.model.dra.announced import announced_by
 from volsched.model.dra.api import EXTENDED_CLAIM
 from volsched.model.errors import FieldError
 from volsched.model.job import PodGroupCondition
+from volsched.model.lost_pods import LostPod, lost_pods_in
+from volsched.model.lost_pods import condition_of as lost_pods_condition
 from volsched.model.queues import kept_queue
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, parse
 from volsched.model.selectors import IN, LabelSelector, Requirement
@@ -200,6 +202,11 @@ def message(names: Names, condition: PodGroupCondition) -> str:
     if promise is not None:
         nodes = [names.name(node) for node in promise.nodes]
         return reservation.condition_of(promise.at, promise.start, nodes).message
+    lost = lost_pods_in(condition)
+    if lost:
+        return lost_pods_condition(
+            LostPod(names.name(each.pod), names.name(each.node), each.until) for each in lost
+        ).message
     nowhere, queue = kept_queue.named_nowhere([condition]), kept_queue.queue_in([condition])
     if nowhere:
         return kept_queue.nowhere_condition(names.name(nowhere)).message

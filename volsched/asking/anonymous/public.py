@@ -209,6 +209,7 @@ VALUES: Final = _listed(
     "True False Ready MemoryPressure DiskPressure PIDPressure NetworkUnavailable PodScheduled Initialized",
     "ContainersReady DisruptionTarget PodResizePending PodResizeInProgress PodReadyToStartContainers Complete",
     "Suspended SuccessCriteriaMet FailureTarget Scheduled Unschedulable Reserved QueueKept NotReserved QueueNotKept",
+    "LostPods",
     "volsched.io/Ungated volsched.io/Evicted PodGroupInitiallyScheduled PodGroupScheduled Infeasible Deferred",
     "QueueAllocated NotEnoughResources NotEnoughPods NotEnoughTasks QuotaExceeded NotAdmitted QueueNotFound",
     "QueueClosed QueueNotAllowed QueueInvalid PodGroupNotFound GangIncomplete ClaimNotReady InvalidField",

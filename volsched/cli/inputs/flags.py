@@ -149,7 +149,7 @@ def files_flag(text: str = FILES_HELP, *, required: bool = True) -> Callable[[Co
 
 
 def kept_bytes_flag(default: int, objects: str) -> Callable[[Command], Command]:
-    """Return the flag of how much is kept of objects (`volsched.mirror.holdings`); `objects` names which."""
+    """Return the flag of how much is kept of objects (`volsched.mirror.memory_bound`); `objects` names which."""
     return click.option(
         "--kept-bytes",
         type=click.IntRange(min=0),

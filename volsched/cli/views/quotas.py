@@ -1,4 +1,4 @@
-"""Tables of quotas that plugins keep (`framework.usage.QuotaTable`), for people and for programs."""
+"""Tables of quotas that plugins keep (`framework.accounts.quota_report.QuotaTable`), for people and for programs."""
 
 from __future__ import annotations
 

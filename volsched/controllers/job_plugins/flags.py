@@ -64,7 +64,7 @@ class Values:
         """Return the value of a flag that is a whole number."""
         return int(self.values[name])
 
-    def is_set(self, name: str) -> bool:
+    def is_true(self, name: str) -> bool:
         """Whether a flag that is a boolean is true."""
         return self.values[name] is True
 

@@ -52,13 +52,13 @@ def _equip(setting: Setting, member: jobs.WantedPod, spec: Json) -> None:
     open_port(spec, containers, "pytorchjob-port", port)
     for container in containers:
         add_env(container, [{"name": name, "value": value} for name, value in variables.items()])
-    if flags.is_set(_WAIT) and member.task.name == flags.text(_WORKER):
+    if flags.is_true(_WAIT) and member.task.name == flags.text(_WORKER):
         _let_wait(setting, spec, address)
 
 
 def _adds(setting: Setting, task: api.TaskSpec) -> int:
     address = len(setting.hosts.first(named_task(setting, _MASTER)))
-    waiter = 800 + 3 * address + len(setting.flags.text(_WAIT_IMAGE)) if setting.flags.is_set(_WAIT) else 0
+    waiter = 800 + 3 * address + len(setting.flags.text(_WAIT_IMAGE)) if setting.flags.is_true(_WAIT) else 0
     return (250 + address) * setting.hosts.template(task).containers + waiter
 
 

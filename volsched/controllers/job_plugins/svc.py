@@ -32,7 +32,7 @@ _INJECT: Final = "inject-hosts-env"
 def _companions(setting: Setting) -> Iterator[Create]:
     yield setting.companion(SERVICE, setting.name, {"spec": _service(setting)})
     yield setting.companion(CONFIG_MAP, _config_name(setting), {"data": dict(_host_data(setting))}, must_match=True)
-    if not setting.flags.is_set(_NO_POLICY):
+    if not setting.flags.is_true(_NO_POLICY):
         yield setting.companion(NETWORK_POLICY, setting.name, {"spec": _network_policy(setting)})
 
 
@@ -42,7 +42,7 @@ def _equip(setting: Setting, member: jobs.WantedPod, spec: Json) -> None:
     config = _config_name(setting)
     containers = all_containers(spec)
     add_volume(spec, containers, {"name": config, "configMap": {"name": config}}, {"mountPath": MOUNT_PATH})
-    if setting.flags.is_set(_INJECT):
+    if setting.flags.is_true(_INJECT):
         variables = setting.once("variables", lambda: _injected(setting, config))
         for container in containers:
             add_env(container, variables)
@@ -55,7 +55,7 @@ def _injected(setting: Setting, config: str) -> list[Json]:
 
 def _adds(setting: Setting, task: api.TaskSpec) -> int:
     config = len(_config_name(setting))
-    injected = setting.once("bytes", lambda: _bytes_injected(setting, config)) if setting.flags.is_set(_INJECT) else 0
+    injected = setting.once("bytes", lambda: _bytes_injected(setting, config)) if setting.flags.is_true(_INJECT) else 0
     return 500 + 2 * config + (60 + config + injected) * setting.hosts.template(task).all_containers
 
 
@@ -81,7 +81,7 @@ def _service(setting: Setting) -> Json:
         "selector": _selector(setting),
         "ports": [{"name": "placeholder-volcano", "port": 1, "protocol": "TCP", "targetPort": 1}],
     }
-    if setting.flags.is_set(_NOT_READY):
+    if setting.flags.is_true(_NOT_READY):
         spec["publishNotReadyAddresses"] = True
     return spec
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from volsched.framework.accounts.sources import Sources
 from volsched.framework.columns.arrays import Mask
-from volsched.framework.former import former
+from volsched.framework.deprecated_names import former
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate
 

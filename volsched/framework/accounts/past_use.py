@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
 from volsched.framework.config.arguments import Argument, ArgumentProblem
-from volsched.framework.former import former
+from volsched.framework.deprecated_names import former
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
@@ -159,9 +159,7 @@ class PastUse(Observer):
 
         ``held`` is what it holds now, with what it was promised.
         """
-        used = self.used(queue.name)
-        parts = (_with_present(used, held, name) / total for name, total in totals.items() if total)
-        return max(parts, default=0.0) / max(queue.weight, _LEAST_WEIGHT)
+        return place_over_time(self.used(queue.name), held, totals, queue.weight)
 
     def sum_key(self, queue: str, held: Mapping[str, int], weight: int) -> float:
         """Return the place of a queue by the sum of all that is counted, where all of it is alike, as cards are."""
@@ -223,6 +221,14 @@ class PastUse(Observer):
 _LEAST_WEIGHT: Final = 1e-3
 _NOTHING: Final = 1e-6
 """Amounts times seconds that are dropped, so that what was used once does not stay for ever."""
+
+
+def place_over_time(
+    used: Mapping[str, float], held: Mapping[str, int], totals: Mapping[str, int], weight: float
+) -> float:
+    """Return the place of who used something and holds something now: the largest part of a total, over a weight."""
+    parts = (_with_present(used, held, name) / total for name, total in totals.items() if total)
+    return max(parts, default=0.0) / max(weight, _LEAST_WEIGHT)
 
 
 def _with_present(used: Mapping[str, float], held: Mapping[str, int], name: str) -> float:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from volsched.framework.former import former
+from volsched.framework.deprecated_names import former
 from volsched.model.cluster import Cluster
 from volsched.model.job import RUNNING, JobInfo
 from volsched.model.nodes.node import NodeInfo

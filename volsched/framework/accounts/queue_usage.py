@@ -1,22 +1,22 @@
-"""What each queue holds while a session tries things: what tasks ask for that have a node, or were promised one.
+"""Amounts of each queue during a session: the requests of its tasks that have a node or were promised one.
 
 Tasks without a node whose admission gate was lifted count as well, and pods beside resources, as slots. With ``above``
-what a queue holds counts in every queue above it, too. All of it is a function of where tasks stand, so an account that
-follows moves is right after a rollback. Nothing is promised between sessions, so what is counted again there are the
-accounts of queues.
+the amounts of a queue count in every queue above it, too; ``places`` is the tree for that, where it is not the one by
+`spec.parent`. The amounts follow from the status and node of each task, so an account that follows moves is right after
+a rollback.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Final
 
+from volsched.framework.accounts.queue_tree import QueueTree
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
-from volsched.model.queues.queue import levels
 from volsched.model.status import IS_CHOSEN, TaskStatus
 from volsched.model.values.resources import PODS, accumulate
 
@@ -26,10 +26,10 @@ NOTHING: Final[Mapping[str, int]] = {}
 class QueueUsageObserver(Observer):
     """Follows the cluster; ask ``catch_up`` when a session opens, so that changes of the tree of queues are in."""
 
-    def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
+    def __init__(self, cluster: Cluster, *, above: bool = False, places: QueueTree | None = None) -> None:
         self._cluster = cluster
-        self._above = above
-        self._tree = -1
+        self._places = places if places is not None or not above else QueueTree(cluster)
+        self._tree: Hashable = None
         self._held: dict[str, dict[str, int]] = {}
         self._changes = 0
         self._versions: dict[str, int] = {}
@@ -46,13 +46,25 @@ class QueueUsageObserver(Observer):
 
     def levels(self, queue: str) -> tuple[str, ...]:
         """Return the queues in which a queue counts: itself, and with ``above`` those above it, the root last."""
-        return levels(self._cluster.queues, queue) if self._above else (queue,)
+        return (queue,) if self._places is None else self._places.tree.levels(queue)
+
+    def allocated(self, queue: str) -> dict[str, int]:
+        """Return what a queue holds between sessions of resources, on nodes alone: without tasks that have none yet."""
+        held = {name: amount for name, amount in self.by(queue).items() if name != PODS}
+        for name, amounts in self._cluster.queue_ledger.ungated.items():
+            if queue in self.levels(name):
+                accumulate(held, {n: amount for n, amount in amounts.items() if n != PODS}, -1)
+        return held
+
+    @property
+    def _version(self) -> Hashable:
+        return self._cluster.clocks.queue_tree if self._places is None else self._places.version
 
     def catch_up(self) -> None:
         """Count again when queues came, went or are below others now."""
-        if self._tree == self._cluster.clocks.queue_tree:
+        if self._tree == self._version:
             return
-        self._tree = self._cluster.clocks.queue_tree
+        self._tree = self._version
         self._held.clear()
         self._versions.clear()
         for queue in self._cluster.queues.values():
@@ -87,7 +99,7 @@ class QueueUsageObserver(Observer):
 
     def _add(self, queue: str, amounts: Mapping[str, int], by: int) -> None:
         """Add amounts to a queue and what it counts in; one that is gone is counted when it is there again."""
-        if self._tree != self._cluster.clocks.queue_tree or queue not in self._cluster.queues:
+        if self._tree != self._version or queue not in self._cluster.queues:
             return
         self._changes += 1
         for level in self.levels(queue):

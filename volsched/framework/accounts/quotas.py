@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Final
+from typing import Final, Literal
 
 from volsched.framework.dra.amounts import FLAT
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import CPU, MAX_AMOUNT, MEMORY, minus, saturating_add
-from volsched.model.verdict import Scope, Shortfall, Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NOT_ADMITTED: Final = "Unschedulable"
 """The reason of an Event on a PodGroup whose queue has no quota left for it, as with Volcano."""
+
+NOT_A_LEAF: Final = "NotALeafQueue"
 
 Amounts = Mapping[str, int]
 
@@ -36,6 +38,11 @@ def total_of(listed: Iterable[Amounts]) -> dict[str, int]:
         for name, amount in amounts.items():
             total[name] = total.get(name, 0) + amount
     return total
+
+
+def larger(left: Amounts, right: Amounts) -> dict[str, int]:
+    """Return the larger amount of each resource."""
+    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
 
 
 def guaranteed(cluster: Cluster) -> dict[str, int]:
@@ -99,3 +106,14 @@ def not_admitted(plugin: str, queue: str, short: tuple[Shortfall, ...]) -> Verdi
     names = ", ".join(f"insufficient {shortfall.resource}" for shortfall in short)
     message = f'queue resource quota insufficient: {names} (queue "{queue}": {figures(short)})'
     return Verdict(Step.ENQUEUE, plugin, Scope.QUEUE, NOT_ADMITTED, message, short, queue=queue)
+
+
+def not_a_leaf(plugin: str, queue: str, step: Literal[Step.ENQUEUE, Step.ALLOCATABLE]) -> Verdict:
+    """Refuse work for a queue that has others below it: that belongs into one of those."""
+    message = f'queue "{queue}" has queues below it, and takes no work itself; use one of those'
+    return Verdict(step, plugin, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
+
+
+def named(queue: str, level: str) -> str:
+    """Return the words for a queue, or for one above it."""
+    return f'queue "{queue}"' if queue == level else f'queue "{level}", above "{queue}",'

@@ -94,8 +94,6 @@ eight times as much, and webhooks read it as well."""
 _TOP_KEYS: Final = ("actions", "tiers", "configurations", "metrics")
 _ENTRY_KEYS: Final = ("name", "arguments")
 _MOST_PARTS: Final = 10_000
-_OF_DRF: Final = "plugin drf"
-_NO_HIERARCHY: Final = "its fair shares know no hierarchy of queues; the plugin capacity keeps quotas over one"
 _OF_AN_OBJECT: Final = re.compile(r"^[^\w\n]*(kind|apiVersion)[^\w\n]*:", re.MULTILINE)
 """Told without reading: files of objects may be long."""
 
@@ -484,7 +482,6 @@ class _ConfigReader:
             seen.setdefault(name, (f"{path}.name", at))
             if name == "drf" and switches.get("enableHierarchy"):
                 hierarchy = f"{path}.enableHierarchy", entries["enableHierarchy"][0]
-                self._note_unused(_OF_DRF, "enableHierarchy", *hierarchy, _NO_HIERARCHY)
             proportion = proportion or name == "proportion"
             schema = self._schema("plugin", self._plugins, name, f"{path}.name", at, self._listed)
             if schema is not None:

@@ -1,4 +1,4 @@
-"""How the answers of several plugins combine. The only place that knows.
+"""How the answers of several plugins combine; ``ruleset.py`` has the combinations that ask one rule after the other.
 
 Tiers and plugins are asked in the order of the configuration. The rules are those of Volcano's session, with the one
 decision of ours that is marked.

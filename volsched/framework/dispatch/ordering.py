@@ -7,11 +7,12 @@ in ``functools.cmp_to_key``.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cmp_to_key
 from operator import attrgetter, itemgetter
 from typing import Any, Final, Generic, TypeVar
 
+from volsched.framework.callbacks import QueueLevel, QueueLevelKeyFn, QueueWayFn
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo, index_in_name
 from volsched.model.queues.queue import QueueInfo
@@ -90,9 +91,115 @@ class Heap(Generic[T]):
         """Take the first item out."""
         return heapq.heappop(self._heap)[1]
 
+    def pop_preferred(self, is_preferred: Callable[[T, T], bool]) -> T:
+        """Take out the first item that is preferred to the first one of all; that one where there is none."""
+        first = self._heap[0][1]
+        found = [entry for entry in self._heap if is_preferred(entry[1], first)]
+        if not found:
+            return self.pop()
+        best = min(found, key=itemgetter(0))
+        self._heap.remove(best)
+        heapq.heapify(self._heap)
+        return best[1]
+
     def by(self, key: Callable[[T], tuple[Any, ...]]) -> Heap[T]:
         """Return a heap of the same by another key, which is asked for each in the order of this one."""
         return Heap(key, [item for _, item in sorted(self._heap, key=itemgetter(0))])
 
     def __len__(self) -> int:
         return len(self._heap)
+
+
+class TreeHeap(Heap[QueueInfo]):
+    """A priority queue of queues in a tree: the first at each level, from the top down.
+
+    The order is taken when something is pushed or taken out, of all levels on its way. A level whose key has grown
+    since, for whatever reason, is put in its place when its turn comes.
+    """
+
+    __slots__ = ("_count", "_last", "_level_key", "_root", "_way")
+
+    def __init__(self, way: QueueWayFn, level_key: QueueLevelKeyFn, items: Iterable[QueueInfo] = ()) -> None:
+        self._way = way
+        self._level_key = level_key
+        self._root = _Node()
+        self._last: Sequence[QueueLevel] = ()
+        self._count = 0
+        for item in items:
+            self.push(item)
+
+    def push(self, item: QueueInfo) -> None:
+        """Put a queue in, at the place that it and those above it have now."""
+        node = self._root
+        for level in self._way(item):
+            below = node.below.setdefault(level, _Node())
+            node.put(level, self._level_key(level))
+            node = below
+        self._count += node.queue is None
+        node.queue = item
+
+    def pop(self) -> QueueInfo:
+        """Take the first queue out."""
+        self._renew()
+        node, way = self._root, list[tuple[_Node, QueueLevel]]()
+        while node.queue is None:
+            level = node.first(self._level_key)
+            way.append((node, level))
+            node = node.below[level]
+        item, node.queue = node.queue, None
+        for above, level in reversed(way):
+            above.drop_if_empty(level)
+        self._last = [level for _, level in way]
+        self._count -= 1
+        return item
+
+    def _renew(self) -> None:
+        """Put the levels of the queue that was taken out last in their places: it may have got something."""
+        node = self._root
+        for level in self._last:
+            if level not in node.below:
+                return
+            node.put(level, self._level_key(level))
+            node = node.below[level]
+
+    def by(self, key: Callable[[QueueInfo], tuple[Any, ...]]) -> TreeHeap:
+        """Return the same: no two queues have equal places, so that another key decides nothing."""
+        return self
+
+    def __len__(self) -> int:
+        return self._count
+
+
+class _Node:
+    """A level of the tree: the levels right below it in their order, and a queue that is in turn itself."""
+
+    __slots__ = ("_heap", "_keys", "below", "queue")
+
+    def __init__(self) -> None:
+        self.below: dict[QueueLevel, _Node] = {}
+        self.queue: QueueInfo | None = None
+        self._keys: dict[QueueLevel, Any] = {}
+        self._heap: list[tuple[Any, QueueLevel]] = []
+
+    def put(self, level: QueueLevel, key: Any) -> None:
+        """Put a level in its place; what is left of an earlier one does not count."""
+        if level not in self._keys or self._keys[level] != key:
+            self._keys[level] = key
+            heapq.heappush(self._heap, (key, level))
+
+    def first(self, key_of: QueueLevelKeyFn) -> QueueLevel:
+        """Return the first level, by the keys that levels have now."""
+        while True:
+            key, level = self._heap[0]
+            now = key_of(level) if level in self._keys and self._keys[level] == key else None
+            if now == key:
+                return level
+            heapq.heappop(self._heap)
+            if now is not None:
+                self.put(level, now)
+
+    def drop_if_empty(self, level: QueueLevel) -> None:
+        """Forget a level with nothing in it."""
+        node = self.below[level]
+        if node.queue is None and not node.below:
+            del self.below[level], self._keys[level]

@@ -10,10 +10,12 @@ from functools import cmp_to_key
 from typing import Any
 
 from volsched.framework.accounts.elastic import ElasticQuotas
+from volsched.framework.accounts.gangs import unit_of
+from volsched.framework.answers import is_protected
 from volsched.framework.callbacks import HeadroomFn, JobKeyFn, TaskEvents
 from volsched.framework.dispatch import combining as dispatch
 from volsched.framework.dispatch.batches import BATCHED, Batches
-from volsched.framework.dispatch.ordering import Heap, in_order, job_key, queue_key, reverse
+from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_key, queue_key, reverse
 from volsched.framework.rules import (
     Allocatable,
     BatchNodeOrder,
@@ -34,6 +36,7 @@ from volsched.framework.rules import (
     Predicate,
     Preemptable,
     PrePredicate,
+    Protected,
     QueueOrder,
     Quota,
     Reclaimable,
@@ -68,6 +71,7 @@ class Ruleset:
         self.batches = Batches()
         self._cluster = cluster
         self._ready = self.of[JobReady]
+        self._tree_orders: list[QueueOrder] = []
         self._handlers: list[TaskEvents] = []
         self._promise_handlers: list[TaskEvents] = []
 
@@ -76,6 +80,8 @@ class Ruleset:
         kind, called = type(rule), rule.callback()
         self.of[kind].append((tier, called) if rule.is_tiered else (plugin, called) if rule.is_named else called)
         if kind not in BATCHED:
+            if isinstance(rule, QueueOrder) and rule.way is not None:
+                self._tree_orders.append(rule)
             return
         self.batches.note(rule, plugin)
         if isinstance(rule, EventHandler):
@@ -124,8 +130,15 @@ class Ruleset:
         grouped: dict[str, list[JobInfo]] = {}
         for job in jobs:
             grouped.setdefault(job.queue, []).append(job)
-        queues = Heap(self.queue_key, [self._cluster.queues[name] for name in grouped])
+        queues = self._heap_of([self._cluster.queues[name] for name in grouped])
         return queues, {name: Heap(key or self.job_key, found) for name, found in grouped.items()}
+
+    def _heap_of(self, queues: Sequence[QueueInfo]) -> Heap[QueueInfo]:
+        """Return a heap of queues; level by level where the only order of queues is one in a tree."""
+        order = self._tree_orders[0] if self._tree_orders and len(self.of[QueueOrder]) == 1 else None
+        if order is None or order.way is None or order.level_key is None:
+            return Heap(self.queue_key, queues)
+        return TreeHeap(order.way, order.level_key, queues)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
         """The place of a queue among queues; smaller goes first."""
@@ -210,11 +223,37 @@ class Ruleset:
 
     def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Whom of the candidates the task may preempt."""
+        candidates = self.unprotected(task, candidates)
         return self.elastic.preemptable(task, dispatch.victims(self.of[Preemptable], task, candidates))
 
     def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """From whom of the candidates the task may reclaim."""
+        candidates = self.unprotected(task, candidates)
         return self.elastic.reclaimable(task, dispatch.victims(self.of[Reclaimable], task, candidates))
+
+    def unprotected(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
+        """Return the candidates for a task without those whom a plugin protects, of whatever tier."""
+        if not self.of[Protected]:
+            return candidates
+        known: dict[str, frozenset[str]] = {}
+        return [victim for victim in candidates if not self._protectors(task, victim, known)]
+
+    def protectors(self, task: TaskInfo, candidates: Iterable[TaskInfo]) -> list[frozenset[str]]:
+        """Return for each candidate the names of the plugins that protect it, or one that goes with it."""
+        known: dict[str, frozenset[str]] = {}
+        return [self._protectors(task, victim, known) for victim in candidates]
+
+    def _protectors(self, task: TaskInfo, victim: TaskInfo, known: dict[str, frozenset[str]]) -> frozenset[str]:
+        """Return who protects a candidate; ``known`` has what was found out of those that leave together."""
+        unit = unit_of(victim)
+        together = unit[0].job.key if len(unit) > 1 and unit[0].job is not None else victim.uid
+        if together not in known:
+            known[together] = frozenset(
+                plugin
+                for plugin, protects in self.of[Protected]
+                if any(is_protected(plugin, protects, member, task) for member in unit)
+            )
+        return known[together]
 
     def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Whether a queue would hold no more than it deserves with a waiting task, so that it may reclaim for it."""
@@ -227,7 +266,7 @@ class Ruleset:
         The least important are asked about first. All plugins have to agree, of whatever tier: a tier that protects
         everybody leaves the word to the next one only for what a job starts with.
         """
-        ordered = self.in_order_of_victims(task, candidates)
+        ordered = self.in_order_of_victims(task, self.unprotected(task, candidates))
         chosen = self.elastic.reclaimable(task, dispatch.victims_for_all(self.of[Reclaimable], task, ordered))
         for due in self.of[Due]:
             chosen = chosen if due.victims is None else list(due.victims(task, chosen))

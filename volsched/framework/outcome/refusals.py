@@ -15,7 +15,7 @@ from volsched.model.verdict import Step, Verdict
 
 
 class Refusals:
-    """Those of one session.
+    """The refusals of one session.
 
     ``refused`` has the tasks that were refused for another reason than before, by uid. ``unschedulable`` has the jobs
     whose gang cannot start, by key, and whether an earlier session found so too.

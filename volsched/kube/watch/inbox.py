@@ -50,7 +50,7 @@ class Inbox:
     def put(self, changes: Sequence[Change], *, wake: bool = True, kib: int = 0) -> None:
         """Add changes, whose objects weigh so much; never blocks. The sequence must not be changed afterwards.
 
-        With `wake` False they are taken along by whoever wakes next, since they call for no decision.
+        With `wake` False they do not wake the scheduling thread, which takes them when it wakes for others.
         """
         if changes:
             self._batches.append((changes, kib))

@@ -1,7 +1,7 @@
-"""Binds pods and evicts pods: the writes that users wait for.
+"""Binds pods, evicts pods and lifts gates: the writes that users wait for.
 
 A bounded number is in flight, and namespaces take turns, each with its writes in the order in which they were decided:
-thousands of one team are no queue before those of another. What has to wait (a back-off, an answer that did not come)
+the thousands of one team do not delay those of another. What has to wait (a back-off, an answer that did not come)
 waits outside that number, so one pod that is refused for ever keeps no other from its node. What came of a binding is
 stated only when it is known: after a timeout, a reset or a conflict the pod is read first. The API server accepts
 bindings to nodes that do not exist, so the node is looked for right before the write, and once more after it.

@@ -56,8 +56,8 @@ BURST: Final = 200
 IN_FLIGHT: Final = 4
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 SCHEDULED_PER_SECOND: Final = 10.0
-"""So many `Scheduled` Events are sent whatever else is to be told or bound: refusals and bindings of one team must not
-put off what another is told."""
+"""So many `Scheduled` Events are sent beside all other Events and bindings: refusals and bindings of one team must not
+delay the Events of another."""
 
 SETTLE_SECONDS: Final = 1.0
 """A refusal waits this long: a pod that is bound meanwhile needs none."""

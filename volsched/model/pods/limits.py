@@ -48,7 +48,7 @@ DEFAULT: Final = PodLimits()
 
 KEPT_BYTES: Final = 512 << 20
 """Memory for the objects of all namespaces together, by estimate: half of the scheduler's memory limit in the
-manifests, for 120,000 ordinary pods. See ``mirror.holdings``."""
+manifests, for 120,000 ordinary pods. See ``mirror.memory_bound``."""
 
 KEPT_BYTES_OF_CONTROLLERS: Final = 256 << 20
 """The same for the PodGroups, workloads and Volcano Jobs that the controllers look after: half of

@@ -54,7 +54,7 @@ class TaskInfo:
     ``started``: when its node began with it, in seconds since the epoch, 0 when nobody reported it yet; ``deadline`` is
     ``spec.activeDeadlineSeconds``.
     ``workload``: whether the pod serves (online) or runs to an end; a pod of which that changes is another task.
-    ``order`` is what tasks of a job are ordered by after plugins' keys (see ``framework.ordering``), once it was asked.
+    ``order`` orders tasks of a job after plugins' keys (``framework.dispatch.ordering``); () before it is asked.
     """
 
     __slots__ = (
@@ -69,8 +69,10 @@ class TaskInfo:
         "containers",
         "created",
         "deadline",
+        "evicted",
         "gated",
         "group",
+        "has_run",
         "job",
         "key",
         "labels",
@@ -128,6 +130,8 @@ class TaskInfo:
         self.scheduler = ""
         self.scheduling_group = ""
         self.group = ""
+        self.has_run = False
+        self.evicted = False
         self.priority = 1
         self.pod_priority = 0
         self.priority_class = ""
@@ -166,11 +170,14 @@ class TaskInfo:
 
     @property
     def best_effort(self) -> bool:
-        """Whether the task asks for nothing (pod slots aside), devices included; backfill places such tasks.
+        """Whether backfill places the task: it asks for nothing (pod slots aside), devices included.
 
-        Members of native groups are placed with their group whatever they ask for.
+        Members of gangs are placed with their gang whatever they ask for, of native groups and of every job that starts
+        with more than one pod. (Ours; Volcano leaves them to backfill, so that a gang may start in part.)
         """
-        return self.template.best_effort and not self.scheduling_group
+        if not self.template.best_effort or self.scheduling_group:
+            return False
+        return self.job is None or self.job.min_available <= 1
 
     @property
     def as_owner(self) -> Owner:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from volsched.model.job import JobInfo
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, AllowedNamespaces
-from volsched.model.queues.queue import ROOT, QueueInfo, levels
+from volsched.model.queues.queue import ROOT, QueueInfo, stated_levels
 
 Labels = Mapping[str, str]
 
@@ -121,7 +121,7 @@ class Permissions:
         return list(self._watched.get(namespace, {}).values())
 
     def _rules_for(self, queue: str) -> Iterator[tuple[str, AllowedNamespaces]]:
-        """Yield whom a queue and each above it lets in, where they state it."""
-        for name in levels(self._queues, queue):
+        """Yield whom a queue and each above it lets in, where they state it; a circle lets in no others than before."""
+        for name in stated_levels(self._queues, queue):
             if name in self._rules:
                 yield name, self._rules[name]

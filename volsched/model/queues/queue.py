@@ -91,9 +91,26 @@ class QueueInfo:
 
 
 def levels(queues: Mapping[str, QueueInfo], name: str) -> tuple[str, ...]:
-    """Return a queue and the queues above it, each once, the root last; a parent that does not exist ends the way."""
+    """Return a queue and the queues above it, the root last.
+
+    A queue whose parent does not exist is right below the root, and so is each queue of a circle.
+    """
+    found = _way_up(queues, name)
+    last = queues[found[-1]].parent if found else ""
+    if last in found:
+        found = found[: found.index(last) + 1]
+    return (*(name for name in found if name != ROOT), ROOT)
+
+
+def stated_levels(queues: Mapping[str, QueueInfo], name: str) -> tuple[str, ...]:
+    """Return the same as ``levels``, but with all queues of a circle above each of them, as they state it."""
+    return (*(name for name in _way_up(queues, name) if name != ROOT), ROOT)
+
+
+def _way_up(queues: Mapping[str, QueueInfo], name: str) -> list[str]:
+    """Return a queue and those above it, up to the root, to one that does not exist, or once round a circle."""
     found: dict[str, None] = {}
     while name in queues and name not in found:
         found[name] = None
-        name = queues[name].parent
-    return (*(name for name in found if name != ROOT), ROOT)
+        name = "" if name == ROOT else queues[name].parent
+    return list(found)

@@ -7,6 +7,7 @@
 ``python -m volsched.testing.controlplane up`` leaves one running in the background.
 """
 
+from volsched.testing.controlplane.beginnings import Manifests
 from volsched.testing.controlplane.binaries import Binaries, find_binaries
 from volsched.testing.controlplane.client import ApiClient
 from volsched.testing.controlplane.controlplane import ControlPlane
@@ -26,6 +27,7 @@ __all__ = [
     "ControlPlane",
     "ControlPlaneError",
     "KubectlError",
+    "Manifests",
     "StartError",
     "a_binding",
     "a_node",

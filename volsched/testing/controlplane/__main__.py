@@ -155,7 +155,7 @@ def _serve(chosen: argparse.Namespace) -> int:
     _lock((folder / "lock").open("w"), folder)
     (folder / "state.json").unlink(missing_ok=True)
     shutil.rmtree(folder / "logs", ignore_errors=True)
-    with ControlPlane(folder=folder) as cluster:
+    with ControlPlane(folder=folder, checks_policies=True) as cluster:
         cluster.create_nodes([a_node(f"node-{index}") for index in range(1, chosen.nodes + 1)])
         state = BackgroundState(
             os.getpid(), str(cluster.kubeconfig), cluster.url, str(cluster.binaries["kubectl"].parent)

@@ -1,16 +1,20 @@
 """What etcd holds when an API server has begun for the first time, kept so that later control planes begin with it.
 
 A first start writes a hundred roles, priority levels and Services; it takes twice as much CPU time as a later one.
+Manifests that a control plane is to have from the beginning are kept with that: they are applied once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +25,36 @@ _STORING: Final = ("etcd", "kube-apiserver")
 
 _BLOCK: Final = 1 << 20
 _ZEROS: Final = bytes(_BLOCK)
+_UNUSED_SECONDS: Final = 7 * 24 * 3600.0
+"""A beginning that was not used for so long is removed when another one is kept: manifests change often."""
 
 
-def beginning_of(binaries: Binaries, flags: Sequence[str]) -> Path | None:
-    """Return the folder for the first state of an API server with these flags; it may not exist yet.
+@dataclass(frozen=True, slots=True)
+class Manifests:
+    """What a control plane has from the beginning: files, and folders with kustomizations, below one folder, in order.
+
+    The kustomizations may use everything below the folder, and nothing else.
+    """
+
+    folder: Path
+    parts: tuple[str, ...]
+
+    def arguments(self) -> Iterator[tuple[str, str]]:
+        """Yield what `kubectl apply` is told for each part."""
+        for path in (self.folder / part for part in self.parts):
+            yield ("-k" if path.is_dir() else "-f", str(path))
+
+    def digest(self) -> str:
+        """Return what changes with each file below the folder."""
+        found = hashlib.sha256(json.dumps(self.parts).encode())
+        for path in sorted(path for path in self.folder.rglob("*") if path.is_file()):
+            found.update(json.dumps([str(path.relative_to(self.folder)), path.stat().st_size]).encode())
+            found.update(path.read_bytes())
+        return found.hexdigest()
+
+
+def beginning_of(binaries: Binaries, flags: Sequence[str], manifests: Manifests | None = None) -> Path | None:
+    """Return the folder for the first state of an API server with these flags and manifests; it may not exist yet.
 
     None where a flag names a file: that is another one each time, and what it does to the store is not known.
     """
@@ -33,13 +63,21 @@ def beginning_of(binaries: Binaries, flags: Sequence[str]) -> Path | None:
     programs = [
         (str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in map(binaries.__getitem__, _STORING)
     ]
-    digest = hashlib.sha256(json.dumps([programs, *flags]).encode()).hexdigest()
+    applied = [manifests.digest()] if manifests else []
+    digest = hashlib.sha256(json.dumps([programs, *flags, *applied]).encode()).hexdigest()
     return cache_folder() / "beginnings" / digest[:16]
+
+
+def begin_with(beginning: Path, store: Path) -> None:
+    """Make a store of a beginning that was kept, and note that it was used."""
+    os.utime(beginning)
+    copy_store(beginning, store)
 
 
 def keep_as(beginning: Path, store: Path) -> None:
     """Copy a store there as a whole, unless another process did so meanwhile."""
     beginning.parent.mkdir(parents=True, exist_ok=True)
+    _remove_unused(beginning.parent)
     with tempfile.TemporaryDirectory(dir=beginning.parent) as unfinished:
         copy_store(store, Path(unfinished, "store"))
         try:
@@ -47,6 +85,13 @@ def keep_as(beginning: Path, store: Path) -> None:
         except OSError:
             if not beginning.is_dir():
                 raise
+
+
+def _remove_unused(folder: Path) -> None:
+    for kept in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process does the same
+            if kept.stat().st_mtime < time.time() - _UNUSED_SECONDS:
+                shutil.rmtree(kept, ignore_errors=True)
 
 
 def copy_store(source: Path, target: Path) -> None:

@@ -6,14 +6,16 @@ requests in flight, since clusters of thousands of objects have to be set up in 
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import http.client
 import json
 import ssl
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -32,15 +34,22 @@ _PATCH_TYPE = "application/merge-patch+json"
 
 
 class ApiClient:
-    """Requests to one API server with one bearer token; connections are kept, one per thread."""
+    """Requests to one API server with one bearer token; connections are kept for whoever asks next."""
 
     def __init__(self, url: str, tls: ssl.SSLContext, token: str) -> None:
         parts = urlsplit(url)
-        self._host, self._port = parts.hostname or "", parts.port or 443
-        self._tls = tls
+        self._connections = _Connections(parts.hostname or "", parts.port or 443, tls)
         self._token = token
-        self._local = threading.local()
-        self._generation = 0
+        self._impersonated: dict[str, str] = {}
+
+    def as_user(self, name: str, group: str = "") -> ApiClient:
+        """Return a client that asks as another user, on the same connections.
+
+        A ServiceAccount has its groups by itself; `group` is one that a user is in.
+        """
+        found = copy.copy(self)
+        found._impersonated = {"Impersonate-User": name} | ({"Impersonate-Group": group} if group else {})
+        return found
 
     def get(self, path: str) -> Json:
         """Return an object or a list; raises ApiServerError, with status 404 when it does not exist."""
@@ -97,7 +106,7 @@ class ApiClient:
         """
         mark = "&" if "?" in path else "?"
         query = f"{path}{mark}watch=1&resourceVersion={resource_version}&timeoutSeconds={timeout_seconds}"
-        connection = self._connect(timeout_seconds + 10)
+        connection = self._connections.open(timeout_seconds + 10)
         try:
             connection.request("GET", query, headers=self._headers(None))
             response = connection.getresponse()
@@ -134,44 +143,25 @@ class ApiClient:
         """
         is_text = body is None or isinstance(body, bytes)
         payload = body if is_text else json.dumps(body, separators=(",", ":")).encode()
-        connection = self._connection(timeout)
-        try:
+        with self._connections.one(timeout) as connection:
             connection.request(method, path, payload, self._headers(content_type if payload else None))
             response = connection.getresponse()
             answer = response.read()
-        except BaseException:
-            self._local.held = None
-            connection.close()
-            raise
         if response.status >= 400:
             raise ApiServerError(method, path, response.status, answer.decode(errors="replace"))
         return answer
 
     def forget_connections(self) -> None:
         """Open new connections from now on, as after a restart of the server."""
-        self._generation += 1
+        self._connections.forget()
 
     def _json(self, method: str, path: str, body: Any = None, content_type: str = "application/json") -> Json:
         parsed: Json = json.loads(self.request(method, path, body, content_type))
         return parsed
 
     def _headers(self, content_type: str | None) -> dict[str, str]:
-        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json"}
+        headers = {"Authorization": f"Bearer {self._token}", "Accept": "application/json", **self._impersonated}
         return headers | ({"Content-Type": content_type} if content_type else {})
-
-    def _connection(self, timeout: float) -> http.client.HTTPSConnection:
-        held: _ThreadConnection | None = getattr(self._local, "held", None)
-        now = time.monotonic()
-        if held is None or held.generation != self._generation or now - held.used > _IDLE_LIMIT_SECONDS:
-            held = self._local.held = _ThreadConnection(self._connect(timeout), self._generation, now)
-        held.used = now
-        held.connection.timeout = timeout
-        if held.connection.sock:
-            held.connection.sock.settimeout(timeout)
-        return held.connection
-
-    def _connect(self, timeout: float) -> http.client.HTTPSConnection:
-        return http.client.HTTPSConnection(self._host, self._port, timeout=timeout, context=self._tls)
 
 
 def lines_of(response: http.client.HTTPResponse) -> Iterator[bytes]:
@@ -187,10 +177,44 @@ def lines_of(response: http.client.HTTPResponse) -> Iterator[bytes]:
         yield rest
 
 
-@dataclass
-class _ThreadConnection:
-    """A thread's kept connection."""
+class _Connections:
+    """Connections to one server that are free, the one that was used last at the end.
 
-    connection: http.client.HTTPSConnection
-    generation: int
-    used: float
+    A thread takes one for each request: one for each thread would cost bulk calls, which have new threads each time, a
+    handshake for each of these.
+    """
+
+    def __init__(self, host: str, port: int, tls: ssl.SSLContext) -> None:
+        self._open = partial(http.client.HTTPSConnection, host, port, context=tls)
+        self._free: deque[tuple[http.client.HTTPSConnection, float]] = deque()
+
+    def open(self, timeout: float) -> http.client.HTTPSConnection:
+        """Return a new connection, which is not kept."""
+        return self._open(timeout=timeout)
+
+    @contextlib.contextmanager
+    def one(self, timeout: float) -> Iterator[http.client.HTTPSConnection]:
+        """Have a connection within a ``with`` block; it is closed if the block fails."""
+        free = self._free
+        connection = self._taken(timeout)
+        try:
+            yield connection
+        except BaseException:
+            connection.close()
+            raise
+        free.append((connection, time.monotonic()))
+
+    def forget(self) -> None:
+        """Keep none of the connections that there are, not even those that are in use."""
+        self._free = deque()
+
+    def _taken(self, timeout: float) -> http.client.HTTPSConnection:
+        with contextlib.suppress(IndexError):
+            connection, used = self._free.pop()
+            if time.monotonic() - used <= _IDLE_LIMIT_SECONDS:
+                connection.timeout = timeout
+                if connection.sock:
+                    connection.sock.settimeout(timeout)
+                return connection
+            connection.close()
+        return self.open(timeout)

@@ -28,7 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from volsched.testing.controlplane.beginnings import beginning_of, copy_store, keep_as
+from volsched.testing.controlplane.beginnings import Manifests, begin_with, beginning_of, copy_store, keep_as
 from volsched.testing.controlplane.binaries import KUBE_SCHEDULER, Binaries, find_binaries, find_kube_scheduler
 from volsched.testing.controlplane.client import ApiClient, Json
 from volsched.testing.controlplane.credentials import ControlPlaneCredentials, write_kubeconfig
@@ -65,9 +65,10 @@ class ControlPlane(Startable):
 
     Arguments: `folder` keeps logs and credentials (a temporary one, removed by `stop`, if None); `binaries` are the
     programs (found or built if None); `controller_manager` and `kwok`: whether these run; `feature_gates` go to
-    kube-apiserver and kube-controller-manager; `api_flags` are added to kube-apiserver's; `node_lease_seconds` is how
-    long a node may be silent before it counts as lost (KWOK renews four times in it); `port` is the API server's (a
-    free one if 0).
+    kube-apiserver and kube-controller-manager; `api_flags` are added to kube-apiserver's; `manifests` are there before
+    anything else begins; `checks_policies`: whether expressions of admission policies are checked against types, which
+    takes 0.7 CPU seconds for a policy and is told in its status alone; `node_lease_seconds` is how long a node may be
+    silent before it counts as lost (KWOK renews four times in it); `port` is the API server's (a free one if 0).
     """
 
     def __init__(  # noqa: PLR0913 - by keyword only, and each has a default
@@ -79,6 +80,8 @@ class ControlPlane(Startable):
         kwok: bool = True,
         feature_gates: Mapping[str, bool] | None = None,
         api_flags: Sequence[str] = (),
+        manifests: Manifests | None = None,
+        checks_policies: bool = False,
         max_requests_in_flight: int = 4000,
         node_lease_seconds: int = 240,
         port: int = 0,
@@ -90,6 +93,8 @@ class ControlPlane(Startable):
         gates = ",".join(f"{gate}={str(on).lower()}" for gate, on in sorted((feature_gates or {}).items()))
         self.gate_flags = [f"--feature-gates={gates}"] if gates else []
         self._api_flags = tuple(api_flags)
+        self._manifests = manifests
+        self._checks_policies = checks_policies
         self._in_flight = max_requests_in_flight
         self._node_lease_seconds = node_lease_seconds
         self._port = port
@@ -337,19 +342,25 @@ class ControlPlane(Startable):
 
     def _start_programs(self) -> None:
         self._write_kubeconfig("admin", self.credentials.admin_token)
-        beginning = beginning_of(self.binaries, [*self.gate_flags, *self._api_flags])
+        beginning = beginning_of(self.binaries, [*self.gate_flags, *self._api_flags], self._manifests)
         is_kept = beginning is not None and beginning.is_dir()
         if beginning and is_kept:
-            copy_store(beginning, self._state.store)
+            begin_with(beginning, self._state.store)
         self._start_etcd()
         self._start_api_server()
         self._wait_until_ready()
+        if not is_kept:
+            self._apply_manifests()
         if beginning and not is_kept:
             self._while_stored(lambda: keep_as(beginning, self._state.store))
         self._start_others()
         if self._with_controller_manager:
             account = "/api/v1/namespaces/default/serviceaccounts/default"
             self._wait(account, lambda: self.api.find(account) is not None)
+
+    def _apply_manifests(self) -> None:
+        for arguments in self._manifests.arguments() if self._manifests else ():
+            self.kubectl("apply", *arguments)
 
     def _start_others(self) -> None:
         if self._with_controller_manager:
@@ -440,7 +451,7 @@ class ControlPlane(Startable):
                 f"--root-ca-file={self.credentials.ca_file}",
                 "--leader-elect=false",
                 "--secure-port=0",
-                "--controllers=*,-ttl-controller",  # it annotates every node again whenever there are many more of them
+                f"--controllers={','.join(self._controllers())}",
                 "--kube-api-qps=500",
                 "--kube-api-burst=1000",
                 f"--node-monitor-grace-period={self._node_lease_seconds}s",
@@ -448,6 +459,12 @@ class ControlPlane(Startable):
             ],
             _SELDOM_COLLECTING,
         )
+
+    def _controllers(self) -> Iterator[str]:
+        yield "*"
+        yield "-ttl-controller"  # it annotates every node again whenever there are many more of them
+        if not self._checks_policies:
+            yield "-validatingadmissionpolicy-status-controller"
 
     def _start_kwok(self) -> None:
         state = self._state

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+
 
 class ControlPlaneError(RuntimeError):
     """The base of all errors of this package."""
@@ -16,12 +19,19 @@ class StartError(ControlPlaneError):
 
 
 class ApiServerError(ControlPlaneError):
-    """The API server answered a request of the tests with an error."""
+    """The API server answered a request of the tests with an error; the message has what its Status says."""
 
     def __init__(self, method: str, path: str, status: int, body: str) -> None:
-        super().__init__(f"{method} {path}: {status}: {body[:500]}")
+        super().__init__(f"{method} {path}: {status}: {_said(body)}")
         self.status = status
         self.body = body
+
+
+def _said(body: str) -> str:
+    """Return the message of a Status; of anything else the first 500 characters."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(body)["message"])
+    return body[:500]
 
 
 class KubectlError(ControlPlaneError):

@@ -79,6 +79,7 @@ class RealNode:
             kwok=False,
             node_lease_seconds=LEASE_SECONDS,
             port=443,
+            checks_policies=True,
             api_flags=self._api_flags(),
         )
 

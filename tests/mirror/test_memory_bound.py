@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from volsched.kube.watch.inbox import FULL_KIB, Inbox
 from volsched.kube.write.views import Views
-from volsched.mirror.holdings import Holdings
+from volsched.mirror.memory_bound import Holdings
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.quarantine import MEMORY, NO_MEMORY
 from volsched.model import api

@@ -36,7 +36,7 @@ from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import PODS, Resources
 from volsched.model.verdict import BINDER, Scope, Shortfall, Step, Verdict
 
-ACCOUNT: Final = "framework.released"
+ACCOUNT: Final = "framework.released_reservations"
 
 
 class Releases(Observer):

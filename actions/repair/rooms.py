@@ -1,0 +1,252 @@
+"""The gangs that have lost a pod, and the room that is kept until the pod is made again.
+
+A gang that lacks a pod holds what it has and gets nothing done. So it comes before jobs of its queue that are no more
+important, and what the lost pod held on its node and of its queue's quota is kept from them. Jobs of other queues are
+not kept from the node: the order of queues decides between those. A pod that was evicted for another leaves no room
+behind, nor does one whose node is gone.
+
+It lives as long as the configuration. Which gangs have lost pods, on which nodes and when, stands in the PodGroups'
+conditions, from which it is made again. The size of a pod that was lost before that is taken from another member.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Final
+
+from volsched.framework.dispatch.ordering import Heap
+from volsched.framework.registration import Registrar
+from volsched.framework.session import Session
+from volsched.model.clocks import ClusterEvent
+from volsched.model.cluster import Cluster
+from volsched.model.conditions import LOST_PODS
+from volsched.model.job import UNKNOWN, JobInfo, PodGroupCondition
+from volsched.model.nodes.node import NodeInfo
+from volsched.model.observers import Observer
+from volsched.model.pods.task import TaskInfo
+from volsched.model.status import TaskStatus
+from volsched.model.verdict import Scope, Step, Verdict
+
+if TYPE_CHECKING:
+    from actions.repair.lost_room import LostRoom
+
+ACCOUNT: Final = "allocate.repair"
+REPAIR_TIMEOUT: Final = "repairTimeout"
+DEFAULT_TIMEOUT: Final = 30.0
+
+ROOM_KEPT: Final = "RoomKept"
+"""The reason of who waits for such room, or for what is kept of a quota."""
+
+
+class LostRooms(Observer):
+    """All gangs that have lost pods, and all rooms, the oldest first. ``timeout`` is in seconds."""
+
+    def __init__(self, cluster: Cluster, timeout: float) -> None:
+        self._cluster = cluster
+        self._timeout = timeout
+        self._lost: list[LostRoom] = []
+        self._changed: dict[str, JobInfo] = dict(cluster.jobs)
+        self.kept: dict[str, LostRoom] = {}
+        self.broken: dict[str, JobInfo] = {}
+        self.version = 0
+        self._closed: dict[Hashable, Hashable | None] = {}
+        self._nodes: set[str] = set()
+        self._read_to = self._moves = 0
+        self.is_trying = False
+        self._restore()
+
+    @classmethod
+    def of(cls, session: Session, timeout: float = DEFAULT_TIMEOUT) -> LostRooms:
+        """Return those of a session's cluster; they are made when allocate opens the first session."""
+        return session.account(ACCOUNT, lambda cluster: cls(cluster, timeout))
+
+    def _restore(self) -> None:
+        """Take up what PodGroups state."""
+        for job in self._cluster.jobs.values():
+            states_loss = any(condition.type == LOST_PODS for condition in job.conditions)
+            if not _is_gang(job) or not (job.phase == UNKNOWN or states_loss):
+                continue
+            self.broken[job.key] = job
+            if states_loss:
+                from actions.repair.stated import rooms_stated_of  # noqa: PLC0415 - few PodGroups state that
+
+                self._lost.extend(rooms_stated_of(job))
+
+    # -- what is heard ------------------------------------------------------------------------------------------------
+
+    def task_lost(self, task: TaskInfo) -> None:
+        """Remember where a gang had a pod, if it had its minimum, or had lost a pod before."""
+        job, node = task.job, task.node
+        if job is None or node is None or not _is_gang(job):
+            return
+        if self._had_minimum(job):
+            self.broken[job.key] = job
+            if not task.evicted:
+                self._lost.append(_room_of(task, job, node))
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Look at the job when the next session begins: pods of it may be leaving."""
+        if gone:
+            self._changed.pop(job.key, None)
+            self.broken.pop(job.key, None)
+        elif _is_gang(job):
+            self._changed[job.key] = job
+
+    def _had_minimum(self, job: JobInfo) -> bool:
+        return job.key in self.broken or job.ready_count + job.counts[TaskStatus.RELEASING] >= job.min_available
+
+    # -- what is kept -------------------------------------------------------------------------------------------------
+
+    def open(self, registrar: Registrar) -> None:
+        """Begin a session: PodGroups state what their gangs lack, and others are kept from the room."""
+        concerned = self.broken | self._changed
+        self.begin(registrar.session.now)
+        for job in (concerned | self.broken).values():
+            registrar.session.refusals.set_conditions(job, self.stated(job))
+        if self.kept:
+            from actions.repair.rules import register  # noqa: PLC0415 - few sessions keep room
+
+            register(registrar, self)
+
+    def begin(self, now: float) -> None:
+        """Begin a session: keep the rooms of pods that were lost since the last one, and end those that are over."""
+        for room in self._lost:
+            room.until = min(room.until, now + self._timeout)
+            self._keep(room)
+        self._lost.clear()
+        for job in self._changed.values():
+            self._note_leaving(job)
+        self._changed.clear()
+        self.broken = {key: job for key, job in self.broken.items() if _lacks_pods(job)}
+        self._end_those_over(now)
+        self._closed.clear()
+        for room in self.kept.values():
+            room.priority = max(member.eviction_priority for member in room.job.tasks.values())
+
+    def _note_leaving(self, job: JobInfo) -> None:
+        """Keep the rooms of pods that are being deleted from whoever would be promised them."""
+        if not job.counts[TaskStatus.RELEASING] or not _lacks_pods(job) or not self._had_minimum(job):
+            return
+        self.broken[job.key] = job
+        for task in job.tasks.values():
+            if task.status is TaskStatus.RELEASING and task.node is not None and not task.evicted:
+                room = _room_of(task, job, task.node)
+                room.leaving = task
+                self._keep(room)
+
+    def _end_those_over(self, now: float) -> None:
+        over, lacking = [], {key: job.min_available - job.ready_count for key, job in self.broken.items()}
+        for key, room in self.kept.items():
+            if self._holds(room, now) and lacking[room.job.key]:
+                lacking[room.job.key] -= 1
+            else:
+                over.append(key)
+        self._end(over)
+        if over:
+            self._cluster.wake(ClusterEvent.ROOM_FREED)
+
+    def placed(self, job: JobInfo) -> None:
+        """Hear that pods of a job were placed: a gang that is whole again needs no room."""
+        if self.has_room(job) and not _lacks_pods(job):
+            self._end([key for key, room in self.kept.items() if room.job is job])
+
+    def _keep(self, room: LostRoom) -> None:
+        self.kept[f"{room.job.key}/{room.pod}"] = room
+        self._changes()
+
+    def _end(self, keys: list[str]) -> None:
+        for key in keys:
+            del self.kept[key]
+        if keys:
+            self._changes()
+
+    def _changes(self) -> None:
+        self.version += 1
+        self._closed.clear()
+        self._nodes = {room.node for room in self.kept.values()}
+
+    def _holds(self, room: LostRoom, now: float) -> bool:
+        job, leaving = room.job, room.leaving
+        is_there = now < room.until and room.node in self._cluster.nodes
+        is_its_own = self.broken.get(job.key) is job and job.group_uid == room.uid and not job.barred
+        return is_there and is_its_own and (leaving is None or leaving.status is TaskStatus.RELEASING)
+
+    def is_broken(self, job: JobInfo) -> bool:
+        """Whether a gang has pods that hold room, and fewer than it works with, and had these once."""
+        return job.key in self.broken and _lacks_pods(job)
+
+    def next_end(self) -> float | None:
+        """Return when the next room is kept no longer, in seconds since the epoch; None: not at a known time."""
+        return min((room.until for room in self.kept.values() if room.until < math.inf), default=None)
+
+    def has_room(self, job: JobInfo) -> bool:
+        """Whether room is kept for a gang."""
+        return any(room.job is job for room in self.kept.values())
+
+    def goes_before(self, job: JobInfo, other: JobInfo) -> bool:
+        """Whether a job of the same queue is to be tried before another one that comes first else."""
+        return job.priority >= other.priority and self.is_broken(job) and not self.is_broken(other)
+
+    def next_of(self, jobs: Heap[JobInfo]) -> JobInfo:
+        """Take out the next job of a queue: the first one, or a gang that has lost pods and goes before it."""
+        return jobs.pop_preferred(self.goes_before) if self.broken else jobs.pop()
+
+    def stated(self, job: JobInfo) -> tuple[PodGroupCondition, ...]:
+        """Return the conditions of a gang's PodGroup, with what it lacks and what is kept for it."""
+        if not self.is_broken(job):
+            return tuple(condition for condition in job.conditions if condition.type != LOST_PODS)
+        from actions.repair.stated import with_loss  # noqa: PLC0415 - few gangs have lost pods
+
+        return with_loss(job, [room for room in self.kept.values() if room.job is job])
+
+    # -- who is kept from it ------------------------------------------------------------------------------------------
+
+    def closed_to(self, task: TaskInfo) -> Hashable | None:
+        """Return which rooms a task may not have; None when there are none."""
+        if self.is_trying:
+            return None
+        job = task.job.key if task.job is not None and task.job.key in self.broken else ""
+        alike = task.queue, task.eviction_priority, job
+        if alike not in self._closed:
+            self._closed[alike] = tuple(key for key, room in self.kept.items() if room.is_closed_to(task)) or None
+        return self._closed[alike]
+
+    def usage(self, _: TaskInfo) -> Hashable:
+        """Return what changes with what is in use on nodes where room is kept."""
+        log = self._cluster.node_ledger.usage_log
+        if self._read_to != log.end:
+            changed, self._read_to = log.since(self._read_to), log.end
+            names = {self._cluster.rows[row].name for row in changed} if changed is not None else self._nodes
+            self._moves += not names.isdisjoint(self._nodes)
+        return self.version, self._moves
+
+    def refusal(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Why a task may not go on a node: beside it there would be too little for the pods that were lost there."""
+        if node.name not in self._nodes:
+            return None
+        closed = [room for room in self.kept.values() if room.node == node.name and room.is_closed_to(task)]
+        if not closed:
+            return None
+        left = [a - u - p for a, u, p in zip(node.allocatable, node.used, node.pipelined, strict=True)]
+        for column, amount in (each for room in closed if room.leaving is None for each in room.stand_in.charge):
+            left[column] -= amount
+        if all(left[column] >= amount for column, amount in self._cluster.columns.request(task.template)):
+            return None
+        message = f"node(s) had room kept for {closed[0].job.label}, which lost a pod"
+        return Verdict(Step.PREDICATE, "allocate", Scope.NODE, ROOM_KEPT, message, resolvable=False)
+
+
+def _is_gang(job: JobInfo) -> bool:
+    """Whether a job works with several pods alone; the minimum of a native group is for its start."""
+    return job.min_available > 1 and not job.is_native
+
+
+def _lacks_pods(job: JobInfo) -> bool:
+    return 0 < job.ready_count < job.min_available
+
+
+def _room_of(task: TaskInfo, job: JobInfo, node: NodeInfo) -> LostRoom:
+    from actions.repair.lost_room import room_of  # noqa: PLC0415 - few gangs lose pods
+
+    return room_of(task, job, task.name, node.name)

@@ -1,0 +1,132 @@
+"""Modules, files and members of classes that pages and docstrings name exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from tests.docs.pages import PAGES, ROOT
+
+CODE: Final = ("volsched", "actions", "plugins")
+QUOTED: Final = re.compile(r"`+([^`\n]+)`+")
+FILE: Final = re.compile(r"[\w./-]+\.(?:py|md|toml|lock)")
+DOTTED: Final = re.compile(r"[a-z_]\w*(?:\.\w+)+")
+MEMBER: Final = re.compile(r"([A-Z]\w+)\.([a-z_]\w*)(?:\(.*\))?")
+GROUPS: Final = {"volsched.plugins", "volsched.actions", "volsched.validators"}
+"""Entry points, not modules."""
+OF_OTHERS: Final = {"Chart.yaml", "values.yaml"}
+"""Files of Helm, which look like the attribute of a class."""
+
+
+@cache
+def parsed() -> dict[str, ast.Module]:
+    """Every module of the package, by its path."""
+    files = (path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py")))
+    return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in files}
+
+
+@cache
+def modules() -> dict[str, ast.Module]:
+    """Every module by its dotted name, with ``volsched.`` and without."""
+    named = {
+        path.removesuffix(".py").replace("/", ".").removesuffix(".__init__"): tree for path, tree in parsed().items()
+    }
+    return named | {name.removeprefix("volsched."): tree for name, tree in named.items()}
+
+
+@cache
+def classes() -> dict[str, tuple[set[str], set[str]]]:
+    """Members and bases of the classes of each name."""
+    found: dict[str, tuple[set[str], set[str]]] = {}
+    for tree in parsed().values():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                members, bases = found.setdefault(node.name, (set(), set()))
+                members |= set(names_in(node))
+                bases |= {ast.unparse(base).partition("[")[0].rpartition(".")[2] for base in node.bases}
+    return found
+
+
+def names_in(tree: ast.AST) -> Iterator[str]:
+    """Names that are defined, assigned or imported somewhere below."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.alias):
+            yield node.name
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+
+
+def has_member(name: str, member: str, seen: frozenset[str] = frozenset()) -> bool:
+    """True if a class of that name, or a base of it, has the member. A base from elsewhere may have any."""
+    if name not in classes():
+        return bool(seen)
+    members, bases = classes()[name]
+    return member in members or any(has_member(base, member, seen | {name}) for base in bases - seen - {name})
+
+
+def in_docstrings() -> Iterator[tuple[str, str]]:
+    """Where something is quoted in a docstring, also below a constant or a field, and what."""
+    for path, tree in parsed().items():
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Expr)
+                and isinstance(node.value, ast.Constant)
+                and isinstance(node.value.value, str)
+            ):
+                yield from ((f"{path}:{node.lineno}", quoted) for quoted in QUOTED.findall(node.value.value))
+
+
+def in_pages() -> Iterator[tuple[str, str]]:
+    for page in PAGES:
+        yield from ((page.name, quoted) for quoted in QUOTED.findall(page.read_text()))
+
+
+def test_modules_that_docstrings_name_exist() -> None:
+    packages = {name.partition(".")[0] for name in modules()}
+
+    def exists(name: str) -> bool:
+        module, _, member = name.rpartition(".")
+        return name in modules() or (module in modules() and member in set(names_in(modules()[module])))
+
+    unknown = [
+        f"{where}: {name}"
+        for where, name in in_docstrings()
+        if DOTTED.fullmatch(name) and name.partition(".")[0] in packages
+        if name not in GROUPS and not exists(name)
+    ]
+
+    assert unknown == []
+
+
+def test_files_that_are_named_exist() -> None:
+    tops = (*CODE, "bench", "charts", "docs", "drills", "manifests", "monitoring", "release", "requirements", "tests")
+    files = [path for top in tops for path in (ROOT / top).rglob("*.*")] + list(ROOT.glob("*.*"))
+    known = {part for path in files for part in endings(str(path.relative_to(ROOT)))}
+
+    named = (*in_docstrings(), *in_pages())
+    unknown = [f"{where}: {name}" for where, name in named if FILE.fullmatch(name) and name.lstrip("./") not in known]
+
+    assert unknown == []
+
+
+def endings(path: str) -> Iterator[str]:
+    """A path, and the same without the first folders."""
+    while path:
+        yield path
+        path = path.partition("/")[2]
+
+
+def test_members_of_classes_that_are_named_exist() -> None:
+    unknown = [
+        f"{where}: {name}"
+        for where, name in (*in_docstrings(), *in_pages())
+        if name not in OF_OTHERS and (found := MEMBER.fullmatch(name))
+        if found[1] in classes() and not has_member(found[1], found[2])
+    ]
+
+    assert unknown == []

@@ -1,0 +1,36 @@
+"""What queues state that cannot be kept in a hierarchy, told once as an Event on the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from volsched.framework.reporter import about_queue
+from volsched.framework.session import Session
+
+NO_PLACE: Final = "InvalidQueueHierarchy"
+"""The reason of the Event."""
+
+QUEUE_FAULTS: Final = "framework.queue_faults"
+"""The name under which plugins share this account (``session.account(QUEUE_FAULTS, QueueFaults)``)."""
+
+Faults = Mapping[str, tuple[str, ...]]
+
+
+class QueueFaults:
+    """What was told about queues, by plugin: what two of them find is told once."""
+
+    def __init__(self, _: object) -> None:
+        self._told: dict[str, Faults] = {}
+
+    def tell(self, session: Session, plugin: str, faults: Faults) -> None:
+        """Tell what a plugin finds wrong now and no plugin has told yet."""
+        before = self._told.get(plugin, {})
+        if faults == before:
+            return
+        known = {(name, fault) for told in self._told.values() for name, found in told.items() for fault in found}
+        for name, found in faults.items():
+            for fault in found:
+                if (name, fault) not in known:
+                    session.tell(about_queue(session.cluster.queues[name], "Warning", NO_PLACE, fault))
+        self._told[plugin] = faults

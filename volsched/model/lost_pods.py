@@ -1,0 +1,68 @@
+"""What is stated, and remembered, of a gang that has lost pods: the condition ``LostPods`` of its PodGroup.
+
+Its message is for people, and whoever leads next reads from it for which pods room is kept on which nodes until when.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from functools import cache
+from typing import Final, NamedTuple
+
+from volsched.model.conditions import LOST_PODS
+from volsched.model.job import PodGroupCondition
+
+_STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
+_BEGINNING: Final = "the gang has lost pods and comes first in its queue; "
+_NO_ROOM: Final = "no room is kept for them"
+_ROOM: Final = "room is kept for "
+
+
+class LostPod(NamedTuple):
+    """A pod that was lost on a node; ``until`` is when its room is kept no longer, in seconds since the epoch.
+
+    Without end it is still being deleted.
+    """
+
+    pod: str
+    node: str
+    until: float
+
+
+def condition_of(lost: Iterable[LostPod]) -> PodGroupCondition:
+    """Return the condition of a gang that has lost pods, with those for which room is kept."""
+    told = ", ".join(f"{pod} on node {node} {_how_long(until)}" for pod, node, until in lost)
+    message = f"{_BEGINNING}{f'{_ROOM}{told}' if told else _NO_ROOM}"
+    return PodGroupCondition(LOST_PODS, "True", LOST_PODS, message)
+
+
+def lost_pods_in(condition: PodGroupCondition) -> list[LostPod]:
+    """Return the pods for which room is kept as a condition states it; none if it is another one."""
+    if condition.type != LOST_PODS or not condition.message.startswith(f"{_BEGINNING}{_ROOM}"):
+        return []
+    found = _pattern().findall(condition.message)
+    return [LostPod(pod, node, seconds) for pod, node, text in found if (seconds := _seconds(text)) is not None]
+
+
+@cache
+def _pattern() -> re.Pattern[str]:
+    return re.compile(r"([a-z0-9.-]+) on node ([a-z0-9.-]+) until (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)")
+
+
+def _how_long(until: float) -> str:
+    return f"until {_stamp(until)}" if until < math.inf else "while it is being deleted"
+
+
+def _stamp(seconds: float) -> str:
+    return datetime.fromtimestamp(math.ceil(seconds), UTC).strftime(_STAMP)
+
+
+def _seconds(text: str) -> float | None:
+    """Return a time in seconds since the epoch; None for a day or an hour that does not exist."""
+    try:
+        return datetime.strptime(text, _STAMP).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        return None
