@@ -44,6 +44,8 @@ class Attempt:
     """Whether the gang cannot start with what is left to try."""
     one_by_one: PodTemplate | None = None
     """Tasks of this template could not be placed in one go."""
+    ended: str = ""
+    """Why the search for a placement of the whole gang ended before it was through."""
     failed: TaskInfo | None = None
     """The task that was tried last and that no node takes."""
     searches: Searches | None = None
@@ -73,7 +75,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
                 break
     if session.rules.is_ready(job):
         return statement
-    job.shortage = ""
+    job.shortage = attempt.ended = ""
     placed = [operation.task for operation in statement.operations if operation.kind == "allocate"]
     attempt.held = session.rules.is_pipelined(job)
     if attempt.held:
@@ -101,7 +103,7 @@ def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequen
     if session.nominations.held and any(session.nominations.is_kept(task) for task in job.tasks.values()):
         return None
     tasks = [task for task in job.schedulable() if not (task.best_effort or task.admission_gate)]
-    found = searches.find(queue, job, session.rules.in_order(tasks), placed) if tasks else None
+    found, attempt.ended = searches.find(queue, job, session.rules.in_order(tasks), placed)
     if found is not None:
         attempt.tasks = last_first(session, tasks_of(job))
         attempt.failed_roles, attempt.moved = FailedRoles(), True
@@ -222,13 +224,13 @@ def _report_who_waits(session: Session, attempt: Attempt, placed: Sequence[TaskI
     explained = [t for t in others if waits_for(t) is held_up] or others
     origin = min(explained, key=lambda t: t.key).refusal if explained else None
     for task in [*placed, *attempt.tasks]:
-        session.refusals.refuse_task(task, _gang_waits(job, len(placed), origin, held_up))
+        session.refusals.refuse_task(task, _gang_waits(job, len(placed), origin, held_up, attempt.ended))
     if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:
         for task in others:
             also_waits(session, task, f"its gang waits for another, too: {origin.message}", held_up)
 
 
-def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason) -> Verdict:
+def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason, ended: str) -> Verdict:
     if job.is_native:
         return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
     ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.fitting)
@@ -238,6 +240,6 @@ def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: Cond
     )
     if origin is not None:
         message += f"; the others: {origin.message}"
-    if job.shortage:
-        message = f"{message.removesuffix('.')}; as a whole: {job.shortage}"
+    if ended:
+        message = f"{message.removesuffix('.')}; {ended}"
     return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message, shown_as=held_up)

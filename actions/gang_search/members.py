@@ -46,6 +46,8 @@ class Wanted:
     needed: list[TaskInfo]
     spares: list[TaskInfo] = field(default_factory=list)
     kind_of: dict[TaskInfo, Kind] = field(default_factory=dict)
+    is_short: bool = False
+    """Whether there are too few members for the minimum of a role."""
 
     def homes(self, task: TaskInfo) -> list[NodeInfo]:
         """Where a member could go if no other were there."""
@@ -100,6 +102,7 @@ def wanted_of(job: JobInfo, kinds: list[Kind]) -> Wanted:
             wanted.needed.append(task)
         else:
             left.append(task)
+    wanted.is_short = any(count > 0 for count in of_roles.values())
     more = max(0, lacking - len(wanted.needed))
     wanted.needed += left[:more]
     wanted.spares = left[more:]

@@ -124,7 +124,8 @@ class GangSearch:
         self._costs.clear()
         self.proof = proof_of(board.session, wanted)
         self.is_proof = self.proof is not None
-        if self.proof is not None:
+        if self.proof is not None or wanted.is_short:
+            self.is_proof = True
             return False
         return any(self._round(patience) for patience in _PATIENCE)
 
@@ -138,10 +139,10 @@ class GangSearch:
             if self._start(order(wanted), by_need, most):
                 return True
             board.clear()
-        if patience > _PATIENCE[0] or len(wanted.needed) > MOST_MEMBERS:
+        if patience > _PATIENCE[0] or len(wanted.needed) + len(wanted.spares) > MOST_MEMBERS:
             return False
-        every = Exhaustive(board, wanted, most_constrained_first(wanted))
-        if self._soon_enough(board.steps.left // 2, every.run) and self._is_ready():
+        every = Exhaustive(board, wanted, self._job, most_constrained_first(wanted))
+        if self._soon_enough(board.steps.left // 2, every.run):
             return True
         self.is_proof = every.is_proof
         board.clear()

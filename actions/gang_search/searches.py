@@ -111,20 +111,25 @@ class Searches:
 
     def find(
         self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]
-    ) -> Statement | None:
-        """Search for a placement with which a gang starts; ``placed``: members that found nodes one by one."""
+    ) -> tuple[Statement | None, str]:
+        """Search for a placement with which a gang starts; ``placed``: members that found nodes one by one.
+
+        The text states why a search ended before it was through, and is empty if it did not.
+        """
         self.put_off.jobs.pop(job.key, None)
-        if not self.most or len(job.tasks) < 2:
-            return None
+        lacking = job.min_available - job.ready_count - job.pending_best_effort
+        if not self.most or len(job.tasks) < 2 or lacking > len(tasks):
+            return None, ""
         if _is_settled(self.session, tasks, placed):
             self._note(Outcome.IMPOSSIBLE)
-            return None
+            return None, ""
         if not self._may_begin(job.namespace):
-            self._skip(job)
-            return None
+            return self._skip(job)
         return self._search(queue, job, tasks, len(placed))
 
-    def _search(self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], could: int) -> Statement | None:
+    def _search(
+        self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], could: int
+    ) -> tuple[Statement | None, str]:
         from actions.gang_search.search import GangSearch  # noqa: PLC0415 - most sessions have nothing to search for
 
         session, most = self.session, min(self.most, self.left)
@@ -136,11 +141,13 @@ class Searches:
             if outcome is not Outcome.FOUND:
                 statement.discard()
         if outcome is Outcome.EXHAUSTED and most < self.most:
-            self._skip(job)
-            return None
+            return self._skip(job)
         self._note(outcome)
-        job.shortage = "" if outcome is Outcome.FOUND else self._in_words(job, search, could, outcome)
-        return statement if outcome is Outcome.FOUND else None
+        if outcome is Outcome.FOUND:
+            return statement, ""
+        job.shortage = self._in_words(job, search, could)
+        ended = f"no placement for all of it was found in {search.taken} steps ({STEPS})"
+        return None, ended if outcome is Outcome.EXHAUSTED else ""
 
     def offered(self) -> list[int]:
         """What all nodes offer of each amount."""
@@ -175,10 +182,10 @@ class Searches:
         if namespace in self.due:
             self.due = {other for other in self.due if other != namespace}
 
-    def _skip(self, job: JobInfo) -> None:
+    def _skip(self, job: JobInfo) -> tuple[None, str]:
         """Put a gang off; it is searched for later in this session, or in the next one."""
         self.put_off.jobs[job.key] = job
-        job.shortage = "a placement for all is searched for in a later session, as this one has no steps left"
+        return None, f"a placement for all of it is searched for in the next session ({STEPS_PER_SESSION})"
 
     def in_turns(self) -> Iterator[JobInfo]:
         """Yield the gangs that were put off, namespaces in turns, while steps are left."""
@@ -203,7 +210,7 @@ class Searches:
 
     # -- words --------------------------------------------------------------------------------------------------------
 
-    def _in_words(self, job: JobInfo, search: GangSearch, could: int, outcome: Outcome) -> str:
+    def _in_words(self, job: JobInfo, search: GangSearch, could: int) -> str:
         """Describe what a gang as a whole lacks; of equal members there is nothing to tell."""
         if search.is_uniform:
             return ""
@@ -211,22 +218,22 @@ class Searches:
             return self._of_proof(job, search.proof)
         shortage = search.shortage
         words = f"{job.ready_count + max(could, shortage.most)} of {job.min_available} could start"
-        if shortage.stuck is not None and shortage.nodes:
-            words += f'; pod "{shortage.stuck.name}" needs {_named(shortage.nodes)}, which the others need too'
-        if outcome is Outcome.EXHAUSTED:
-            words += f"; no placement for all was found in {self.most} steps ({STEPS})"
-        return words
+        if shortage.stuck is None or not shortage.nodes:
+            return words
+        return f'{words}; pod "{shortage.stuck.name}" needs {_named(shortage.nodes)}, which the others need too'
 
     def _of_proof(self, job: JobInfo, proof: Proof) -> str:
         columns, column = self.session.cluster.columns, proof.column
         names = columns.names_of(proof.members[0].template, column) if column is not None else ()
         amount = f" for want of {names[0]}" if names else ""
-        pods = ", ".join(f'"{task.name}"' for task in proof.members[:_MOST_NAMES])
-        more = " and others" if len(proof.members) > _MOST_NAMES else ""
-        return (
-            f"at most {job.min_available - proof.lacking} of {job.min_available} could start; pods {pods}{more} need "
-            f"{_named(proof.nodes)}, where {proof.fitting} of them fit{amount}"
-        )
+        named = [f'"{task.name}"' for task in proof.members[:_MOST_NAMES]]
+        more = ["others"] if len(proof.members) > _MOST_NAMES else []
+        pods = f"pod{'s' if len(proof.members) > 1 else ''} {' and '.join([', '.join(named), *more])}"
+        words = f"at most {job.min_available - proof.lacking} of {job.min_available} could start; {pods}"
+        if not proof.nodes:
+            return f"{words} fit{'s' if len(proof.members) == 1 else ''} on no node"
+        need = "need" if len(proof.members) > 1 else "needs"
+        return f"{words} {need} {_named(proof.nodes)}, where {proof.fitting} of them fit{amount}"
 
 
 _MOST_NAMES: Final = 3
@@ -234,8 +241,6 @@ _MOST_NAMES: Final = 3
 
 def _named(nodes: Sequence[NodeInfo]) -> str:
     names = sorted(node.name for node in nodes)
-    if not names:
-        return "a node that there is not"
     return " or ".join(names) if len(names) <= _MOST_NAMES else f"one of {len(names)} nodes"
 
 
