@@ -7,7 +7,7 @@ node takes, it is asked whether the gang can still become ready; a role that fai
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -77,15 +77,16 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
         return statement
     job.shortage = attempt.ended = ""
     placed = [operation.task for operation in statement.operations if operation.kind == "allocate"]
+    found_room = {operation.task.uid for operation in statement.operations}
     attempt.held = session.rules.is_pipelined(job)
     if attempt.held:
-        _report_who_waits(session, attempt, placed)
+        _report_who_waits(session, attempt, placed, found_room)
         statement.hold()
         return None
     statement.discard()
     found = _search(session, queue, attempt, placed)
     if found is None:
-        _report_who_waits(session, attempt, placed)
+        _report_who_waits(session, attempt, placed, found_room)
     return found
 
 
@@ -213,13 +214,18 @@ def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
     return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
 
 
-def _report_who_waits(session: Session, attempt: Attempt, placed: Sequence[TaskInfo]) -> None:
-    """Members that found a place wait for their gang: report that, and for what."""
+def _report_who_waits(
+    session: Session, attempt: Attempt, placed: Sequence[TaskInfo], found_room: Collection[str]
+) -> None:
+    """Members that found a place wait for their gang: report that, and for what.
+
+    ``found_room`` has the uids of all that found a place, now or once others have left.
+    """
     job = attempt.job
     job.fitting = frozenset(task.uid for task in placed)
     others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
-    if placed:
-        others = [t for t in others if t.uid not in job.fitting]
+    if found_room:
+        others = [t for t in others if t.uid not in found_room]
     held_up = what_holds_up(job)
     explained = [t for t in others if waits_for(t) is held_up] or others
     origin = min(explained, key=lambda t: t.key).refusal if explained else None
