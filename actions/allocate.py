@@ -49,7 +49,12 @@ class AllocateAction:
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Keep the room of pods that gangs have lost since the last session."""
-        LostRooms.of(registrar.session, self._repair_timeout).open(registrar)
+        rooms = LostRooms.of(registrar.session, self._repair_timeout)
+        rooms.open(registrar.session)
+        if rooms.kept:
+            from actions.repair.rules import register  # noqa: PLC0415 - few sessions keep room
+
+            register(registrar, rooms)
 
     def execute(self, session: Session) -> None:
         """Let queues take turns until no job is left that could go on."""

@@ -16,7 +16,6 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final
 
 from volsched.framework.dispatch.ordering import Heap
-from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -98,16 +97,12 @@ class LostRooms(Observer):
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
-    def open(self, registrar: Registrar) -> None:
-        """Begin a session: PodGroups state what their gangs lack, and others are kept from the room."""
+    def open(self, session: Session) -> None:
+        """Begin a session: PodGroups state what their gangs lack."""
         concerned = self.broken | self._changed
-        self.begin(registrar.session.now)
+        self.begin(session.now)
         for job in (concerned | self.broken).values():
-            registrar.session.refusals.set_conditions(job, self.stated(job))
-        if self.kept:
-            from actions.repair.rules import register  # noqa: PLC0415 - few sessions keep room
-
-            register(registrar, self)
+            session.refusals.set_conditions(job, self.stated(job))
 
     def begin(self, now: float) -> None:
         """Begin a session: keep the rooms of pods that were lost since the last one, and end those that are over."""
@@ -217,7 +212,8 @@ class LostRooms(Observer):
         log = self._cluster.node_ledger.usage_log
         if self._read_to != log.end:
             changed, self._read_to = log.since(self._read_to), log.end
-            names = {self._cluster.rows[row].name for row in changed} if changed is not None else self._nodes
+            rows = self._cluster.rows
+            names = {rows[row].name for row in changed if row < len(rows)} if changed is not None else self._nodes
             self._moves += not names.isdisjoint(self._nodes)
         return self.version, self._moves
 

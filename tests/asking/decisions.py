@@ -148,13 +148,13 @@ def _is_left(text: str, after: KnownCluster) -> bool:
     return text in written_text(after)
 
 
-_KNOWN: dict[int, str] = {}
+_WRITTEN: list[tuple[KnownCluster, str]] = []
+"""The last one. The cluster is kept, as another one might get its address."""
 
 
 def written_text(known: KnownCluster) -> str:
     """Return all texts of a snapshot, names of fields aside, each in a line."""
-    if id(known) not in _KNOWN:
+    if not _WRITTEN or _WRITTEN[0][0] is not known:
         file = json.loads(gzip.decompress(snapshot.written(known)))
-        _KNOWN.clear()
-        _KNOWN[id(known)] = "\n".join([file["configuration"], *_texts(file["objects"])])
-    return _KNOWN[id(known)]
+        _WRITTEN[:] = [(known, "\n".join([file["configuration"], *_texts(file["objects"])]))]
+    return _WRITTEN[0][1]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.framework.stage import Plug, Stage, no
 from volsched.framework.columns.views import NodeFacts
+from volsched.framework.misdeclarations import check_rule
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.signature import Signature, SignatureError, is_of_queue, signature_of
@@ -91,6 +92,11 @@ def test_what_cannot_be_asked_is_told_when_it_is_registered(fn: Callable[..., An
         signature_of("mine", fn)
 
     assert said in str(found.value)
+
+
+def test_a_function_is_judged_by_the_one_that_it_wraps() -> None:
+    with pytest.raises(SignatureError, match="is called with 2 arguments"):
+        check_rule("mine", NodeOrder(logged(of_three)))
 
 
 def of_queue(template: PodTemplate, queue: QueueInfo) -> str:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial
-from types import CodeType, MethodType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
 
 from volsched.framework.columns.views import NodeFacts, NodeTable
@@ -157,6 +157,8 @@ def called(fn: Callable[..., object]) -> tuple[Any, int]:
     """Return the plain function behind a callable, and how many of its arguments are bound."""
     if isinstance(fn, MethodType) and not hasattr(fn, "__wrapped__"):  # most are
         return fn.__func__, 1
+    if isinstance(fn, FunctionType) and not hasattr(fn, "__wrapped__"):
+        return fn, 0
     if isinstance(fn, partial):
         return called(fn.func)
     fn = inspect.unwrap(fn)

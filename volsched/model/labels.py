@@ -13,7 +13,6 @@ from typing import Final
 import msgspec
 
 from volsched.model import api
-from volsched.model.dra import api as dra
 
 MOST_LABELS: Final = 8192
 """Characters of the labels of one object that are looked at, keys and values together. An ordinary pod has 500."""
@@ -67,7 +66,8 @@ def trim(kind: str, meta: api.ObjectMeta) -> None:
         owners = tuple(owner for owner in meta.owner_references if owner.controller)
         msgspec.structs.force_setattr(meta, "owner_references", owners)
     if meta.finalizers:
-        msgspec.structs.force_setattr(meta, "finalizers", (dra.FINALIZER,) if dra.FINALIZER in meta.finalizers else ())
+        kept_finalizers = (api.DEVICES_FINALIZER,) if api.DEVICES_FINALIZER in meta.finalizers else ()
+        msgspec.structs.force_setattr(meta, "finalizers", kept_finalizers)
 
 
 def _fitting(labels: Mapping[str, str]) -> int:

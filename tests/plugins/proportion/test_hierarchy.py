@@ -409,3 +409,35 @@ def test_validate_warns_that_the_switch_had_no_effect_until_now(wrapped: bool, t
     assert "(queue 'a1' is below 'a')" in warning["message"]
     assert warnings(configured(tree=False), *queues(AB)) == []
     assert warnings(configured(), queue("a"), queue("b", parent="root")) == []
+
+
+# -- hostile queues ---------------------------------------------------------------------------------------------------
+
+
+def test_a_chain_of_a_thousand_queues_is_no_hindrance() -> None:
+    world = a_cluster().node("n1", cpu=4).queue("side")
+    for number in range(1000):
+        world.queue(f"q{number}", **({"parent": f"q{number - 1}"} if number else {}))
+    world.job("deep", 4, 1, queue="q999", cpu=1).job("other", 4, 1, queue="side", cpu=1)
+
+    decision = a_rig(world, configured("allocate")["data"]["volsched.conf"]).cycle()
+
+    assert Counter(name.split("-")[0] for name in decision.bindings) == {"deep": 2, "other": 2}
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ({"a": 0, "b": 1}, {"b": 12}),
+        ({"a": -5, "b": 1}, {"b": 12}),
+        ({"a": 2**31 - 1, "b": 1}, {"a1": 5, "a2": 5}),
+        ({"a1": 0, "a2": 0}, {"b": 6}),
+    ],
+)
+def test_weights_that_cannot_be_meant_stop_nobody_else(weights: dict[str, int], expected: dict[str, int]) -> None:
+    listed = but(AB, **{name: {"weight": weight} for name, weight in weights.items()})
+    jobs = [item for name in ALL for item in waiting(name, 12)]
+
+    found = bound(simulated(configured("allocate"), node("n1", cpu=12), *queues(listed), *jobs))
+
+    assert found == expected

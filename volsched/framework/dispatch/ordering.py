@@ -7,7 +7,7 @@ in ``functools.cmp_to_key``.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import cmp_to_key
 from operator import attrgetter, itemgetter
 from typing import Any, Final, Generic, TypeVar
@@ -113,17 +113,16 @@ class Heap(Generic[T]):
 class TreeHeap(Heap[QueueInfo]):
     """A priority queue of queues in a tree: the first at each level, from the top down.
 
-    The order is taken when something is pushed or taken out, of all levels on its way. A level whose key has grown
-    since, for whatever reason, is put in its place when its turn comes.
+    The order is taken when something is pushed, of all levels on its way. A level whose key has changed since is put in
+    its place when its turn comes: one that was taken out last was first, so that also a smaller key is seen in time.
     """
 
-    __slots__ = ("_count", "_last", "_level_key", "_root", "_way")
+    __slots__ = ("_count", "_level_key", "_root", "_way")
 
     def __init__(self, way: QueueWayFn, level_key: QueueLevelKeyFn, items: Iterable[QueueInfo] = ()) -> None:
         self._way = way
         self._level_key = level_key
         self._root = _Node()
-        self._last: Sequence[QueueLevel] = ()
         self._count = 0
         for item in items:
             self.push(item)
@@ -140,7 +139,6 @@ class TreeHeap(Heap[QueueInfo]):
 
     def pop(self) -> QueueInfo:
         """Take the first queue out."""
-        self._renew()
         node, way = self._root, list[tuple[_Node, QueueLevel]]()
         while node.queue is None:
             level = node.first(self._level_key)
@@ -149,18 +147,17 @@ class TreeHeap(Heap[QueueInfo]):
         item, node.queue = node.queue, None
         for above, level in reversed(way):
             above.drop_if_empty(level)
-        self._last = [level for _, level in way]
         self._count -= 1
         return item
 
-    def _renew(self) -> None:
-        """Put the levels of the queue that was taken out last in their places: it may have got something."""
-        node = self._root
-        for level in self._last:
-            if level not in node.below:
-                return
-            node.put(level, self._level_key(level))
-            node = node.below[level]
+    def pop_preferred(self, is_preferred: Callable[[QueueInfo, QueueInfo], bool]) -> QueueInfo:
+        """Take out the first queue that is preferred to the first one of all; that one where there is none."""
+        taken = [self.pop() for _ in range(len(self))]
+        best = next((item for item in taken if is_preferred(item, taken[0])), taken[0])
+        for item in taken:
+            if item is not best:
+                self.push(item)
+        return best
 
     def by(self, key: Callable[[QueueInfo], tuple[Any, ...]]) -> TreeHeap:
         """Return the same: no two queues have equal places, so that another key decides nothing."""

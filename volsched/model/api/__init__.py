@@ -84,6 +84,7 @@ from volsched.model.api.pods import (
     WeightedPodAffinityTerm,
 )
 from volsched.model.api.shared import (
+    DEVICES_FINALIZER,
     ApiObject,
     Condition,
     LabelSelector,
@@ -162,6 +163,7 @@ from volsched.model.api.workloads import (
 
 __all__ = [
     "DEFAULT_SCHEDULER",
+    "DEVICES_FINALIZER",
     "ISCSI",
     "KINDS",
     "RBD",
