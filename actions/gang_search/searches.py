@@ -134,7 +134,7 @@ class Searches:
 
         session, most = self.session, min(self.most, self.left)
         statement = session.statement()
-        with session.cluster.tentative():
+        with session.trying():
             search = GangSearch(session, queue, statement, job, most, self.offered())
             outcome = search.outcome(tasks)
             self._spend(job.namespace, search.taken)

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from tests.actions.rigs import cycle, finished, order_of, rig
-from volsched.framework.rules import Predicate
+from volsched.framework.registration import Registrar
+from volsched.framework.rules import EventHandler, Predicate
+from volsched.model.plan import RecordEvent
+from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.registry import load_profile
@@ -302,6 +305,27 @@ def test_rules_of_plugins_hold_in_a_search() -> None:
         "late": "n1",
     }
     assert asked
+
+
+def test_what_plugins_tell_of_trials_is_not_told() -> None:
+    def tells(registrar: Registrar) -> None:
+        session = registrar.session
+
+        class Talker:
+            def allocate(self, task: TaskInfo) -> Verdict | None:
+                session.tell(RecordEvent("Pod", "v1", "default", task.name, task.uid, "Normal", "Tried", task.name))
+                return None
+
+            def deallocate(self, task: TaskInfo) -> None:
+                pass
+
+        registrar.register(EventHandler(Talker()))
+
+    decision = cycle(rig(two_nodes(), conf(), tells))
+
+    told = [step.name for step in decision.steps if isinstance(step, RecordEvent) and step.reason == "Tried"]
+    assert placed(decision) == {"free": "n2", "late": "n1"}
+    assert told == ["free"]  # one by one; what the search placed is told by its binding
 
 
 def test_order_is_that_of_the_first_placement_found() -> None:

@@ -110,6 +110,7 @@ class Session:
         self.events: list[RecordEvent] = []
         self.whole: list[RecordEvent] = []
         self._told: set[RecordEvent] = set()
+        self._is_trying = False
         self.refusals = Refusals(cluster, self.tell)
         self.nominations = Nominations(self)
         self._accounts = accounts
@@ -328,6 +329,8 @@ class Session:
 
         It names no object of another namespace than its own.
         """
+        if self._is_trying:
+            return
         whole, message = event, within(self.cluster, event.namespace, event.message)
         if message != event.message:
             event = msgspec.structs.replace(event, message=message)
@@ -336,6 +339,16 @@ class Session:
             self.events.append(event)
             if event is not whole:
                 self.whole.append(whole)
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Have nobody told of what is refused inside, as it is only tried, and wake nobody."""
+        self._is_trying = True
+        try:
+            with self.cluster.tentative():
+                yield
+        finally:
+            self._is_trying = False
 
     def opened(self) -> None:
         """Every plugin has registered: get ready to answer."""
