@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
+from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
+from actions.gang_search.searches import PutOff, Searches
 from actions.held_up import look_ahead
 from actions.job_order import Turns, considered, last_first, promote_all
 from actions.of_volcano import PREDICATE_ERROR_CACHE
-from actions.placement import Attempt, place
+from actions.placement import Attempt, place, tasks_of
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
 from actions.retry import Retry
 from volsched.framework.config.arguments import Argument
@@ -36,10 +38,12 @@ class AllocateAction:
             DEFAULT_TIMEOUT,
             "How long the room of a pod is kept that a gang has lost; 0s: not at all.",
         ),
+        *OF_SEARCHES,
         PREDICATE_ERROR_CACHE,
     )
 
     def __init__(self, arguments: Mapping[str, Any]) -> None:
+        self._arguments = arguments
         self._repair_timeout = arguments[REPAIR_TIMEOUT]
         self._lost: LostRooms
 
@@ -56,7 +60,20 @@ class AllocateAction:
         """Let queues take turns until no job is left that could go on."""
         if not session.configuration.has_enqueue:
             promote_all(session)
-        attempts = _attempts(session)
+        searches = Searches(session, self._arguments, PutOff.of(session))
+        attempts = _attempts(session, searches)
+        if not attempts:
+            return
+        searches.namespaces = lambda: {attempt.job.namespace for attempt in attempts.values()}
+        self._take_turns(session, attempts)
+        for job in searches.in_turns():
+            self._try_again(
+                session, Attempt(job, last_first(session, tasks_of(job)), Retry.of(session), searches=searches)
+            )
+        searches.end()
+
+    def _take_turns(self, session: Session, attempts: Mapping[str, Attempt]) -> None:
+        """Let queues take turns until no job is left that could go on."""
         turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
         lost = self._lost = LostRooms.of(session)
         while turns.queues:
@@ -77,6 +94,15 @@ class AllocateAction:
             if has_more:
                 jobs.push(job)
             turns.queues.push(queue)
+
+    def _try_again(self, session: Session, attempt: Attempt) -> None:
+        """Place a job for which no search could be made when it had its turn."""
+        queue = session.cluster.queues.get(attempt.job.queue)
+        if queue is None or not attempt.tasks or session.rules.overused(queue) is not None:
+            return
+        with session.about(attempt.job):
+            while self._go_on(session, queue, attempt):
+                pass
 
     def _go_on_with_its_due(self, session: Session, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
         """A queue that has its due gets nothing more of it; what it was promised counts as held, and may be taken.
@@ -117,19 +143,21 @@ class AllocateAction:
         return statement is not None and bool(attempt.tasks)
 
 
-def _attempts(session: Session) -> dict[str, Attempt]:
+def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
     """Return the jobs with tasks to place, without those that failed and that no change could have helped since."""
     attempts: dict[str, Attempt] = {}
     retry = Retry.of(session)
     retry.begin()
     promised = _promised(session)
-    for job in considered(session, retry.worth_a_look(session), promised):
-        waiting = job.schedulable()
-        tasks = list(waiting) if job.min_available > 1 else [task for task in waiting if not task.best_effort]
+    jobs = retry.worth_a_look(session)
+    if searches.put_off.jobs:
+        jobs += searches.take_put_off()
+    for job in considered(session, jobs, promised):
+        tasks = tasks_of(job)
         tasks += promised.get(job, ())
         with session.about(job):
             if tasks:
-                attempts[job.key] = Attempt(job, last_first(session, tasks), retry)
+                attempts[job.key] = Attempt(job, last_first(session, tasks), retry, searches=searches)
     session.job_attempts += len(attempts)
     return attempts
 

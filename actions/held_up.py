@@ -40,6 +40,8 @@ def what_holds_up(job: JobInfo) -> ConditionReason:
     """What a gang waits for: room on nodes, if it could start once those have it that lack nothing else."""
     kept = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
     kept = [task for task in kept if waits_for(task) is not ConditionReason.UNSCHEDULABLE]
+    if kept and job.fitting:
+        kept = [task for task in kept if task.uid not in job.fitting]
     if not kept or _enough_without(job, kept):
         return ConditionReason.UNSCHEDULABLE
     found = waits_for(min(kept, key=lambda task: task.key))

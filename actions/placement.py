@@ -7,13 +7,14 @@ node takes, it is asked whether the gang can still become ready; a role that fai
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from actions.domains import settle_domain
+from actions.gang_search.searches import Searches
 from actions.held_up import also_waits, waits_for, what_holds_up
-from actions.job_order import is_busy
+from actions.job_order import is_busy, last_first
 from actions.promises import choose, take
 from actions.retry import FailedRoles, Retry, has_history
 from volsched.framework.native.gangs import WAITS_FOR_GROUP
@@ -43,12 +44,25 @@ class Attempt:
     """Whether the gang cannot start with what is left to try."""
     one_by_one: PodTemplate | None = None
     """Tasks of this template could not be placed in one go."""
+    ended: str = ""
+    """Why the search for a placement of the whole gang ended before it was through."""
+    failed: TaskInfo | None = None
+    """The task that was tried last and that no node takes."""
+    searches: Searches | None = None
+    """The searches of the session for a placement of a whole gang; none are made without."""
+
+
+def tasks_of(job: JobInfo) -> list[TaskInfo]:
+    """Return what is to be placed of a job: idle pods alone are left to backfill."""
+    waiting = job.schedulable()
+    return list(waiting) if job.min_available > 1 else [task for task in waiting if not task.best_effort]
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
     """Place tasks until the job is ready; a statement to commit, or None when nothing of the job stands.
 
-    A job that can only wait for room being freed keeps that room until the session ends.
+    A job that can only wait for room being freed keeps that room until the session ends. Where tasks one by one do not
+    make the gang ready, a placement for all of it is searched for.
     """
     job = attempt.job
     statement = session.statement()
@@ -61,13 +75,40 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
                 break
     if session.rules.is_ready(job):
         return statement
-    _report_who_waits(session, attempt, statement)
+    job.shortage = attempt.ended = ""
+    placed = [operation.task for operation in statement.operations if operation.kind == "allocate"]
+    found_room = {operation.task.uid for operation in statement.operations}
     attempt.held = session.rules.is_pipelined(job)
     if attempt.held:
+        _report_who_waits(session, attempt, placed, found_room)
         statement.hold()
-    else:
-        statement.discard()
-    return None
+        return None
+    statement.discard()
+    found = _search(session, queue, attempt, placed)
+    if found is None:
+        _report_who_waits(session, attempt, placed, found_room)
+    return found
+
+
+def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequence[TaskInfo]) -> Statement | None:
+    """Search for a placement of the whole gang; what is left of the job is tried one by one again."""
+    job = attempt.job
+    searches, failed = attempt.searches, attempt.failed
+    if searches is None:
+        return None
+    if not placed and failed is not None and attempt.given_up:
+        template = failed.template
+        if not (template.affinity or template.spread):  # it is needed, and has no node though no member is anywhere
+            searches.hopeless += len(job.tasks) > 1
+            return None
+    if session.nominations.held and any(session.nominations.is_kept(task) for task in job.tasks.values()):
+        return None
+    tasks = [task for task in job.schedulable() if not (task.best_effort or task.admission_gate)]
+    found, attempt.ended = searches.find(queue, job, session.rules.in_order(tasks), placed)
+    if found is not None:
+        attempt.tasks = last_first(session, tasks_of(job))
+        attempt.failed_roles, attempt.moved = FailedRoles(), True
+    return found
 
 
 def _place_next(session: Session, queue: QueueInfo, statement: Statement, attempt: Attempt) -> bool:
@@ -83,6 +124,7 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     elif _place_one(session, statement, attempt.retry, task):
         return True
     else:
+        attempt.failed = task
         attempt.failed_roles.add(task.role, waits_for(task))
         attempt.given_up = not can_still_start(attempt)
     return False
@@ -172,30 +214,38 @@ def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
     return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
 
 
-def _report_who_waits(session: Session, attempt: Attempt, statement: Statement) -> None:
-    """Members that found a place wait for their gang: report that, and for what."""
+def _report_who_waits(
+    session: Session, attempt: Attempt, placed: Sequence[TaskInfo], found_room: Collection[str]
+) -> None:
+    """Members that found a place wait for their gang: report that, and for what.
+
+    ``found_room`` has the uids of all that found a place, now or once others have left.
+    """
     job = attempt.job
-    placed = [o.task for o in statement.operations if o.kind == "allocate"]
     job.fitting = frozenset(task.uid for task in placed)
     others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
+    if found_room:
+        others = [t for t in others if t.uid not in found_room]
     held_up = what_holds_up(job)
     explained = [t for t in others if waits_for(t) is held_up] or others
     origin = min(explained, key=lambda t: t.key).refusal if explained else None
     for task in [*placed, *attempt.tasks]:
-        session.refusals.refuse_task(task, _gang_waits(job, len(placed), origin, held_up))
+        session.refusals.refuse_task(task, _gang_waits(job, len(placed), origin, held_up, attempt.ended))
     if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:
         for task in others:
             also_waits(session, task, f"its gang waits for another, too: {origin.message}", held_up)
 
 
-def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason) -> Verdict:
+def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason, ended: str) -> Verdict:
     if job.is_native:
         return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
-    ready = sum(1 for task in job.tasks.values() if IS_READY[task.status]) - placed
+    ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.fitting)
     message = (
         f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '
         f"{ready + placed} could now"
     )
     if origin is not None:
         message += f"; the others: {origin.message}"
+    if ended:
+        message = f"{message.removesuffix('.')}; {ended}"
     return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message, shown_as=held_up)

@@ -45,11 +45,12 @@ class CycleReport:
     """What one cycle did, for metrics and logs.
 
     Durations are in seconds. ``job_attempts`` counts jobs that allocate tried to place. ``victim_searches`` counts
-    searches for victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room). ``series``
-    are the plugins' own numbers. ``faults`` are exceptions that ended with the job that they were about, or with the
-    session, each with the plugin that raised it; ``over`` states why the session ended before it was through.
-    ``hints`` tell authors of plugins what would be faster. ``whole`` has Events from which names of other namespaces
-    were taken, as they were before.
+    searches for victims and ``victims`` the pods chosen, by (action, queue of the pod that needs the room).
+    ``gang_searches`` counts gangs whose members found no nodes one by one, by what came of a search for all of them.
+    ``series`` are the plugins' own numbers. ``faults`` are exceptions that ended with the job that they were about, or
+    with the session, each with the plugin that raised it; ``over`` states why the session ended before it was through.
+    ``is_unfinished``: searches were put off to the next session. ``hints`` tell authors of plugins what would be
+    faster. ``whole`` has Events from which names of other namespaces were taken, as they were before.
     """
 
     placed: int = 0
@@ -64,9 +65,11 @@ class CycleReport:
     job_attempts: int = 0
     victim_searches: Mapping[Labels, int] = field(default_factory=dict)
     victims: Mapping[Labels, int] = field(default_factory=dict)
+    gang_searches: Mapping[Labels, int] = field(default_factory=dict)
     series: Sequence[tuple[Series, Numbers]] = ()
     faults: Sequence[tuple[str, BaseException]] = ()
     over: str = ""
     gave_way: bool = False
+    is_unfinished: bool = False
     hints: Sequence[str] = ()
     whole: Sequence[RecordEvent] = ()

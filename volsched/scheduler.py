@@ -236,10 +236,12 @@ class Scheduler:
             job_attempts=session.job_attempts,
             victim_searches=dict(session.victim_searches),
             victims=dict(session.victims),
+            gang_searches=dict(session.gang_searches),
             series=series,
             faults=(*((culprit(error, session.modules), error) for error in lost), *session.faults),
             over="" if session.gave_way else session.over,
             gave_way=session.gave_way,
+            is_unfinished=session.is_unfinished,
             hints=tuple(session.hints),
             whole=tuple(session.whole),
         )

@@ -301,3 +301,55 @@ def test_what_is_suggested_for_a_job_is_a_job() -> None:
 
 
 OWNER = "{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: train, uid: uid, controller: true}"
+
+
+def a_tight_gang(small: int) -> str:
+    """Two nodes with four cards each, and a gang: one pod for the first node alone, others for any."""
+    nodes = [
+        f"""
+apiVersion: v1
+kind: Node
+metadata: {{name: n{number}, labels: {{pool: p{number}}}}}
+status: {{allocatable: {{cpu: "64", memory: 512Gi, pods: "110", nvidia.com/gpu: "4"}}}}
+"""
+        for number in (1, 2)
+    ]
+    requests = "{requests: {nvidia.com/gpu: 2}, limits: {nvidia.com/gpu: 2}}"
+    pods = [
+        f"""
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: ns, annotations: {{scheduling.k8s.io/group-name: g}}}}
+spec: {{schedulerName: volsched, {selector}containers: [{{name: c, image: i, resources: {requests}}}]}}
+"""
+        for name, selector in [*((f"any-{n}", "") for n in range(small)), ("pinned", "nodeSelector: {pool: p1}, ")]
+    ]
+    head = f"""
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {{name: default}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {{name: g, namespace: ns}}
+spec: {{minMember: {small + 1}, queue: default}}
+"""
+    return "---".join([head, *nodes, *pods])
+
+
+def test_what_a_gang_lacks_as_a_whole_is_explained() -> None:
+    run = known(a_tight_gang(4)).stage().run()
+    said = explain(run, Subject("podgroup", "g", "ns"))
+
+    assert said.state == "waits"
+    assert said.gang is not None
+    assert said.gang.shortage.startswith("at most 4 of 5 could start; pods")
+    assert "for want of nvidia.com/gpu" in said.gang.shortage
+    assert "As a whole: at most 4 of 5 could start" in page(said, 200)
+    assert discreet(said).gang == said.gang
+
+
+def test_a_gang_that_fits_as_a_whole_is_scheduled() -> None:
+    said = explain(known(a_tight_gang(3)).stage().run(), Subject("podgroup", "g", "ns"))
+
+    assert (said.state, said.gang and said.gang.shortage) == ("scheduled", "")

@@ -22,7 +22,16 @@ from tests.plugins.fragmentation.worlds import Wave
 from tests.plugins.mgpu.sequences import KeepsBooks, shifts
 from tests.plugins.predicates.claims import GivenOnce, failing, sharing
 from tests.plugins.proportion import properties as proportion
-from tests.properties import crowds, elastic, eviction, native_groups, promises, queue_permissions, repairs
+from tests.properties import (
+    crowds,
+    elastic,
+    eviction,
+    native_groups,
+    promises,
+    queue_permissions,
+    repairs,
+    tight_gangs,
+)
 from tests.properties.lives import COUNTS, EAGER, ENGINES, NAIVE, SHUFFLED, Cell
 from tests.properties.sound import Rests, Sound
 from tests.properties.stories import worlds
@@ -54,6 +63,13 @@ TABLE: Final[dict[str, Cell]] = {
             crowds.crowds(crowds.QUOTAS[plugins]), (crowds.PlacedInOneGo,), worth={"runs": 1 / 4, "long runs": 1 / 20}
         )
         for plugins in crowds.QUOTAS
+    },
+    # gangs that hardly fit
+    **{
+        f"{family}: tight gangs": Cell(
+            tight_gangs.attempts(family), (tight_gangs.StartsIfItCan,), worth={"Bind": 1 / 4, "does not fit": 1 / 20}
+        )
+        for family in tight_gangs.FAMILIES
     },
     # victims, promises and native gangs
     **{

@@ -29,6 +29,7 @@ def discreet(answer: Explanation, may_name: Callable[[str], bool] | None = None)
         answer,
         sentence=shown(answer.sentence) if namespace else answer.sentence,
         message=shown(answer.message) if namespace else "",
+        gang=msgspec.structs.replace(answer.gang, shortage=shown(answer.gang.shortage)) if answer.gang else None,
         reported=shown(answer.reported),
         holders=tuple(_holders(answer.holders, names)),
         pods=tuple(msgspec.structs.replace(pod, message=shown(pod.message)) for pod in answer.pods),

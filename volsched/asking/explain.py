@@ -326,7 +326,8 @@ def _sentence(subject: Subject, found: AskedAbout, verdict: Verdict) -> str:
 def _gang(job: JobInfo) -> Gang | None:
     if job.min_available <= 1 and len(job.tasks) <= 1:
         return None
-    return Gang(job.min_available, job.ready_count, len(job.waiting), len(job.tasks))
+    shortage = "" if job.is_ready else job.shortage
+    return Gang(job.min_available, job.ready_count, len(job.waiting), len(job.tasks), shortage)
 
 
 def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:

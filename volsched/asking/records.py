@@ -45,12 +45,16 @@ class Short(AnswerRecord, frozen=True):
 
 
 class Gang(AnswerRecord, frozen=True):
-    """The gang's part: how many members it starts with, how many hold room, wait and exist."""
+    """The gang's part: how many members it starts with, how many hold room, wait and exist.
+
+    ``shortage`` states what the gang lacks as a whole, where a placement for all of it was searched for in vain.
+    """
 
     minimum: int
     ready: int
     waiting: int
     pods: int
+    shortage: str = ""
 
 
 class Figures(AnswerRecord, frozen=True):

@@ -105,9 +105,12 @@ class Session:
         self.job_attempts = 0
         self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
+        self.gang_searches: Counter[tuple[str, ...]] = Counter()
+        self.is_unfinished = False
         self.events: list[RecordEvent] = []
         self.whole: list[RecordEvent] = []
         self._told: set[RecordEvent] = set()
+        self._is_trying = False
         self.refusals = Refusals(cluster, self.tell)
         self.nominations = Nominations(self)
         self._accounts = accounts
@@ -139,6 +142,14 @@ class Session:
                     refused(task, verdict)
                 return verdict
         return None
+
+    def takes_on(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """Whether the queue may take the task on; as ``allocatable_refusal``, but nobody is told."""
+        self._set_aside([task])
+        return all(
+            (headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)) is None
+            for headroom, refusal, _ in self.rules.quotas
+        )
 
     def _set_aside(self, tasks: Sequence[TaskInfo]) -> None:
         """Let those that count in their queue because their gate was lifted not do so while they are tried themselves.
@@ -318,6 +329,8 @@ class Session:
 
         It names no object of another namespace than its own.
         """
+        if self._is_trying:
+            return
         whole, message = event, within(self.cluster, event.namespace, event.message)
         if message != event.message:
             event = msgspec.structs.replace(event, message=message)
@@ -326,6 +339,16 @@ class Session:
             self.events.append(event)
             if event is not whole:
                 self.whole.append(whole)
+
+    @contextmanager
+    def trying(self) -> Iterator[None]:
+        """Have nobody told of what is refused inside, as it is only tried, and wake nobody."""
+        self._is_trying = True
+        try:
+            with self.cluster.tentative():
+                yield
+        finally:
+            self._is_trying = False
 
     def opened(self) -> None:
         """Every plugin has registered: get ready to answer."""

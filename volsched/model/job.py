@@ -80,6 +80,7 @@ class JobInfo:
     in which the job was found to be unschedulable, ``unschedulable_with`` are the jobs that wait for the same, itself
     among them, ``searched_at`` has for each action the cluster's changes at which it last searched victims.
     ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
+    ``shortage`` states what the gang as a whole lacks, when a placement for all was searched for and not found.
     ``unserved`` refuses a job whose PodGroup states a hard rule that volsched cannot keep (``unserved.py``).
     ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members that get the
     Event about a reason, by reason. ``highest``: the highest priority among its pods, None when it has to be
@@ -128,6 +129,7 @@ class JobInfo:
         "reported",
         "resource_version",
         "searched_at",
+        "shortage",
         "speakers",
         "tasks",
         "told",
@@ -181,6 +183,7 @@ class JobInfo:
         self.told: Verdict | None = None
         self.speakers: dict[tuple[str, ...], set[str]] | None = None
         self.fitting: frozenset[str] = frozenset()
+        self.shortage = ""
         self.unschedulable_at = TO_BE_TRIED
         self.unschedulable_with: dict[str, JobInfo] | None = None
         self.searched_at: dict[str, int] = {}

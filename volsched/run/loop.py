@@ -250,7 +250,8 @@ class SchedulingThread:
         self.cycles += 1
         self._session_at = time.monotonic()
         self._gave_way = report.gave_way
-        self._is_due = report.steps > 0 or bool(report.over) or report.gave_way  # what was done may let more be done
+        what_was_left = bool(report.over) or report.gave_way or report.is_unfinished
+        self._is_due = report.steps > 0 or what_was_left  # what was done may let more be done
         if report.over:
             _log.warning("a session ended before it was through", reason=report.over)
         self._on_cycle(report)

@@ -164,7 +164,8 @@ class Stage:
             report = self._scheduler.cycle()
             changes, anything = world.move()
             self._tell(changes)
-            simulation.settled = not anything and simulation.mirror.next_retry() is None
+            waits = report.is_unfinished or simulation.mirror.next_retry() is not None
+            simulation.settled = not anything and not waits
             if on_cycle is not None:
                 on_cycle(simulation.cycles, report)
         return simulation

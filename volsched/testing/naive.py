@@ -12,6 +12,7 @@ from volsched.framework.answers import as_scores
 from volsched.framework.engine.plain import (
     Ranked,
     candidates_of,
+    choices_of,
     hopeful_of,
     kind_keys,
     kind_of,
@@ -19,6 +20,7 @@ from volsched.framework.engine.plain import (
     ranked_of,
     refusal_of,
     refusals_of,
+    refused_from_afar,
     scores_of,
     speaks_for_queue,
 )
@@ -77,6 +79,10 @@ class NaiveEngine:
         """Whether the task may go on this node, now or once it has room."""
         return refusal_of(self.cluster, self.callbacks, task, node) == (None, [])
 
+    def refused_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether a rule refuses the task on this node that looks at more than the pod and the node."""
+        return refused_from_afar(self.callbacks, task, node)
+
     def kind(self, task: TaskInfo) -> Hashable:
         """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
         return kind_of(kind_keys(self.callbacks), task)
@@ -88,6 +94,10 @@ class NaiveEngine:
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
         return not candidates_of(self.cluster, self.callbacks, task)
+
+    def choices(self, task: TaskInfo) -> list[NodeInfo]:
+        """Nodes where the task can go now, best first."""
+        return choices_of(self.cluster, self.callbacks, task, self._totals)
 
     def ranked(self, task: TaskInfo) -> Ranked:
         """Nodes where the task could go if others left, best first."""

@@ -44,6 +44,8 @@ def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
 def _reason(answer: Explanation, width: int) -> Iterator[str]:
     if answer.message:
         yield from ("", *_wrapped(f"{answer.reason}: {answer.message}", width))
+    if answer.gang is not None and answer.gang.shortage:
+        yield from ("", *_wrapped(f"As a whole: {answer.gang.shortage}.", width))
     facts = list(_facts(answer))
     if facts:
         yield ""

@@ -17,7 +17,15 @@ from volsched.framework.columns.arrays import Floats, Rows
 from volsched.framework.engine.diagnosis import Diagnosis
 from volsched.framework.engine.entries import Entries
 from volsched.framework.engine.entry import Entry, could_go
-from volsched.framework.engine.plain import Ranked, kind_keys, kind_of, scores_of, speaks_for_queue
+from volsched.framework.engine.plain import (
+    Ranked,
+    chosen_first,
+    kind_keys,
+    kind_of,
+    refused_from_afar,
+    scores_of,
+    speaks_for_queue,
+)
 from volsched.framework.rules import BatchNodeOrder, NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -48,6 +56,9 @@ class Engine(Protocol):
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether the task may go on this node, now or once it has room."""
 
+    def refused_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether a rule refuses the task on this node that looks at more than the pod and the node."""
+
     def kind(self, task: TaskInfo) -> Hashable:
         """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
 
@@ -56,6 +67,9 @@ class Engine(Protocol):
 
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
+
+    def choices(self, task: TaskInfo) -> list[NodeInfo]:
+        """Nodes where the task can go now, best first: the first one is the best node, if any has room now."""
 
     def ranked(self, task: TaskInfo) -> Ranked:
         """Nodes where the task could go if others left, best first: what refuses it there eviction can change."""
@@ -193,6 +207,21 @@ class FastEngine:
             return False
         predicates = self.callbacks.predicates
         return all(predicate.ask(task, node) is None for predicate in predicates if predicate.applies(task))
+
+    def choices(self, task: TaskInfo) -> list[NodeInfo]:
+        """Nodes where the task can go now, best first."""
+        entry = self._entry(task)
+        rows = self.nodes.asked_of_each(task, self._pod_predicates, entry.scores.possible())
+        if len(rows) < 2:
+            return [self.cluster.rows[row] for row in rows.tolist()]
+        totals = self._totals(task, entry, rows, self._batches(task), known=not self._with_care)
+        order, nodes = np.argsort(-totals, kind="stable"), self.cluster.rows
+        found = [nodes[row] for row in rows[order].tolist()]
+        return chosen_first(self.callbacks, task, found, totals[order].tolist())
+
+    def refused_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether a rule refuses the task on this node that looks at more than the pod and the node."""
+        return refused_from_afar(self.callbacks, task, node)
 
     def ranked(self, task: TaskInfo) -> Ranked:
         """Nodes where the task could go if others left, best first; of equals the first in order of names."""

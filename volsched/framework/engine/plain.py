@@ -61,6 +61,12 @@ def refusal_of(
     return None, lacking
 
 
+def refused_from_afar(callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo) -> bool:
+    """Whether a rule with a key refuses a node: pods elsewhere, or what a queue holds, may change its answer."""
+    keyed = (predicate for predicate in callbacks.predicates if predicate.scope == "domain" and predicate.speaks(task))
+    return any(verdict_of(predicate, task, node) is not None for predicate in keyed)
+
+
 def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
     """Count the reasons of all nodes, as kube-scheduler words them."""
     refusals = NodeRefusals()
@@ -78,6 +84,30 @@ def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) ->
     request = cluster.columns.request(task.template)
     possible = [n for n in cluster.rows if refusal_of(cluster, callbacks, task, n) == (None, [])]
     return [node for node in possible if node.fits_idle(request)] or possible
+
+
+def choices_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> list[NodeInfo]:
+    """The nodes where the task can go now, best first; ``totals`` gives the score of each."""
+    request = cluster.columns.request(task.template)
+    nodes = [node for node in candidates_of(cluster, callbacks, task) if node.fits_idle(request)]
+    if len(nodes) < 2:
+        return nodes
+    scored = sorted(zip(totals(task, nodes), range(len(nodes)), strict=True), key=lambda pair: (-pair[0], pair[1]))
+    return chosen_first(callbacks, task, [nodes[place] for _, place in scored], [total for total, _ in scored])
+
+
+def chosen_first(
+    callbacks: NodeCallbacks, task: TaskInfo, nodes: list[NodeInfo], totals: Sequence[float]
+) -> list[NodeInfo]:
+    """Nodes, best first, with the one in front that a plugin chooses among the scored ones (``BestNode``)."""
+    if not callbacks.best_nodes:
+        return nodes
+    named = {node.name: total for node, total in sorted(zip(nodes, totals, strict=True), key=lambda pair: pair[0].row)}
+    for choose in callbacks.best_nodes:
+        chosen = choose(task, named)
+        if chosen is not None and chosen in named:
+            return sorted(nodes, key=lambda node: node.name != chosen)
+    return nodes
 
 
 def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> Ranked:

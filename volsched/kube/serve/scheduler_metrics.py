@@ -39,6 +39,7 @@ class SchedulerMetrics(Metrics):
         self._cut_short = 0
         self.victim_searches: Counter[tuple[str, ...]] = Counter()
         self.victims: Counter[tuple[str, ...]] = Counter()
+        self._gang_searches: Counter[tuple[str, ...]] = Counter()
         self._add_sessions()
         self._add_decisions()
         self._add_waiting()
@@ -60,6 +61,7 @@ class SchedulerMetrics(Metrics):
         self._cut_short += bool(report.over)
         self.victim_searches.update(report.victim_searches)
         self.victims.update(report.victims)
+        self._gang_searches.update(report.gang_searches)
 
     def add_plugin_errors(self, numbers: Callable[[], Numbers]) -> None:
         """Count what plugins failed with."""
@@ -103,6 +105,13 @@ class SchedulerMetrics(Metrics):
         )
         self.add(
             "volsched_job_attempts", "Jobs that a session tried", (), lambda: {(): self._job_attempts}, counts=True
+        )
+        self.add(
+            "volsched_gang_searches",
+            "Gangs whose pods found no nodes one by one, by what came of a search for all of them",
+            ("outcome",),
+            lambda: dict(self._gang_searches),
+            counts=True,
         )
         self.add(
             "volsched_pods_placed", "Pods for which a node was decided", (), lambda: {(): self._placed}, counts=True

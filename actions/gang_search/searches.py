@@ -1,0 +1,256 @@
+"""Which gangs of a session are searched for, with how many steps, and what came of it.
+
+A gang has a budget of steps, and a session another one, which namespaces share: while several have gangs to search for,
+none takes more than its part before the others had theirs. What is left of the budget goes round in turns at the end.
+A gang for which nothing is left is searched for in the next session, before those that had a search already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import TYPE_CHECKING, Any, Final
+
+from actions.gang_search.outcome import Outcome
+from volsched.framework.config.arguments import Argument
+from volsched.framework.session import Session
+from volsched.framework.statement import Statement
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.nodes.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
+
+if TYPE_CHECKING:
+    from actions.gang_search.proofs import Proof
+    from actions.gang_search.search import GangSearch
+
+STEPS: Final = "gang.searchSteps"
+STEPS_PER_SESSION: Final = "gang.searchStepsPerSession"
+ARGUMENTS: Final = (
+    Argument(
+        STEPS,
+        "int",
+        6_000,
+        "How many steps a search for a placement of one gang may take, when its members find no nodes one by one; "
+        "0: gangs are not searched for.",
+        minimum=0,
+    ),
+    Argument(
+        STEPS_PER_SESSION,
+        "int",
+        24_000,
+        "How many steps all searches of one session may take; namespaces share them.",
+        minimum=0,
+    ),
+)
+
+
+class PutOff:
+    """The gangs that were put off to the next session, and the namespaces that had their turn meanwhile."""
+
+    def __init__(self, _: Cluster) -> None:
+        self.jobs: dict[str, JobInfo] = {}
+        self.served: set[str] = set()
+
+    @classmethod
+    def of(cls, session: Session) -> PutOff:
+        """Return those of a session's cluster."""
+        return session.account("allocate.put_off", cls)
+
+    def take(self, session: Session, most: int) -> list[JobInfo]:
+        """Take out gangs that were put off and still wait, namespaces in turns, so many of each at most."""
+        known, taken = session.cluster.jobs, []
+        for jobs in by_namespace(self.jobs.values()).values():
+            taken += [job for job in jobs[:most] if known.get(job.key) is job and job.waiting]
+            for job in jobs[:most]:
+                del self.jobs[job.key]
+        return taken
+
+    def __len__(self) -> int:
+        return len(self.jobs)
+
+
+def by_namespace(jobs: Iterable[JobInfo]) -> dict[str, list[JobInfo]]:
+    """Group jobs, each namespace's in their order."""
+    found: dict[str, list[JobInfo]] = {}
+    for job in jobs:
+        found.setdefault(job.namespace, []).append(job)
+    return found
+
+
+class Searches:
+    """Those of one session.
+
+    ``most`` is how many steps a search may take, ``left`` how many all together may still take. ``namespaces`` names
+    those that have gangs in the session. ``due`` are those whose gangs were put off and that had no turn since.
+    ``is_late``: what is left of the budget goes round. ``hopeless`` counts gangs with a member that no node takes.
+    """
+
+    namespaces: Callable[[], Collection[str]] = tuple
+    due: Collection[str] = ()
+    is_late = False
+    hopeless = 0
+    _share = -1
+    _offered: list[int] | None = None
+
+    def __init__(self, session: Session, arguments: Mapping[str, Any], put_off: PutOff) -> None:
+        self.session = session
+        self.put_off = put_off
+        self.left: int = arguments[STEPS_PER_SESSION]
+        self.most: int = min(arguments[STEPS], self.left)
+        self._taken: dict[str, int] = {}
+
+    def take_put_off(self) -> list[JobInfo]:
+        """Take out the gangs that an earlier session has put off, as many as there may be steps for."""
+        jobs = self.put_off.take(self.session, 1 + self.left // max(1, self.most))
+        self.due = {job.namespace for job in jobs} - self.put_off.served
+        return jobs
+
+    # -- one gang -----------------------------------------------------------------------------------------------------
+
+    def find(
+        self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]
+    ) -> tuple[Statement | None, str]:
+        """Search for a placement with which a gang starts; ``placed``: members that found nodes one by one.
+
+        The text states why a search ended before it was through, and is empty if it did not.
+        """
+        self.put_off.jobs.pop(job.key, None)
+        lacking = job.min_available - job.ready_count - job.pending_best_effort
+        if not self.most or len(job.tasks) < 2 or lacking > len(tasks):
+            return None, ""
+        if _is_settled(self.session, tasks, placed):
+            self._note(Outcome.IMPOSSIBLE)
+            return None, ""
+        if not self._may_begin(job.namespace):
+            return self._skip(job)
+        return self._search(queue, job, tasks, len(placed))
+
+    def _search(
+        self, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], could: int
+    ) -> tuple[Statement | None, str]:
+        from actions.gang_search.search import GangSearch  # noqa: PLC0415 - most sessions have nothing to search for
+
+        session, most = self.session, min(self.most, self.left)
+        statement = session.statement()
+        with session.trying():
+            search = GangSearch(session, queue, statement, job, most, self.offered())
+            outcome = search.outcome(tasks)
+            self._spend(job.namespace, search.taken)
+            if outcome is not Outcome.FOUND:
+                statement.discard()
+        if outcome is Outcome.EXHAUSTED and most < self.most:
+            return self._skip(job)
+        self._note(outcome)
+        if outcome is Outcome.FOUND:
+            return statement, ""
+        job.shortage = self._in_words(job, search, could)
+        ended = f"no placement for all of it was found in {search.taken} steps ({STEPS})"
+        return None, ended if outcome is Outcome.EXHAUSTED else ""
+
+    def offered(self) -> list[int]:
+        """What all nodes offer of each amount."""
+        if self._offered is None:
+            cluster = self.session.cluster
+            nothing = [0] * len(cluster.columns)
+            by_column = zip(nothing, *(node.allocatable for node in cluster.rows), strict=True)
+            self._offered = [sum(amounts) for amounts in by_column]
+        return self._offered
+
+    def _note(self, outcome: Outcome) -> None:
+        self.session.gang_searches[(outcome.value,)] += 1
+
+    # -- the budget ---------------------------------------------------------------------------------------------------
+
+    def _may_begin(self, namespace: str) -> bool:
+        """Whether a namespace may begin another search."""
+        if self.left <= 0:
+            return False
+        if self.is_late:
+            return True
+        if self.due and namespace not in self.due:
+            return False
+        if self._share < 0:
+            self._share = self.left // max(1, len(self.namespaces()))
+        return self._taken.get(namespace, 0) <= self._share
+
+    def _spend(self, namespace: str, steps: int) -> None:
+        self.left -= steps
+        self._taken[namespace] = self._taken.get(namespace, 0) + steps
+        self.put_off.served.add(namespace)
+        if namespace in self.due:
+            self.due = {other for other in self.due if other != namespace}
+
+    def _skip(self, job: JobInfo) -> tuple[None, str]:
+        """Put a gang off; it is searched for later in this session, or in the next one."""
+        self.put_off.jobs[job.key] = job
+        return None, f"a placement for all of it is searched for in the next session ({STEPS_PER_SESSION})"
+
+    def in_turns(self) -> Iterator[JobInfo]:
+        """Yield the gangs that were put off, namespaces in turns, while steps are left."""
+        self.is_late = True
+        turns = zip_longest(*by_namespace(self.put_off.jobs.values()).values())
+        for job in chain.from_iterable(turns):
+            if self.left <= 0:
+                break
+            if job is not None:
+                del self.put_off.jobs[job.key]
+                yield job
+
+    def end(self) -> None:
+        """Count what is put off to the next session, and have that come soon."""
+        if self.hopeless and self.most:
+            self.session.gang_searches[(Outcome.IMPOSSIBLE.value,)] += self.hopeless
+        if not self.put_off.jobs:
+            self.put_off.served.clear()
+            return
+        self.session.gang_searches[(Outcome.SKIPPED.value,)] += len(self.put_off.jobs)
+        self.session.is_unfinished = True
+
+    # -- words --------------------------------------------------------------------------------------------------------
+
+    def _in_words(self, job: JobInfo, search: GangSearch, could: int) -> str:
+        """Describe what a gang as a whole lacks; of equal members there is nothing to tell."""
+        if search.is_uniform:
+            return ""
+        if search.proof is not None:
+            return self._of_proof(job, search.proof)
+        shortage = search.shortage
+        words = f"{job.ready_count + max(could, shortage.most)} of {job.min_available} could start"
+        if shortage.stuck is None or not shortage.nodes:
+            return words
+        return f'{words}; pod "{shortage.stuck.name}" needs {_named(shortage.nodes)}, which the others need too'
+
+    def _of_proof(self, job: JobInfo, proof: Proof) -> str:
+        columns, column = self.session.cluster.columns, proof.column
+        names = columns.names_of(proof.members[0].template, column) if column is not None else ()
+        amount = f" for want of {names[0]}" if names else ""
+        named = [f'"{task.name}"' for task in proof.members[:_MOST_NAMES]]
+        more = ["others"] if len(proof.members) > _MOST_NAMES else []
+        pods = f"pod{'s' if len(proof.members) > 1 else ''} {' and '.join([', '.join(named), *more])}"
+        words = f"at most {job.min_available - proof.lacking} of {job.min_available} could start; {pods}"
+        if not proof.nodes:
+            return f"{words} fit{'s' if len(proof.members) == 1 else ''} on no node"
+        need = "need" if len(proof.members) > 1 else "needs"
+        return f"{words} {need} {_named(proof.nodes)}, where {proof.fitting} of them fit{amount}"
+
+
+_MOST_NAMES: Final = 3
+
+
+def _named(nodes: Sequence[NodeInfo]) -> str:
+    names = sorted(node.name for node in nodes)
+    return " or ".join(names) if len(names) <= _MOST_NAMES else f"one of {len(names)} nodes"
+
+
+def _is_settled(session: Session, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
+    """Whether one by one is as good as any other way: nobody had a node, or all are equal and amounts alone decide."""
+    first = tasks[0]
+    if not placed:
+        return not any(task.template.depends_on_pods for task in tasks)
+    return (
+        all(task.template is first.template for task in tasks)
+        and not session.rules.batches.alone(first)
+        and not first.template.depends_on_pods
+    )
