@@ -19,6 +19,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ ARGUMENTS: Final = (
     Argument(
         STEPS,
         "int",
-        6_000,
+        4_000,
         "How many steps a search for a placement of one gang may take, when its members find no nodes one by one; "
         "0: gangs are not searched for.",
         minimum=0,
@@ -39,7 +40,7 @@ ARGUMENTS: Final = (
     Argument(
         STEPS_PER_SESSION,
         "int",
-        24_000,
+        8_000,
         "How many steps all searches of one session may take; namespaces share them.",
         minimum=0,
     ),
@@ -120,7 +121,7 @@ class Searches:
         lacking = job.min_available - job.ready_count - job.pending_best_effort
         if not self.most or len(job.tasks) < 2 or lacking > len(tasks):
             return None, ""
-        if _is_settled(self.session, tasks, placed):
+        if _is_settled(tasks, placed):
             self._note(Outcome.IMPOSSIBLE)
             return None, ""
         if not self._may_begin(job.namespace):
@@ -244,13 +245,30 @@ def _named(nodes: Sequence[NodeInfo]) -> str:
     return " or ".join(names) if len(names) <= _MOST_NAMES else f"one of {len(names)} nodes"
 
 
-def _is_settled(session: Session, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
-    """Whether one by one is as good as any other way: nobody had a node, or all are equal and amounts alone decide."""
+def _is_settled(tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
+    """True if no other way to place the members is better than one by one.
+
+    That is so if the first member found no node and no member depends on where others are, or if all members are equal,
+    share no volume and no claim, and their order does not matter.
+    """
     first = tasks[0]
     if not placed:
         return not any(task.template.depends_on_pods for task in tasks)
-    return (
-        all(task.template is first.template for task in tasks)
-        and not session.rules.batches.alone(first)
-        and not first.template.depends_on_pods
-    )
+    equal = all((t.template, t.role, t.labels) == (first.template, first.role, first.labels) for t in tasks)
+    return equal and _is_free_of_order(first.template) and not _share_claims(tasks)
+
+
+def _is_free_of_order(template: PodTemplate) -> bool:
+    """True if as many equal pods find nodes in any order: at most one rule states how they stand to each other.
+
+    One rule of anti-affinity, or one of spreading, leaves as many nodes whichever are taken first. Affinity does not:
+    the first pod may choose a domain that is too small.
+    """
+    hard = sum(constraint.hard for constraint in template.spread)
+    return not (template.affinity or template.claims) and len(template.anti_affinity) + hard <= 1
+
+
+def _share_claims(tasks: Sequence[TaskInfo]) -> bool:
+    """True if two members use one ResourceClaim: then they have to be on the nodes of its devices."""
+    claims = [key for task in tasks for _, key in task.claims_by_entry() if key]
+    return len(set(claims)) < len(claims)
