@@ -62,7 +62,7 @@ class Board:
 
     def choices(self, task: TaskInfo) -> list[NodeInfo]:
         """Where a member can go as things are, best first."""
-        if not self.session.takes_on(self._queue, task):
+        if not self._may_start(task):
             return []
         return self._inside(task, self.session.engine.choices(task))
 
@@ -78,11 +78,15 @@ class Board:
         """Whether a member can go on a node as things are."""
         session = self.session
         has_room = node.fits_idle(session.cluster.columns.request(task.template))
-        return has_room and session.engine.admits(task, node) and session.takes_on(self._queue, task)
+        return has_room and session.engine.admits(task, node) and self._may_start(task)
 
     def is_kept_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether more than what is on a node keeps a member away: its queue, or a rule about other nodes' pods."""
-        return self.session.engine.refused_from_afar(task, node) or not self.session.takes_on(self._queue, task)
+        return self.session.engine.refused_from_afar(task, node) or not self._may_start(task)
+
+    def _may_start(self, task: TaskInfo) -> bool:
+        """True if the queue takes the member and no rule about the pod alone, such as quota kept for others, refuses it."""
+        return self.session.takes_on(self._queue, task) and self.session.rules.pre_refusal(task) is None
 
     # -- moves --------------------------------------------------------------------------------------------------------
 

@@ -121,7 +121,7 @@ class Searches:
         lacking = job.min_available - job.ready_count - job.pending_best_effort
         if not self.most or len(job.tasks) < 2 or lacking > len(tasks):
             return None, ""
-        if _is_settled(tasks, placed):
+        if _is_settled(self.session, tasks, placed):
             self._note(Outcome.IMPOSSIBLE)
             return None, ""
         if not self._may_begin(job.namespace):
@@ -245,7 +245,7 @@ def _named(nodes: Sequence[NodeInfo]) -> str:
     return " or ".join(names) if len(names) <= _MOST_NAMES else f"one of {len(names)} nodes"
 
 
-def _is_settled(tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
+def _is_settled(session: Session, tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
     """True if no other way to place the members is better than one by one.
 
     That is so if the first member found no node and no member depends on where others are, or if all members are equal,
@@ -254,8 +254,10 @@ def _is_settled(tasks: Sequence[TaskInfo], placed: Sequence[TaskInfo]) -> bool:
     first = tasks[0]
     if not placed:
         return not any(task.template.depends_on_pods for task in tasks)
-    equal = all((t.template, t.role, t.labels) == (first.template, first.role, first.labels) for t in tasks)
-    return equal and _is_free_of_order(first.template) and not _share_claims(tasks)
+    if not _is_free_of_order(first.template) or _share_claims(tasks):
+        return False
+    alike = session.engine.kind(first), first.role, first.labels
+    return all((session.engine.kind(task), task.role, task.labels) == alike for task in tasks)
 
 
 def _is_free_of_order(template: PodTemplate) -> bool:

@@ -337,6 +337,16 @@ def test_equal_jobs_that_start_in_one_session_do_not_use_up_what_is_kept() -> No
     assert "kept for default/v" in decision.waiting["c-0"]
 
 
+def test_the_search_for_a_placement_of_a_whole_gang_leaves_what_is_kept() -> None:
+    world = three(capability={"cpu": "8", "memory": "100Gi"})
+    world.node("n4", cpu=20, memory="8Gi")
+    on = broken(world, conf(ENQUEUE, "priority gang", "capacity predicates"))
+    gang = [put(a_group("x", "q", 2, "Inqueue")), pod("x-0", "x"), pod("x-1", "x", memory="1Gi")]
+
+    assert cycle(on, *gang).bindings == {}
+    assert sorted(cycle(on, REPLACEMENT).bindings) == ["v-3"]
+
+
 def test_the_gang_is_let_in_although_the_cluster_is_full_for_others() -> None:
     world = three()
     world.group("v", "q", 3, "Running", minResources={"cpu": "6"})
