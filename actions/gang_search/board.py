@@ -85,7 +85,7 @@ class Board:
         return self.session.engine.refused_from_afar(task, node) or not self._may_start(task)
 
     def _may_start(self, task: TaskInfo) -> bool:
-        """True if the queue takes the member and no rule about the pod alone, such as quota kept for others, refuses it."""
+        """True if the queue takes the member, and no rule about the pod alone (as quota kept for others) refuses it."""
         return self.session.takes_on(self._queue, task) and self.session.rules.pre_refusal(task) is None
 
     # -- moves --------------------------------------------------------------------------------------------------------
