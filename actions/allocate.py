@@ -166,7 +166,7 @@ def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
     """Tasks for which earlier sessions made room: they may find it free now."""
     found: dict[JobInfo, list[TaskInfo]] = {}
     for task in session.nominations.tasks():
-        if task.job is not None and not task.best_effort:
+        if task.job is not None and not task.best_effort and not task.backing_off:
             found.setdefault(task.job, []).append(task)
     return found
 

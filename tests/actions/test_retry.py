@@ -18,7 +18,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Verdict
-from volsched.testing.builders import ClusterBuilder, Rig, a_cluster
+from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, put
 
 ALLOCATE = conf("allocate")
 
@@ -195,6 +195,17 @@ def test_a_pod_whose_binding_failed_is_tried_again_and_its_gang_with_it() -> Non
     assert tries.take() == []
     assert decision.waiting == {"j-0": 'binding to node "n1" failed: conflict'}
 
+    on.clock.time += 5
+    assert cycle(on).bindings == {"j-0": "n1"}
+
+
+def test_a_promised_pod_whose_binding_failed_waits_for_its_back_off_as_others_do() -> None:
+    given = a_cluster().node("n1", cpu=2).job("j", cpu=1)
+    given.objects[-1]["status"]["nominatedNodeName"] = "n1"
+    on, _ = started(given)
+
+    assert cycle(on, BindFailed("pod-default-j-0", "n1", "conflict", on.clock.now() + 5)).bindings == {}
+    assert cycle(on, put(given.objects[-1])).bindings == {}
     on.clock.time += 5
     assert cycle(on).bindings == {"j-0": "n1"}
 
