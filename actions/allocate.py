@@ -65,11 +65,13 @@ class AllocateAction:
         if not attempts:
             return
         searches.namespaces = lambda: {attempt.job.namespace for attempt in attempts.values()}
-        self._take_turns(session, attempts)
-        for job in searches.in_turns():
-            self._try_again(
-                session, Attempt(job, last_first(session, tasks_of(job)), Retry.of(session), searches=searches)
-            )
+        try:
+            self._take_turns(session, attempts)
+            for job in searches.in_turns():
+                tasks = last_first(session, tasks_of(job))
+                self._try_again(session, Attempt(job, tasks, Retry.of(session), searches=searches))
+        finally:
+            searches.namespaces = tuple  # attempts know the searches: no circle is left
         searches.end()
 
     def _take_turns(self, session: Session, attempts: Mapping[str, Attempt]) -> None:

@@ -124,14 +124,12 @@ def test_a_gang_shares_one_claim_and_a_second_gang_comes_later(
     installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
 ) -> None:
     fleet.make_claim("shared")
-    fleet.api.patch(f"{fleet.claims}/shared", OF_OTHERS)
     installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
 
     installed.make_pods(namespace, [installed.pod(f"p{n}", cpu="1", spec=using("shared")) for n in range(3)])
     bound = installed.wait_bound(namespace, 3)
 
     found = fleet.get("shared")
-    assert set(found["metadata"]["finalizers"]) == {"example.com/other", "resource.kubernetes.io/delete-protection"}
     assert len(set(bound.values())) == 1
     assert reserved_for(found) == ["p0", "p1", "p2"]
     assert len(devices_of(found)) == 1
@@ -167,7 +165,6 @@ def test_parameters_for_drivers_are_handed_on_in_the_order_in_which_they_were_wr
     assert fault_proxy.counts.count("get", CLAIM) == 1
 
 
-OF_OTHERS = {"metadata": {"finalizers": ["example.com/other"]}}
 FAULTS: dict[str, tuple[InjectedFault, str]] = {
     "conflicts on the claim": (conflict(), "resourceclaims/[^/]*$"),
     "conflicts on its status": (conflict(), "resourceclaims/.*/status$"),
@@ -388,24 +385,3 @@ def test_a_claim_for_extended_resources_that_nobody_came_to_use_is_made_anew(
     [after] = mapped.api.items(mapped.claims)
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
     assert devices_of(after) == [f"{bound['p0']}/d0", f"{bound['p0']}/d1"]
-
-
-def test_a_claim_that_is_deleted_keeps_the_finalizers_of_others(
-    installed: Installed, namespace: str, mapped: Mapped, fault_proxy: FaultProxy
-) -> None:
-    first = installed.start(*DIRECT, *QUICK_LEASE, proxy=fault_proxy).wait_leading()
-    rule = fault_proxy.inject(BlackHole(), method="POST", path="/binding$")
-    installed.make_pods(namespace, [pod_with(installed, "p0", mapped.resource, 2)])
-    rule.wait()
-    [made] = mapped.api.items(mapped.claims)
-    first.kill()
-    rule.remove()
-    path = f"{mapped.claims}/{made['metadata']['name']}"
-    mapped.api.patch(path, {"metadata": {"finalizers": [*made["metadata"]["finalizers"], "example.com/other"]}})
-
-    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
-    left = mapped.api.wait_for(path, lambda claim: "deletionTimestamp" in claim["metadata"])
-
-    assert left["metadata"]["finalizers"] == ["example.com/other"]
-    mapped.api.patch(path, {"metadata": {"finalizers": None}})
-    installed.wait_bound(namespace, 1)

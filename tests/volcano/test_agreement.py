@@ -36,10 +36,12 @@ FIRST = (
     "members that ask for something are placed before those that ask for nothing, so a gang starts with more of them"
 )
 EVICTS = "somebody is evicted for the slot of a member without which its gang cannot start, though it asks for nothing"
+ROLES = "a gang starts with the members whose roles it needs, where Volcano takes members in their order"
 LOST = "what a pod holds that a running gang is losing is kept for the gang, on its node and of the quota"
 
 OURS: Mapping[str, str] = {
     "vc-base-open-0000": LOST,
+    "vc-base-open-0003": ROLES,
     "vc-base-open-0018": BOUND,
     "vc-base-open-0019": BOUND,
     "vc-base-open-0027": BOUND,

@@ -65,9 +65,8 @@ def trim(kind: str, meta: api.ObjectMeta) -> None:
     if len(meta.owner_references) > 1:
         owners = tuple(owner for owner in meta.owner_references if owner.controller)
         msgspec.structs.force_setattr(meta, "owner_references", owners)
-    if meta.finalizers:
-        kept_finalizers = (api.DEVICES_FINALIZER,) if api.DEVICES_FINALIZER in meta.finalizers else ()
-        msgspec.structs.force_setattr(meta, "finalizers", kept_finalizers)
+    if meta.finalizers and kind != "ResourceClaim":  # a patch of a claim states all of them
+        msgspec.structs.force_setattr(meta, "finalizers", ())
 
 
 def _fitting(labels: Mapping[str, str]) -> int:

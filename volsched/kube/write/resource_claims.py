@@ -179,8 +179,8 @@ class ResourceClaims:
         if has is None and write.allocation is None:
             raise PrebindError(f"resourceclaim {write.claim} was deallocated meanwhile")
         if has is None and dra.FINALIZER not in claim.metadata.finalizers:
-            body = _changed(claim, finalizers=[dra.FINALIZER])  # a strategic patch leaves those of others
-            claim = self._heard(await self._patch(write.claim, "", body, STRATEGIC_PATCH))
+            finalizers = [*claim.metadata.finalizers, dra.FINALIZER]
+            claim = self._heard(await self._patch(write.claim, "", _changed(claim, finalizers=finalizers)))
         status: dict[str, Any] = {"reservedFor": [*claim.status.reserved_for, consumer]}
         if has is None:
             status["allocation"] = await self._allocation(write)
@@ -245,8 +245,8 @@ class ResourceClaims:
             claim = await self._get(key)
             if not _is_made_for(claim, pod):
                 return
-            body = _changed(claim, **{"$deleteFromPrimitiveList/finalizers": [dra.FINALIZER]})
-            await self._patch(key, "", body, STRATEGIC_PATCH)
+            rest = [name for name in claim.metadata.finalizers if name != dra.FINALIZER]
+            await self._patch(key, "", _changed(claim, finalizers=rest))
             gone = {"preconditions": {"uid": claim.metadata.uid}}
             await self._send("DELETE", _path(key), "resourceclaims", gone)
         except (ApiError, FenceError) as error:

@@ -84,7 +84,6 @@ from volsched.model.api.pods import (
     WeightedPodAffinityTerm,
 )
 from volsched.model.api.shared import (
-    DEVICES_FINALIZER,
     ApiObject,
     Condition,
     LabelSelector,
@@ -163,7 +162,6 @@ from volsched.model.api.workloads import (
 
 __all__ = [
     "DEFAULT_SCHEDULER",
-    "DEVICES_FINALIZER",
     "ISCSI",
     "KINDS",
     "RBD",

@@ -1,13 +1,8 @@
 """Metadata, and what objects of many kinds share."""
 
-from typing import Final
-
 import msgspec
 
 from volsched.model.values.quantity import QuantityText
-
-DEVICES_FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-"""The finalizer of a ResourceClaim that has devices."""
 
 ResourceList = dict[str, QuantityText]
 LimitList = dict[str, QuantityText | None]

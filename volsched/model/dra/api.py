@@ -23,7 +23,7 @@ RULES_VERSION: Final = "resource.k8s.io/v1beta2"
 EXACT_COUNT: Final = "ExactCount"
 ALL: Final = "All"
 
-FINALIZER: Final = api.DEVICES_FINALIZER
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 """The annotation, "true", of a claim that a scheduler made for a pod's extended resources (KEP 5004)."""
 IMPLICIT: Final = "deviceclass.resource.kubernetes.io/"
