@@ -129,7 +129,8 @@ def test_a_queue_below_itself_counts_once_and_in_the_root() -> None:
 
     told = said(a_rig(cluster.job("j", 1, queue="x", cpu="1"), CONFIGURATION).cycle())
 
-    assert told == {"root": cpu(1), "x": cpu(1), "y": cpu(1)}
+    nothing = {"cpu": "0", "memory": "0"}
+    assert told == {"root": cpu(1), "x": cpu(1), "y": nothing}, "each queue of a circle is a child of the root"
 
 
 def test_a_queue_that_nobody_made_says_nothing_and_what_it_holds_is_the_roots_too() -> None:
