@@ -47,7 +47,7 @@ def test_a_queue_is_not_emptied_by_moving_what_runs_out_of_it_not_even_over_a_re
     scheduler = installed.start("--scheduler-conf", str(quotas)).wait_leading()
     installed.make_gang(namespace, "runs", 1, queue=first_queue, cpu="1")
     installed.wait_bound(namespace, 1)
-    eventually(lambda: installed.group(namespace, "runs")["status"].get("phase") == "Running")
+    eventually(lambda: installed.group(namespace, "runs").get("status", {}).get("phase") == "Running")
 
     path = f"{GROUPS}/namespaces/{namespace}/podgroups/runs"
     installed.api.patch(path, {"spec": {"queue": other_queue}})
