@@ -11,7 +11,17 @@ from __future__ import annotations
 import numpy as np
 
 from plugins.binpack.arguments import BinpackArguments
-from volsched.plugin import MOST_KEPT, Bounded, Floats, NodeAmounts, NodeTable, PodTemplate, ResourceColumns, Resources
+from volsched.plugin import (
+    MOST_KEPT,
+    Bounded,
+    Floats,
+    NodeAmounts,
+    NodeTable,
+    PodRequest,
+    PodTemplate,
+    ResourceColumns,
+    Resources,
+)
 
 Part = tuple[int, int, float]
 """Column, requested amount and weight of one resource."""
@@ -31,9 +41,9 @@ class BinpackScore:
         """Whether pods of a template request anything that has a weight."""
         return bool(self._of(template.request)[0])
 
-    def score(self, template: PodTemplate, node: NodeAmounts) -> float:
+    def score(self, pod: PodRequest, node: NodeAmounts) -> float:
         """Score one node."""
-        parts, divisor = self._of(template.request)
+        parts, divisor = self._of(pod.request)
         allocatable, used = node.allocatable, node.used
         total = 0.0
         for column, request, weight in parts:
@@ -46,9 +56,9 @@ class BinpackScore:
             total += after * weight / capacity
         return total / divisor * self._scale
 
-    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+    def scores(self, pod: PodRequest, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
-        parts, divisor = self._of(template.request)
+        parts, divisor = self._of(pod.request)
         columns, rows = nodes.columns, nodes.rows
         total = np.zeros(len(rows))
         fits = np.ones(len(rows), dtype=np.bool_)

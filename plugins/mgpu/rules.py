@@ -25,6 +25,7 @@ from volsched.plugin import (
     NodeInfo,
     NodeOrder,
     NodeTable,
+    PodRequest,
     PodTemplate,
     Predicate,
     PrePredicate,
@@ -156,11 +157,11 @@ class MgpuRules:
         """Whether pods of a template want no card, and there are some that they could stand in the way of."""
         return self._ledger.cluster.columns.find(CORE) is not None and not self.applies(template)
 
-    def spare(self, template: PodTemplate, node: NodeAmounts) -> float:
+    def spare(self, _: PodRequest, node: NodeAmounts) -> float:
         """Score a node for pods without cards: from 10 where no card is free, the fewer are the better."""
         return self.weight / (1.0 + max(0, node.idle_of(CORE)) / (CORE_OF_CARD * MILLI))
 
-    def spares(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+    def spares(self, _: PodRequest, nodes: NodeTable) -> Floats:
         """Answer as ``spare``, for many nodes at once."""
         column = self._ledger.cluster.columns.place(CORE)
         idle = nodes.columns.allocatable[column][nodes.rows] - nodes.columns.used[column][nodes.rows]

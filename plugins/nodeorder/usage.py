@@ -30,7 +30,7 @@ from volsched.plugin import (
     NodeAmounts,
     NodeOrder,
     NodeTable,
-    PodTemplate,
+    PodRequest,
     Registrar,
     ResourceColumns,
     Resources,
@@ -78,12 +78,12 @@ class UsageScore:
         """Whether any of the three has a weight."""
         return bool(self._least or self._most or self._balance)
 
-    def _of(self, template: PodTemplate) -> _TemplateRequest:
+    def _of(self, pod: PodRequest) -> _TemplateRequest:
         if self._columns_version != self._columns.version:
             self._columns_version = self._columns.version
             self._known.clear()
-        request = template.request
-        key = (request, template.nonzero_cpu, template.nonzero_memory)
+        request = pod.request
+        key = (request, pod.nonzero_cpu, pod.nonzero_memory)
         found = self._known.recall(key)
         if found is None:
             balanced = [(CPU, request.amount("cpu")), (MEMORY, request.amount("memory"))]
@@ -92,10 +92,10 @@ class UsageScore:
             if not self._balance or not any(amount for _, amount in balanced):
                 balanced = []
             found = self._known[key] = _TemplateRequest(
-                template.nonzero_cpu,
-                template.nonzero_memory,
+                pod.nonzero_cpu,
+                pod.nonzero_memory,
                 tuple(balanced),
-                nonzero=np.array([[template.nonzero_cpu], [template.nonzero_memory]], dtype=np.int64),
+                nonzero=np.array([[pod.nonzero_cpu], [pod.nonzero_memory]], dtype=np.int64),
                 places=np.array([[column] for column, _ in balanced], dtype=np.int64),
                 steps=np.array([[[0], [amount]] for _, amount in balanced], dtype=np.int64),
             )
@@ -103,9 +103,9 @@ class UsageScore:
 
     # -- one node -------------------------------------------------------------------------------------------------
 
-    def score(self, template: PodTemplate, node: NodeAmounts) -> float:
+    def score(self, pod: PodRequest, node: NodeAmounts) -> float:
         """Score one node."""
-        asked = self._of(template)
+        asked = self._of(pod)
         allocatable, used = node.allocatable, node.used
         total = 0
         if self._least or self._most:
@@ -121,9 +121,9 @@ class UsageScore:
 
     # -- many nodes -----------------------------------------------------------------------------------------------
 
-    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+    def scores(self, pod: PodRequest, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
-        asked = self._of(template)
+        asked = self._of(pod)
         columns, rows = nodes.columns, nodes.rows
         total: Whole = np.zeros(len(rows), dtype=np.int64)
         if self._least or self._most:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.framework.stage import Register, Stage, no
-from tests.framework.typed import by_amounts, by_facts, by_node, by_task
+from tests.framework.typed import by_amounts, by_facts, by_node, by_request, by_task
 from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.engine.engine import FastEngine
@@ -244,7 +244,7 @@ HONEST: dict[str, Register] = {
     ),
     "amounts": lambda r: r.register(NodeOrder(by_amounts(lambda t, n: float(n.idle_of("cpu"))))),
     "amounts and the request": lambda r: r.register(
-        NodeOrder(by_amounts(lambda t, n: float(n.idle_of("cpu") - t.request["cpu"])))
+        NodeOrder(by_request(lambda p, n: float(n.idle_of("cpu") - p.request["cpu"] - p.nonzero_cpu)))
     ),
     "amounts and all of the template": lambda r: r.register(
         NodeOrder(by_amounts(lambda t, n: float(n.idle_of("cpu")) * (1 if t.required_nodes else -1)))

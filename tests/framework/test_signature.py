@@ -16,13 +16,14 @@ from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.signature import Signature, SignatureError, is_of_queue, signature_of
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
+from volsched.model.pods.template import PodRequest, PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.contract import ENGINES
 
 
 def facts(template: PodTemplate, node: NodeFacts) -> None: ...
+def requests(pod: PodRequest, node: NodeAmounts) -> None: ...
 def amounts(template: PodTemplate, node: NodeAmounts) -> None: ...
 def everything(task: TaskInfo, node: NodeInfo) -> None: ...
 def said_as_text(template: "template.PodTemplate", node: "NodeAmounts") -> None: ...  # type: ignore[name-defined]  # noqa: F821, UP037
@@ -60,6 +61,7 @@ def logged(fn: Callable[..., Any]) -> Callable[..., Any]:
         (any_of_both, ("task", "node", False)),
         (of_the_node_alone, ("task", "facts", False)),
         (lambda task, node: None, ("task", "node", False)),
+        (requests, ("request", "amounts", True)),
         (partial(with_a_weight, 3), ("template", "amounts", True)),
         (Rules().method, ("template", "node", True)),
         (Rules.static, ("template", "facts", True)),
@@ -80,8 +82,8 @@ def of_three(task: TaskInfo, node: NodeInfo, more: int) -> None: ...
 @pytest.mark.parametrize(
     ("fn", "said"),
     [
-        (swapped, "plugin mine: swapped annotates node as NodeInfo; it may be PodTemplate or TaskInfo"),
-        (of_text, "plugin mine: of_text annotates task as str; it may be PodTemplate or TaskInfo"),
+        (swapped, "plugin mine: swapped annotates node as NodeInfo; it may be PodRequest, PodTemplate or TaskInfo"),
+        (of_text, "plugin mine: of_text annotates task as str; it may be PodRequest, PodTemplate or TaskInfo"),
         (of_three, "plugin mine: of_three takes 3 arguments; it is called with a pod and a node"),
         (lambda task: None, "takes 1 arguments; it is called with a pod and a node"),
         (min, "is no function or method, so that nobody can tell what it reads"),
@@ -146,6 +148,10 @@ def usage_of_facts(template: PodTemplate, node: NodeFacts) -> float:
     return float(node.used_of("cpu"))  # type: ignore[attr-defined]
 
 
+def claims_of_a_request(pod: PodRequest, node: NodeAmounts) -> float:
+    return float(len(pod.claims))  # type: ignore[attr-defined]
+
+
 def labels_of_amounts(template: PodTemplate, node: NodeAmounts) -> float:
     return float(len(node.labels))  # type: ignore[attr-defined]
 
@@ -155,6 +161,7 @@ def labels_of_amounts(template: PodTemplate, node: NodeAmounts) -> float:
     ("fn", "said"),
     [
         (labels_of_a_template, "PodTemplate has no labels: .* annotates it as TaskInfo"),
+        (claims_of_a_request, "PodRequest has no claims: .* as PodTemplate .* or as TaskInfo"),
         (usage_of_facts, "NodeFacts has no used_of: .* as NodeAmounts .* or as NodeInfo"),
         (labels_of_amounts, "NodeAmounts has no labels: .* as NodeFacts .* or as NodeInfo"),
     ],
@@ -167,7 +174,7 @@ def test_who_reads_more_than_it_said_is_told_the_way_out(fn: Callable[..., float
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_who_reads_the_template_now_and_then_shares_only_what_was_made_of_requests(engine: Any) -> None:
+def test_who_is_shown_the_template_may_read_it_now_and_then(engine: Any) -> None:
     """Two templates of equal requests, one of which wants certain nodes, over nodes that fill up."""
 
     def score(template: PodTemplate, node: NodeAmounts) -> float:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
+from volsched.model.pods.template import PodRequest, PodTemplate
 
 Callback: TypeAlias = Callable[[Any, Any], Any]
 
@@ -32,6 +32,11 @@ def by_facts(fn: Callback) -> Callback:
 def by_amounts(fn: Callback) -> Callback:
     """(template, amounts of the node)."""
     return shown(PodTemplate, NodeAmounts, fn)
+
+
+def by_request(fn: Callback) -> Callback:
+    """(how much the pod requests, amounts of the node)."""
+    return shown(PodRequest, NodeAmounts, fn)
 
 
 def by_node(fn: Callback) -> Callback:

@@ -40,7 +40,7 @@ def check_accounts(plugin: str, rule: NodeRule, signature: Signature) -> None:
     """
     if (
         rule.key is None
-        and signature.pod == "template"
+        and signature.pod != "task"
         and signature.node != "node"
         and any(isinstance(each, Observer) for each in _held(rule.fn))
     ):

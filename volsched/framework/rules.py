@@ -356,17 +356,13 @@ class NodeRule(Rule, frozen=True):
     def reading(self, signature: Signature, **further: Any) -> Self:
         """Return the rule with this signature, and with these fields replaced."""
         lasting: Lifetime = "static" if signature.node == "facts" else "node"
-        scope: Lifetime = "domain" if self.key is not None else lasting if signature.pod == "template" else "pod"
+        scope: Lifetime = "domain" if self.key is not None else lasting if signature.pod != "task" else "pod"
         return msgspec.structs.replace(self, signature=signature, scope=scope, **further)
-
-    @property
-    def of_template(self) -> bool:
-        """Whether the callback is given the template, and not the task."""
-        return self.signature.pod == "template"
 
     def pod(self, task: TaskInfo) -> Any:
         """What the callback is given of a task."""
-        return task.template if self.signature.pod == "template" else task
+        view = self.signature.pod
+        return task.template if view == "template" else task if view == "task" else task.template.amounts
 
     def ask(self, task: TaskInfo, node: NodeInfo) -> Any:
         """Call the plain function about one node."""

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from volsched.framework.columns.arrays import Rows
-from volsched.framework.columns.views import ConstraintReader, NodeFacts, RequestReader, shown
+from volsched.framework.columns.views import NodeFacts
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.engine.entry import Entry
 from volsched.framework.engine.questions import version_of
@@ -25,7 +25,6 @@ from volsched.model.cluster import Cluster
 from volsched.model.errors import VolschedError
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import Verdict
 
 Callback: TypeAlias = Predicate | NodeOrder
@@ -91,7 +90,6 @@ class CheckedEngine(FastEngine):
             self._check_silence(callback, task, answered)
             self._check_static(callback, task, answered)
             self._check_amounts(callback, answered)
-            self._check_template(callback, task, answered)
             self._check_key(callback, task)
             self._check_twin(callback, task, answered)
         self._check_batches(task)
@@ -207,35 +205,6 @@ class CheckedEngine(FastEngine):
                 other, other_answer = seen.setdefault((node.offer, *node.used), (node.name, answer))
                 if other_answer != answer:
                     raise _fault(callback, f"is shown amounts and tells {node.name} from {other}, which has the same")
-
-    def _check_template(self, callback: Callback, task: TaskInfo, answers: list[Answer]) -> None:
-        """Templates that are equal in all that was read have the same answers."""
-        if callback.scope not in ("static", "node") or callback.signature.node == "node" or not callback.speaks(task):
-            return
-        others: dict[int, TaskInfo] = {}
-        shared = self._shared_by(callback, task.template)
-        for other in self.cluster.tasks.values():
-            if other.template is not task.template and self._shared_by(callback, other.template) == shared:
-                others.setdefault(other.template.id, other)
-        if not others or self._reads_more(callback, task.template):
-            return
-        for other in others.values():
-            if callback.speaks(other) and not self._reads_more(callback, other.template):
-                if self._ask(callback, other) != answers:
-                    what = f"tells {task.key} from {other.key}, of which all is the same that was read"
-                    raise _fault(callback, what)
-                return
-
-    def _shared_by(self, callback: Callback, template: PodTemplate) -> Hashable:
-        """What templates agree in that share the answers of a callback, as long as no more is read."""
-        return template.constraints if callback.scope == "static" else self.cluster.columns.charge(template)
-
-    def _reads_more(self, callback: Callback, template: PodTemplate) -> bool:
-        """Whether a callback reads more of a template than what others may agree in; its answers are not shared."""
-        reader = ConstraintReader(template) if callback.scope == "static" else RequestReader(template)
-        for node in self.cluster.rows:
-            callback.fn(reader.shown, shown(callback.signature.node, node))
-        return reader.read_more
 
     def _check_key(self, callback: Callback, task: TaskInfo) -> None:
         """A key that is made of template and queue is the same for equal pods of one queue."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
 from volsched.model.nodes.columns import PODS
-from volsched.plugin import Mask, NodeAmounts, NodeTable, PodTemplate, Predicate, Registrar, Rule, Verdict
+from volsched.plugin import Mask, NodeAmounts, NodeTable, PodRequest, Predicate, Registrar, Rule, Verdict
 
 TOO_MANY = node_refusal("Too many pods")
 
@@ -17,12 +17,12 @@ def rules(_registrar: Registrar, _wanted: PredicatesArguments) -> Iterator[Rule]
     yield Predicate(has_slot, vector=slot_rows)
 
 
-def has_slot(_: PodTemplate, node: NodeAmounts) -> Verdict | None:
+def has_slot(_: PodRequest, node: NodeAmounts) -> Verdict | None:
     """Slots promised to pipelined pods are taken."""
     return None if node.allocatable[PODS] - node.used[PODS] - node.pipelined[PODS] >= 1 else TOO_MANY
 
 
-def slot_rows(_: PodTemplate, nodes: NodeTable) -> Mask:
+def slot_rows(_: PodRequest, nodes: NodeTable) -> Mask:
     """Answer as ``has_slot``, for many nodes at once."""
     columns, rows = nodes.columns, nodes.rows
     left = columns.allocatable[PODS][rows] - columns.used[PODS][rows] - columns.pipelined[PODS][rows]

@@ -6,13 +6,12 @@ So an answer is given again to every pod and node that agree in what was read; s
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any
 
 from volsched.framework.columns.arrays import Rows
 from volsched.model.api import Taint
 from volsched.model.errors import no_attribute
 from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.template import PodTemplate
 
 if TYPE_CHECKING:
     from volsched.framework.columns.columns import FactColumns, NodeColumns, Path
@@ -186,50 +185,3 @@ def shown(view: str, node: NodeInfo) -> Any:
     if view == "node":
         return node
     return node.amounts if view == "amounts" else NodeFacts().show(node)
-
-
-_AMOUNTS: Final = frozenset(
-    {"request", "nonzero_cpu", "nonzero_memory", "container_amounts", "best_effort", "rules", "id"}
-)
-
-
-class _TemplateReader:
-    """A template that notes whether more of it is read than a part; what it is asked for is the template's own."""
-
-    __slots__ = ("_template", "read_more")
-
-    def __init__(self, template: PodTemplate) -> None:
-        self._template = template
-        self.read_more = False
-
-    @property
-    def shown(self) -> PodTemplate:
-        """What callbacks are called with."""
-        return cast("PodTemplate", self)
-
-
-class RequestReader(_TemplateReader):
-    """Notes whether anything is read but how much a pod requests, with what scores assume."""
-
-    __slots__ = ("nonzero_cpu", "nonzero_memory", "request")
-
-    def __init__(self, template: PodTemplate) -> None:
-        super().__init__(template)
-        self.request = template.request
-        self.nonzero_cpu = template.nonzero_cpu
-        self.nonzero_memory = template.nonzero_memory
-
-    def __getattr__(self, name: str) -> Any:
-        self.read_more = True
-        return getattr(self._template, name)
-
-
-class ConstraintReader(_TemplateReader):
-    """Notes whether a template's amounts are read: all that is equal for templates that differ in nothing else."""
-
-    __slots__ = ()
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _AMOUNTS:
-            self.read_more = True
-        return getattr(self._template, name)

@@ -32,14 +32,13 @@ class Diagnosis:
         found = NodeRefusals()
         undecided = np.ones(len(self._nodes.cluster.rows), dtype=np.bool_)
         self._static.refresh()
-        constraints = task.template.constraints
         for place, predicate in enumerate(callbacks.predicates):
             if not predicate.speaks(task):
                 continue
             if predicate.scope != "static":
                 self._count_by_row(task, predicate, undecided, found)
                 continue
-            refused = undecided & ~self._static.mask(task, place, predicate, constraints)
+            refused = undecided & ~self._static.mask(task, place, predicate)
             if refused.any():
                 self._count_by_class(task, predicate, refused, found)
                 undecided &= ~refused
@@ -59,7 +58,7 @@ class Diagnosis:
             message, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
             found.add(message, int(np.count_nonzero(refused)), plugin)
             return
-        answers, classes = self._static.by_class(predicate, task.template)
+        answers, classes = self._static.by_class(predicate, predicate.pod(task))
         for answer, count in zip(answers, np.bincount(classes[refused], minlength=len(answers)), strict=True):
             verdict = as_verdict(predicate, answer)
             if verdict is not None and count:

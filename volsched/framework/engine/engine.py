@@ -242,12 +242,11 @@ class FastEngine:
         for column, amount in self.cluster.columns.request(task.template):
             mask &= (columns.allocatable[column] >= amount) | columns.left_to_devices(column, columns.all_rows)
         asked: list[Predicate] = []
-        constraints = task.template.constraints
         for place, predicate in enumerate(predicates):
             if predicate.is_temporary or not predicate.speaks(task):
                 continue
             if predicate.scope == "static":
-                mask &= static.mask(task, place, predicate, constraints)
+                mask &= static.mask(task, place, predicate)
             else:
                 asked.append(predicate)
         nodes = self.cluster.rows

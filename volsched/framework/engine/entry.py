@@ -17,7 +17,6 @@ import numpy as np
 
 from volsched.framework.answers import check_scores, verdict_of
 from volsched.framework.columns.arrays import Floats, Mask, Rows
-from volsched.framework.columns.views import RequestReader
 from volsched.framework.engine.node_shapes import ShapeScores
 from volsched.framework.engine.questions import Questions
 from volsched.framework.engine.scores import NEVER, UNKNOWN, NodeScores
@@ -25,7 +24,6 @@ from volsched.framework.engine.shared import SharedAnswers
 from volsched.framework.rules import Predicate
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
 from volsched.model.verdict import NodeRefusals
 
 _FEW: Final = 24
@@ -39,15 +37,14 @@ class Entry:
 
     ``scores`` are the totals by row. ``ok`` marks the nodes that have room now, or some day soon, and where the
     predicates let the task in; ``static_ok`` is what the ``static`` predicates answer, ``facts_ok`` those that read
-    facts only. ``shape_scores`` has the scores of nodes of each shape when they are made of amounts and facts alone,
-    with a ``reader`` where templates share them as long as nothing but requests is read. ``explained`` are the refusals
-    that were counted last, by queue, and what they were counted from.
+    facts only. ``shape_scores`` has the scores of nodes of each shape when they are made of amounts and facts alone;
+    templates share them where nothing but requests is shown. ``explained`` are the refusals that were counted last, by
+    queue, and what they were counted from.
     """
 
     __slots__ = (
         "_cluster",
         "_nodes",
-        "_reader",
         "_session",
         "_shared",
         "charge",
@@ -69,7 +66,6 @@ class Entry:
         self._nodes = shared.nodes
         self._cluster = cluster = shared.nodes.cluster
         self._session = shared.session
-        self._reader: RequestReader | None = None
         self.charge = cluster.columns.request(task.template)[::-1]  # nodes run out of cards, which come last, first
         self.scores = NodeScores()
         self.questions = Questions(shared.callbacks, task, cluster)
@@ -126,7 +122,7 @@ class Entry:
     def _lay_out(self) -> None:
         """Lay out what is to be asked about single nodes, and where answers about shapes are kept."""
         questions = self.questions
-        questions.gather()
+        questions.gather(self.task)
         if any(callback.signature.node == "node" for _, callback in questions.asked()):
             self.shape_scores = None
             return
@@ -135,13 +131,11 @@ class Entry:
         questions.arrange()
 
     def _scores_by_shape(self) -> ShapeScores:
-        """The scores by shape; templates of equal requests share them, as long as no more is read."""
-        asked, template = self.questions.asked(), self.task.template
-        self._reader = None
-        if any(callback.scope != "node" for _, callback in asked):
+        """The scores by shape; templates of equal requests share them where no more is shown."""
+        asked = self.questions.asked()
+        if any(callback.scope != "node" or callback.signature.pod != "request" for _, callback in asked):
             return ShapeScores(self.questions.scored)
-        self._reader = RequestReader(template)
-        return self._shared.shape_scores(template, asked)
+        return self._shared.shape_scores(self.task.template, asked)
 
     def _take_facts(self) -> None:
         """Ask everything that only depends on nodes' own properties."""
@@ -151,17 +145,17 @@ class Entry:
         self.facts_position = self._cluster.node_ledger.facts_log.end
         every = np.ones(len(self._cluster.rows), dtype=np.bool_)
         static.refresh()
-        constraints, rows = task.template.constraints, nodes.columns.all_rows
+        rows = nodes.columns.all_rows
         ok = every
         for place, predicate in questions.static_predicates:
-            ok = ok & static.mask(task, place, predicate, constraints)
+            ok = ok & static.mask(task, place, predicate)
         self.static_ok = ok
         for _, predicate in questions.facts_predicates:
             ok = ok & nodes.passed(predicate.pod(task), predicate, rows, every)
         self.facts_ok = ok
         for part in questions.parts:
             if part.order.scope == "static":
-                part.fixed = static.scores(task, part.place, part.order, constraints)
+                part.fixed = static.scores(task, part.place, part.order)
             elif part.order.signature.node == "facts" and part.order.scope != "pod":
                 part.fixed = nodes.scores(part.order.pod(task), part.order, rows)
         self._lay_out()
@@ -183,7 +177,7 @@ class Entry:
         if shape >= kept.size or kept.epoch != shapes.epoch:
             kept.make_room(shapes)
         if math.isnan(kept.sums.item(0, shape)):
-            kept = self._ask_shape(kept, shape, node)
+            self._ask_shape(kept, shape, node)
         total = kept.sums.item(questions.leading - 1, shape) if questions.leading else 0.0
         for other in questions.others:
             total += kept.lines.item(other, shape) if isinstance(other, int) else other.item(row)
@@ -197,10 +191,10 @@ class Entry:
             self.ok[row] = False
             return NEVER
         nodes.rows_scored += 1
-        task, template, amounts = self.task, self.task.template, node.amounts
-        for check, of_template, of_amounts in self.questions.checks:
+        task, amounts = self.task, node.amounts
+        for check, pod, of_amounts in self.questions.checks:
             nodes.callbacks_asked += 1
-            if check(template if of_template else task, amounts if of_amounts else node) is not None:
+            if check(task if pod is None else pod, amounts if of_amounts else node) is not None:
                 self.ok[row] = False
                 return NEVER
         self.ok[row] = True
@@ -208,10 +202,10 @@ class Entry:
             return NEVER
         total = 0.0
         try:
-            for (score, of_template, of_amounts), fixed in self.questions.adds:
+            for (score, pod, of_amounts), fixed in self.questions.adds:
                 if fixed is None:
                     nodes.callbacks_asked += 1
-                    total += score(template if of_template else task, amounts if of_amounts else node)
+                    total += score(task if pod is None else pod, amounts if of_amounts else node)
                 else:
                     total += fixed.item(row)
         except TypeError:
@@ -223,40 +217,25 @@ class Entry:
 
     # -- shapes of nodes ----------------------------------------------------------------------------------------------
 
-    @property
-    def _shown(self) -> PodTemplate:
-        """What callbacks about shapes are given: where scores are shared it is noted what they read."""
-        return self.task.template if self._reader is None else self._reader.shown
-
-    def _own_if_more_was_read(self, kept: ShapeScores) -> ShapeScores:
-        """Scores of this entry alone, if more was read than what the templates agree in that share scores."""
-        if self._reader is None or not self._reader.read_more:
-            return kept
-        self._reader = None
-        self.shape_scores = kept.copy()
-        return self.shape_scores
-
-    def _ask_shape(self, kept: ShapeScores, shape: int, node: NodeInfo) -> ShapeScores:
-        """Ask about one node for all of its shape; return the scores in which the answer is."""
+    def _ask_shape(self, kept: ShapeScores, shape: int, node: NodeInfo) -> None:
+        """Ask about one node for all of its shape."""
         nodes, checks, adds = self._nodes, self.questions.checks, self.questions.adds
         nodes.rows_scored += 1
         nodes.callbacks_asked += len(checks)
-        task, template, amounts = self.task, self._shown, node.amounts
+        task, amounts = self.task, node.amounts
         will_do = node.fits_idle(self.charge) and all(
-            check(template if of_template else task, amounts) is None for check, of_template, _ in checks
+            check(task if pod is None else pod, amounts) is None for check, pod, _ in checks
         )
         scores = [
-            score(template if of_template else task, amounts)
-            for (score, of_template, _), fixed in (adds if will_do else ())
+            score(task if pod is None else pod, amounts)
+            for (score, pod, _), fixed in (adds if will_do else ())
             if fixed is None
         ]
         nodes.callbacks_asked += len(scores)
-        kept = self._own_if_more_was_read(kept)
         if will_do:
             self._put(kept, shape, scores, node)
         else:
             kept.close(shape)
-        return kept
 
     def _put(self, kept: ShapeScores, shape: int, scores: list[float], node: NodeInfo) -> None:
         try:
@@ -266,25 +245,23 @@ class Entry:
         if not is_number:
             check_scores(self._shared.callbacks.node_orders, self.task, node)
 
-    def _ask_shapes(self, kept: ShapeScores, shapes: Rows, rows: Rows) -> ShapeScores:
-        """Ask about many shapes at once, each by the row of one of its nodes; return the scores with the answers."""
+    def _ask_shapes(self, kept: ShapeScores, shapes: Rows, rows: Rows) -> None:
+        """Ask about many shapes at once, each by the row of one of its nodes."""
         if len(shapes) <= _FEW:
             for shape, row in zip(shapes.tolist(), rows.tolist(), strict=True):
-                kept = self._ask_shape(kept, shape, self._cluster.rows[row])
-            return kept
-        nodes, task, template = self._nodes, self.task, self._shown
+                self._ask_shape(kept, shape, self._cluster.rows[row])
+            return
+        nodes, task = self._nodes, self.task
         nodes.columns.refresh()
         ok = nodes.columns.fits_idle(self.charge, rows)
         for _, predicate in self.questions.row_predicates:
-            ok = ok & nodes.passed(template if predicate.of_template else task, predicate, rows, ok)
+            ok = ok & nodes.passed(predicate.pod(task), predicate, rows, ok)
         rows = rows[ok]
         nodes.rows_scored += len(rows)
         orders = [part.order for part in self.questions.parts if part.fixed is None]
-        scores = [nodes.scores(template if order.of_template else task, order, rows) for order in orders]
-        kept = self._own_if_more_was_read(kept)
+        scores = [nodes.scores(order.pod(task), order, rows) for order in orders]
         kept.close(shapes)
         kept.put_all(shapes[ok], scores)
-        return kept
 
     def _score_by_shape(self, kept: ShapeScores, rows: Rows) -> Rows:
         """Score nodes by their shapes; return those where room is being freed, of which that does not tell all."""
@@ -301,7 +278,7 @@ class Entry:
             examples = np.full(kept.size, UNKNOWN)
             examples[numbers[unknown]] = rows[unknown]
             asked = (examples != UNKNOWN).nonzero()[0]
-            kept = self._ask_shapes(kept, asked, examples[asked])
+            self._ask_shapes(kept, asked, examples[asked])
         totals = kept.sums[questions.leading - 1].take(numbers) if questions.leading else np.zeros(len(rows))
         for other in questions.others:
             totals += kept.lines[other].take(numbers) if isinstance(other, int) else other.take(rows)

@@ -91,13 +91,6 @@ class ShapeScores:
         self.lines: Floats = np.empty((max(1, orders), 0))
         self.sums: Floats = self.lines
 
-    def copy(self) -> ShapeScores:
-        """Return scores that are the same now and go their own way."""
-        found = ShapeScores(0)
-        found.epoch, found.size = self.epoch, self.size
-        found.lines, found.sums = self.lines.copy(), self.sums.copy()
-        return found
-
     def forget(self) -> None:
         """Ask everything again."""
         self.epoch = -1

@@ -11,6 +11,7 @@ from volsched.framework.columns.arrays import Floats
 from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodRequest, PodTemplate
 
 
 @dataclass(slots=True)
@@ -35,16 +36,17 @@ class Scoped:
 
 
 class Question(NamedTuple):
-    """A callback to ask about single nodes, and what it is given: the template or the task, amounts or the node."""
+    """A callback to ask about single nodes, and what it is given: ``pod``, None for the task; amounts or the node."""
 
     fn: Callable[[Any, Any], Any]
-    of_template: bool
+    pod: PodTemplate | PodRequest | None
     of_amounts: bool
 
     @classmethod
-    def of(cls, callback: Predicate | NodeOrder) -> Question:
-        """Return how a registered callback is asked."""
-        return cls(callback.fn, callback.of_template, callback.signature.node == "amounts")
+    def of(cls, callback: Predicate | NodeOrder, task: TaskInfo) -> Question:
+        """Return how a registered callback is asked about tasks of one template."""
+        pod = None if callback.signature.pod == "task" else callback.pod(task)
+        return cls(callback.fn, pod, callback.signature.node == "amounts")
 
 
 def version_of(callback: Predicate | NodeOrder, task: TaskInfo, cluster: Cluster) -> Hashable:
@@ -103,11 +105,11 @@ class Questions:
             of_order = scoped.place - len(predicates)
             scoped.callback = predicates[scoped.place] if of_order < 0 else orders[of_order]
 
-    def gather(self) -> None:
+    def gather(self, task: TaskInfo) -> None:
         """Lay out what is to be asked about single nodes; vectors that add nothing anywhere are left out."""
-        self.checks = [Question.of(predicate) for _, predicate in self.row_predicates]
+        self.checks = [Question.of(predicate, task) for _, predicate in self.row_predicates]
         counting = [part for part in self.parts if part.fixed is None or part.fixed.any()]
-        self.adds = [(Question.of(part.order), part.fixed) for part in counting]
+        self.adds = [(Question.of(part.order, task), part.fixed) for part in counting]
 
     def arrange(self) -> None:
         """Lay out the sum of the scores by shape and the vectors; without a score that is asked, of zeros."""

@@ -38,9 +38,8 @@ class SharedAnswers:
         self.static.forget()
 
     def shape_scores(self, template: PodTemplate, asked: list[tuple[int, Predicate | NodeOrder]]) -> ShapeScores:
-        """The scores by shape that templates of equal requests share which ask the same, as long as no more is read."""
-        charge = self.nodes.cluster.columns.charge(template)
-        key = (charge, *[(place, isinstance(callback, NodeOrder)) for place, callback in asked])
+        """The scores by shape that templates of equal requests share: callbacks are shown no more of a pod."""
+        key = (template.amounts, *[(place, isinstance(callback, NodeOrder)) for place, callback in asked])
         found = self._shape_scores.get(key)
         if found is None:
             found = self._shape_scores[key] = ShapeScores(sum(isinstance(callback, NodeOrder) for _, callback in asked))

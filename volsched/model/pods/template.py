@@ -13,7 +13,7 @@ ResourceClaims it has (`TaskInfo.resource_claims`): what these ask for and were 
 ``PodTemplate`` has an attribute for each thing that decides where a pod may go.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -52,6 +52,28 @@ LONGEST_REMEMBERED: Final = 1 << 14
 time that it is seen; thousands of texts of a megabyte would not fit into memory until they are swept."""
 
 
+class PodRequest(msgspec.Struct, frozen=True):
+    """How much a pod requests: all that a rule by amounts needs.
+
+    ``nonzero_cpu`` and ``nonzero_memory`` are what scores assume where a container requests none.
+    """
+
+    request: Resources
+    nonzero_cpu: int
+    nonzero_memory: int
+
+    if not TYPE_CHECKING:  # a type checker finds the mistake itself
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute(
+                "PodRequest",
+                name,
+                dir(PodRequest),
+                "a callback that reads more annotates its pod as PodTemplate (what equal pods share) or as TaskInfo "
+                "(this very pod)",
+            )
+
+
 class PodTemplate:
     """What decides where a pod may go. One object for all equal pods: compare with `is`.
 
@@ -71,6 +93,7 @@ class PodTemplate:
 
     __slots__ = (
         "affinity",
+        "amounts",
         "annotations",
         "anti_affinity",
         "best_effort",
@@ -102,6 +125,7 @@ class PodTemplate:
         rules = rules or PodRules()
         self.id = number
         self.rules = rules
+        self.amounts = PodRequest(rules.request, rules.nonzero_cpu, rules.nonzero_memory)
         self.request: Resources = rules.request
         self.best_effort: bool = not (
             rules.request or rules.has_resource_claims or rules.asks_by_annotation or rules.refusals
@@ -129,13 +153,6 @@ class PodTemplate:
         stated = dict(rules.annotations)
         self.annotations: Mapping[str, str] = stated if annotations is None else annotations.of(stated)
         self.namespace_of_terms: str = rules.namespace
-
-    @property
-    def constraints(self) -> Hashable:
-        """All that it states but how much it asks for: equal for templates that differ in amounts alone."""
-        return msgspec.structs.replace(
-            self.rules, request=Resources.EMPTY, nonzero_cpu=0, nonzero_memory=0, container_amounts=()
-        )
 
     @property
     def weight(self) -> int:
