@@ -87,10 +87,12 @@ def plain(callback: Callback) -> Callback:
     No pod here has a constraint between pods, which would need its key.
     """
 
-    def of_all(template: PodTemplate, node: NodeInfo) -> Any:
-        return callback.fn(template, shown(callback.signature.node, node))
+    view = callback.signature.pod
 
-    if not callback.of_template:
+    def of_all(template: PodTemplate, node: NodeInfo) -> Any:
+        return callback.fn(template.amounts if view == "request" else template, shown(callback.signature.node, node))
+
+    if view == "task":
         return callback
     rule = msgspec.structs.replace(callback, fn=of_all, vector=None)
     return rule.reading(Signature("template", "node", is_typed=True))

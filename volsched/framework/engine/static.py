@@ -55,10 +55,10 @@ class StaticAnswers:
 
     def mask(self, task: TaskInfo, place: int, predicate: Predicate) -> Mask:
         """Which nodes the predicate in this place lets pass."""
-        key = (place, predicate.pod(task))
-        found = self._masks.get(key)
+        pod = predicate.pod(task)
+        found = self._masks.get((place, pod))
         if found is None:
-            found = self._masks[key] = self._ask_mask(predicate.pod(task), predicate)
+            found = self._masks[place, pod] = self._ask_mask(pod, predicate)
         return found
 
     def _ask_mask(self, pod: Any, predicate: Predicate) -> Mask:
@@ -71,10 +71,10 @@ class StaticAnswers:
 
     def scores(self, task: TaskInfo, place: int, order: NodeOrder) -> Floats:
         """What the node order in this place gives all nodes."""
-        key = (place, order.pod(task))
-        found = self._scores.get(key)
+        pod = order.pod(task)
+        found = self._scores.get((place, pod))
         if found is None:
-            found = self._scores[key] = self._ask_scores(order.pod(task), order)
+            found = self._scores[place, pod] = self._ask_scores(pod, order)
         return found
 
     def _ask_scores(self, pod: Any, order: NodeOrder) -> Floats:
