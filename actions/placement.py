@@ -15,14 +15,13 @@ from actions.domains import settle_domain
 from actions.gang_search.searches import Searches
 from actions.held_up import also_waits, waits_for, what_holds_up
 from actions.job_order import is_busy, last_first
-from actions.promises import choose, take
+from actions.promises import Room, free_nodes, later, take
 from actions.retry import FailedRoles, Retry, has_history
 from volsched.framework.native.gangs import WAITS_FOR_GROUP
-from volsched.framework.session import Session
+from volsched.framework.session import Quota, Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import IS_READY, TaskStatus
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
@@ -42,8 +41,6 @@ class Attempt:
     """Whether the job keeps room in this session without being committed."""
     given_up: bool = False
     """Whether the gang cannot start with what is left to try."""
-    one_by_one: PodTemplate | None = None
-    """Tasks of this template could not be placed in one go."""
     ended: str = ""
     """Why the search for a placement of the whole gang ended before it was through."""
     failed: TaskInfo | None = None
@@ -69,7 +66,7 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     settle_domain(session, queue, job, attempt.tasks)
     attempt.given_up = False
     while attempt.tasks and not attempt.given_up:
-        if _place_run(session, queue, statement, attempt) or _place_next(session, queue, statement, attempt):
+        if _place_next(session, queue, statement, attempt):
             attempt.moved = True
             if session.rules.is_ready(job):
                 break
@@ -112,45 +109,39 @@ def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequen
 
 
 def _place_next(session: Session, queue: QueueInfo, statement: Statement, attempt: Attempt) -> bool:
-    """Try the next task; whether it found a place."""
-    task = attempt.tasks.pop()
-    refusal = _queue_refusal(session, queue, task)
+    """Try the next task, with as many of its equals as can be placed in the same step; whether it found a place."""
+    task = attempt.tasks[-1]
+    most, refusal = _quota(session, queue, task)
+    if refusal is None and task.role and task.role in attempt.failed_roles and is_busy(task):
+        if not task.admission_gate:
+            refusal = _same_role(task, attempt.failed_roles.reason(task.role))
     if refusal is not None:
+        attempt.tasks.pop()
         session.refusals.refuse_task(task, refusal)
-    elif task.admission_gate:
+        return False
+    if task.admission_gate:
+        attempt.tasks.pop()
         session.lift_gate(task)
-    elif task.role and task.role in attempt.failed_roles and is_busy(task):
-        session.refusals.refuse_task(task, _same_role(task, attempt.failed_roles.reason(task.role)))
-    elif _place_one(session, statement, attempt.retry, task):
-        return True
-    else:
+        return False
+    if most > 1:
+        most = 1 if task.role in attempt.failed_roles else min(most, session.together(task))
+    count = _place_equal(session, statement, attempt.retry, _equal_tasks(attempt.tasks, most))
+    del attempt.tasks[-(count or 1) :]
+    if not count:
         attempt.failed = task
         attempt.failed_roles.add(task.role, waits_for(task))
         attempt.given_up = not can_still_start(attempt)
-    return False
-
-
-def _place_run(session: Session, queue: QueueInfo, statement: Statement, attempt: Attempt) -> bool:
-    """Place as many of the next tasks as are equal and can be placed in one go; whether there were any."""
-    tasks = attempt.tasks
-    first = tasks[-1]
-    if first.template is attempt.one_by_one or attempt.retry.refusal_of_equal(session, first) is not None:
-        return False
-    run = _equal_tasks(tasks, session.batch_size(queue, first)) if first.role not in attempt.failed_roles else []
-    placed = statement.allocate_run(run, session.engine.run(run)) if len(run) > 1 else 0
-    if not placed:
-        attempt.one_by_one = first.template
-        return False
-    del tasks[-placed:]
-    return True
+    return count > 0
 
 
 def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
-    """The next tasks, last first, that differ in nothing but who they are."""
+    """The next task, and those after it that differ in nothing but who they are."""
     first = tasks[-1]
+    run = [first]
+    if most < 2 or has_history(first):
+        return run
     template, role, pending = first.template, first.role, TaskStatus.PENDING
-    run: list[TaskInfo] = []
-    for task in islice(reversed(tasks), max(0, most)):
+    for task in islice(reversed(tasks), 1, most):
         if task.template is not template or task.role != role or task.status is not pending:
             break
         if has_history(task):
@@ -159,38 +150,38 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     return run
 
 
-def _queue_refusal(session: Session, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-    """Why the queue may not take a task on; the room that the task itself was promised does not count against it."""
-    refusal = session.allocatable_refusal(queue, task)
-    if refusal is None or not session.nominations.is_kept(task):
-        return refusal
+def _quota(session: Session, queue: QueueInfo, task: TaskInfo) -> Quota:
+    """What the queue may take on; the room that the task itself was promised does not count against it."""
+    found = session.quota(queue, task)
+    if found.refusal is None or not session.nominations.is_kept(task):
+        return found
     session.nominations.release(task)
-    refusal = session.allocatable_refusal(queue, task)
-    if refusal is not None:
+    found = session.quota(queue, task)
+    if found.refusal is not None:
         session.nominations.give_up(task)
-    return refusal
+    return found
 
 
-def _place_one(session: Session, statement: Statement, retry: Retry, task: TaskInfo) -> bool:
+def _place_equal(session: Session, statement: Statement, retry: Retry, tasks: Sequence[TaskInfo]) -> int:
+    """Put equal tasks on nodes, or promise the first one room; how many found a place."""
+    task = tasks[0]
     session.nominations.release(task)
-    refusal = session.rules.pre_refusal(task)
+    refusal = session.rules.pre_refusal(task) or retry.refusal_of_equal(session, task)
+    if refusal is None:
+        count, refusal = statement.place(tasks, free_nodes(session, tasks))
+        if count:
+            return count
+    if refusal is None:
+        node = later(session, task)
+        if node is None:
+            session.refuse_by_nodes(task, Step.PREDICATE)
+            retry.note_refused(session, task)
+            return 0
+        refusal = take(session, statement, task, Room(node, False))
     if refusal is not None:
         session.refusals.refuse_task(task, refusal)
-        return False
-    known = retry.refusal_of_equal(session, task)
-    if known is not None:
-        session.refusals.refuse_task(task, known)
-        return False
-    found = choose(session, task)
-    if found is None:
-        session.refuse_by_nodes(task, Step.PREDICATE)
-        retry.note_refused(session, task)
-        return False
-    refusal = take(session, statement, task, found)
-    if refusal is not None:
-        session.refusals.refuse_task(task, refusal)
-        return False
-    return True
+        return 0
+    return 1
 
 
 def can_still_start(attempt: Attempt) -> bool:

@@ -7,6 +7,7 @@ is tried. As with kube-scheduler, only promises to tasks that matter as much sta
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from volsched.framework.nominations import by_importance, waits_for_room
@@ -25,18 +26,31 @@ class Room(NamedTuple):
     is_free: bool
 
 
+def free_nodes(session: Session, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+    """Nodes with room now for equal tasks: the one that the first was promised, else the best ones."""
+    task = tasks[0]
+    nominated = session.cluster.nodes.get(task.nominated) if task.nominated else None
+    if nominated is not None and nominated.fits_idle(session.cluster.columns.request(task.template)):
+        if session.engine.admits(task, nominated):
+            return iter((nominated,))
+    return session.places(tasks)
+
+
+def later(session: Session, task: TaskInfo) -> NodeInfo | None:
+    """The node that will have room for a task: the one that it was promised, else the best one."""
+    nominated = session.cluster.nodes.get(task.nominated) if task.nominated else None
+    if nominated is not None and session.nominations.will_admit(task, nominated):
+        return nominated
+    return session.later(task)
+
+
 def choose(session: Session, task: TaskInfo) -> Room | None:
     """The node that a task was promised when it has room now, else the best one that has, else the promised one."""
-    nominated = session.cluster.nodes.get(task.nominated) if task.nominated else None
-    request = session.cluster.columns.request(task.template)
-    if nominated is not None and nominated.fits_idle(request) and session.engine.admits(task, nominated):
-        return Room(nominated, True)
-    best = session.best_node(task)
-    if best is not None and best.fits_idle(request):
-        return Room(best, True)
-    if nominated is not None and session.nominations.will_admit(task, nominated):
-        return Room(nominated, False)
-    return Room(best, False) if best is not None else None
+    free = next(free_nodes(session, (task,)), None)
+    if free is not None:
+        return Room(free, True)
+    node = later(session, task)
+    return Room(node, False) if node is not None else None
 
 
 def take(session: Session, statement: Statement, task: TaskInfo, room: Room) -> Verdict | None:

@@ -86,7 +86,6 @@ def plain(callback: Callback) -> Callback:
 
     No pod here has a constraint between pods, which would need its key.
     """
-
     view = callback.signature.pod
 
     def of_all(template: PodTemplate, node: NodeInfo) -> Any:

@@ -94,7 +94,7 @@ class Stage:
     def place(self, name: str) -> str | None:
         """Put a task on its best node and commit; the node's name."""
         task = self.task(name)
-        node = self.session.best_node(task)
+        node = self.session.engine.best(task)
         if node is not None:
             statement = self.session.statement()
             assert statement.allocate(task, node) is None

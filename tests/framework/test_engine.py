@@ -896,7 +896,7 @@ def test_a_task_that_was_only_tried_leaves_the_answers_as_they_were() -> None:
     before = stage.best("j-0")
     statement = stage.session.statement()
     for number in range(3):
-        node = stage.session.best_node(stage.task(f"j-{number}"))
+        node = stage.session.engine.best(stage.task(f"j-{number}"))
         assert node is not None
         statement.allocate(stage.task(f"j-{number}"), node)
     during = stage.best("j-3")

@@ -102,7 +102,7 @@ def members(stage: Stage, count: int = GANG) -> list[TaskInfo]:
 def run_of(stage: Stage, tasks: list[TaskInfo]) -> list[str]:
     """The nodes of a run, each taken before the next is asked for; all of it is undone."""
     statement, nodes = stage.session.statement(), []
-    for task, node in zip(tasks, stage.engine.run(tasks), strict=False):
+    for task, node in zip(tasks, stage.engine.places(tasks), strict=False):
         nodes.append(node.name)
         assert statement.allocate(task, node) is None
     statement.discard()
@@ -119,6 +119,13 @@ def one_by_one(stage: Stage, tasks: list[TaskInfo]) -> list[str]:
         assert statement.allocate(task, node) is None
     statement.discard()
     return nodes
+
+
+def in_one_step(stage: Stage, name: str = "gang-0") -> int:
+    """Of how many tasks like this one it is tried to place them in one step."""
+    task = stage.task(name)
+    quota = stage.session.quota(stage.queue("q"), task)
+    return 0 if quota.refusal is not None else max(1, min(quota.most, stage.session.together(task)))
 
 
 # -- nodes ------------------------------------------------------------------------------------------------------------
@@ -162,10 +169,10 @@ def test_nodes_that_are_alike_fill_up_in_order_of_names_whatever_block_they_are_
     ],
     ids=["tasks of a node", "score of tasks", "pod", "score of pod", "batch", "best node"],
 )
-def test_there_are_no_runs_where_more_than_amounts_decides(more: Register) -> None:
+def test_a_run_is_of_one_task_where_more_than_amounts_decides(more: Register) -> None:
     stage = Stage(a_world(), register, more)
 
-    assert run_of(stage, members(stage)) == []
+    assert len(run_of(stage, members(stage))) == 1
     assert len(one_by_one(stage, members(stage))) == 5
 
 
@@ -197,7 +204,7 @@ def test_a_run_ends_before_a_task_whose_labels_make_a_difference() -> None:
 def test_a_run_ends_when_something_else_changes_meanwhile() -> None:
     stage = Stage(a_world(), register)
     tasks = members(stage)
-    nodes = stage.engine.run(tasks)
+    nodes = stage.engine.places(tasks)
     next(nodes)
     stage.cluster.node_ledger.touch(stage.node("a"))
     stage.cluster.node_ledger.touch(stage.node("c"))
@@ -215,7 +222,7 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
     def play(engine: Callable[..., Any]) -> None:
         far.clear()
         stage = Stage(a_world(), lambda r: r.register(NodeOrder(fickle)), engine=engine)
-        for node in stage.engine.run(members(stage)):
+        for node in stage.engine.places(members(stage)):
             far.add(node.name)
             stage.cluster.node_ledger.touch(node)
 
@@ -232,7 +239,7 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
         (lambda r: None, GANG),
         (room_for(4), 4),
         (room_for(9, at_once=2), 2),
-        (room_for(-3), -3),
+        (room_for(-3), 0),
         (lambda r: r.register(JobReady(lambda job: True, lacking=lambda job: 3)), 3),
         (lambda r: r.register(PrePredicate(lambda task: None, applies_to=of_small)), GANG),
         (lambda r: r.register(Allocatable(lambda queue, task: None, applies_to=of_small)), GANG),
@@ -255,7 +262,7 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
 def test_so_many_are_placed_in_one_go_as_nobody_could_refuse(more: Register, size: int) -> None:
     stage = Stage(a_world(), register, more)
 
-    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == size
+    assert in_one_step(stage) == size
 
 
 @pytest.mark.parametrize(
@@ -274,7 +281,7 @@ def test_so_many_are_placed_in_one_go_as_nobody_could_refuse(more: Register, siz
 def test_who_may_refuse_any_of_them_has_them_placed_one_by_one(more: Register) -> None:
     stage = Stage(a_world(), register, more)
 
-    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == 0
+    assert in_one_step(stage) == 1
 
 
 def test_pods_that_mind_others_are_placed_one_by_one_where_nodes_are_scored_together() -> None:
@@ -284,8 +291,8 @@ def test_pods_that_mind_others_are_placed_one_by_one_where_nodes_are_scored_toge
     world.job("apart", tasks=3, queue="q", cpu="1", spec={"affinity": apart})
     stage = Stage(world, register, lambda r: r.register(BatchNodeOrder(lambda task, nodes: [0.0] * len(nodes))))
 
-    assert stage.session.batch_size(stage.queue("q"), stage.task("apart-0")) == 0
-    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == GANG
+    assert in_one_step(stage, "apart-0") == 1
+    assert in_one_step(stage) == GANG
 
 
 @pytest.mark.parametrize("switch", ["enabledAllocatable", "enablePredicate"])
@@ -303,9 +310,9 @@ def test_what_holds_within_the_headroom_does_not_when_a_switch_leaves_a_rule_of_
     def quota(registrar: Registrar) -> None:
         registrar.register(Allocatable(headroom=lambda queue, template: Headroom(4)), Predicate(by_facts(passes)), more)
 
-    for on, size in ((True, 4), (False, 0)):
+    for on, size in ((True, 4), (False, 1)):
         stage = Stage(a_world(), register, Plug(quota, "quota", {switch: on}))
-        found = stage.session.batch_size(stage.queue("q"), stage.task("gang-0"))
+        found = in_one_step(stage)
         left_out = not on and switch == "enablePredicate" and isinstance(more, Predicate)
         assert found == (4 if left_out else size)
 
@@ -314,7 +321,7 @@ def test_without_a_word_on_readiness_there_is_no_run() -> None:
     """Every task makes its job ready then, and the next one waits for its turn."""
     stage = Stage(a_world(), lambda r: r.register(NodeOrder(used)))
 
-    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == 0
+    assert in_one_step(stage) == 1
 
 
 def test_while_room_is_promised_to_anybody_and_when_scores_are_asked_for_there_is_no_run() -> None:
@@ -322,11 +329,11 @@ def test_while_room_is_promised_to_anybody_and_when_scores_are_asked_for_there_i
     statement = stage.session.statement()
     statement.pipeline(stage.task("gang-5"), stage.node("a"))
     statement.hold()
-    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == 0
+    assert in_one_step(stage) == 1
 
     stage = Stage(a_world(), register)
     stage.session.on_placed = lambda session, task: None
-    assert stage.session.batch_size(stage.queue("q"), stage.task("gang-0")) == 0
+    assert in_one_step(stage) == 1
 
 
 # -- placing ----------------------------------------------------------------------------------------------------------
@@ -350,7 +357,7 @@ def test_a_run_leaves_everything_as_the_same_moves_one_by_one_would() -> None:
     statement = run.session.statement()
     tasks = members(run)
 
-    placed = statement.allocate_run(tasks, run.engine.run(tasks))
+    placed = statement.place(tasks, run.engine.places(tasks)).count
     alone = single.session.statement()
     for task in members(single)[:placed]:
         node = single.engine.best(task)
@@ -371,7 +378,7 @@ def test_a_run_leaves_everything_as_the_same_moves_one_by_one_would() -> None:
 def test_a_run_is_bound_like_any_other_tasks() -> None:
     stage = Stage(a_world(tasks=4), register)
     tasks, statement = members(stage, 4), stage.session.statement()
-    assert statement.allocate_run(tasks, stage.engine.run(tasks)) == 4
+    assert statement.place(tasks, stage.engine.places(tasks)).count == 4
 
     statement.commit(tasks[0].job)
 
@@ -385,7 +392,7 @@ def test_an_event_handler_hears_of_a_run_only_when_it_leaves_again() -> None:
     handler = Handler()
     stage = Stage(a_world(tasks=2), register, lambda r: r.register(EventHandler(handler, within_headroom=True)))
     tasks, statement = members(stage, 2), stage.session.statement()
-    statement.allocate_run(tasks, stage.engine.run(tasks))
+    statement.place(tasks, stage.engine.places(tasks))
     statement.discard()
 
     assert handler.heard == ["-gang-1", "-gang-0"]
@@ -421,6 +428,6 @@ def test_a_run_asks_the_keys_of_its_first_task_alone() -> None:
         ),
     )
     tasks = members(stage)
-    list(zip(tasks, stage.engine.run(tasks), strict=False))
+    list(zip(tasks, stage.engine.places(tasks), strict=False))
 
     assert set(asked) <= {"gang-0"}

@@ -107,7 +107,7 @@ class Lab:
 
     def best(self, task: TaskInfo) -> str | None:
         """The name of the node that the engine chooses."""
-        node = self.session.best_node(task)
+        node = self.session.engine.best(task)
         return node.name if node is not None else None
 
     # -- questions --------------------------------------------------------------------------------------------------

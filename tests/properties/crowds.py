@@ -135,12 +135,12 @@ class PlacedInOneGo(Property):
 
     def __init__(self, scenario: Any, reader: Reader) -> None:
         super().__init__(scenario, reader)
-        allocate_run, seen = self.cluster.allocate_run, reader.seen
+        allocate, seen = self.cluster.allocate, reader.seen
 
         def noted(tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-            length = allocate_run(tasks, nodes)
+            length = allocate(tasks, nodes)
             seen["runs"] += length > 1
             seen["long runs"] += length > 3
             return length
 
-        self.cluster.allocate_run = noted  # type: ignore[method-assign]
+        self.cluster.allocate = noted  # type: ignore[method-assign]

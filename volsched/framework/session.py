@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,7 +25,7 @@ from volsched.framework.boundary import (
     failed,
     too_expensive,
 )
-from volsched.framework.callbacks import Headroom
+from volsched.framework.callbacks import NO_LIMIT, Headroom
 from volsched.framework.config.configuration import Configuration
 from volsched.framework.discretion import within
 from volsched.framework.dispatch.ruleset import Ruleset
@@ -55,6 +55,13 @@ _WORTH_NOTING = 0.01
 
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
+
+
+class Quota(NamedTuple):
+    """How many tasks a queue may take on in one step, and why none."""
+
+    most: int
+    refusal: Verdict | None = None
 
 
 T = TypeVar("T")
@@ -125,27 +132,39 @@ class Session:
 
     # -- what queues take on ------------------------------------------------------------------------------------------
 
-    def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
-        """Why the queue may not take the task on; it counts there no longer, then, because its gate was lifted."""
-        self._set_aside([task])
-        refusal = self._refused_by_queue(queue, task)
-        if refusal is not None and self._aside:
-            self._aside.clear()
-            self.cluster.wake(ClusterEvent.DEMAND_CHANGED)
-        return refusal
+    def quota(self, queue: QueueInfo, task: TaskInfo) -> Quota:
+        """How many tasks like this one the queue may take on in one step, and why not even this one.
 
-    def _refused_by_queue(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        A refused task counts there no longer because its gate was lifted.
+        """
+        self._set_aside((task,))
+        most, template = NO_LIMIT, task.template
         for headroom, refusal, refused in self.rules.quotas:
-            verdict = headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)
+            if headroom is not None:
+                found = headroom(queue, template)
+                verdict, most = found.refusal, min(most, found.batch)
+            else:
+                verdict = refusal(queue, task)
             if verdict is not None:
                 if refused is not None:
                     refused(task, verdict)
-                return verdict
-        return None
+                self._count_no_more()
+                return Quota(0, verdict)
+        return Quota(most)
+
+    def allocatable_refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+        """Why the queue may not take the task on."""
+        return self.quota(queue, task).refusal
+
+    def _count_no_more(self) -> None:
+        """Have refused tasks that were set aside not count again."""
+        if self._aside:
+            self._aside.clear()
+            self.cluster.wake(ClusterEvent.DEMAND_CHANGED)
 
     def takes_on(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Whether the queue may take the task on; as ``allocatable_refusal``, but nobody is told."""
-        self._set_aside([task])
+        self._set_aside((task,))
         return all(
             (headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)) is None
             for headroom, refusal, _ in self.rules.quotas
@@ -168,20 +187,12 @@ class Session:
         found = self.rules.headrooms
         return tuple(fn(queue, task.template) for fn in found) if len(found) == len(self.rules.quotas) else None
 
-    def batch_size(self, queue: QueueInfo, task: TaskInfo) -> int:
-        """How many tasks of the same job and template as this one may be placed in one go; below 2: one by one."""
+    def together(self, task: TaskInfo) -> int:
+        """How many tasks of the same job and template as this one may be placed in one step, whatever their queue."""
         rules, job = self.rules, task.job
         if self.nominations.held or self.on_placed is not None or job is None or rules.batches.alone(task):
-            return 0
-        size = rules.batches.lacking(job)
-        if size < 2:
-            return size
-        self._set_aside(())
-        for fn in rules.headrooms:
-            size = min(size, fn(queue, task.template).batch)
-            if size < 2:
-                break
-        return size
+            return 1
+        return rules.batches.lacking(job)
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue may take room from others for these tasks."""
@@ -308,9 +319,21 @@ class Session:
             self.cluster.queue_ledger.set_ungated(task, ungated=True)
         task.refusal = LIFTING
 
-    def best_node(self, task: TaskInfo) -> NodeInfo | None:
-        """The best node for a task (see ``Engine.best``)."""
-        node = self.engine.best(task)
+    def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+        """The best nodes with room now for the first of some equal tasks, and for more of them (``Engine.places``)."""
+        nodes = self.engine.places(tasks)
+        return nodes if self.on_placed is None else self._noted(tasks[0], nodes)
+
+    def _noted(self, task: TaskInfo, nodes: Iterator[NodeInfo]) -> Iterator[NodeInfo]:
+        for node in nodes:
+            if self.on_placed is not None:
+                self.on_placed(self, task)
+            yield node
+            return
+
+    def later(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node that will have room for a task once others have left (``Engine.later``)."""
+        node = self.engine.later(task)
         if node is not None and self.on_placed is not None:
             self.on_placed(self, task)
         return node

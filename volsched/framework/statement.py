@@ -8,7 +8,7 @@ session ends, for a gang that waits for room being freed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
@@ -41,6 +41,13 @@ class Operation(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
+class Placed(NamedTuple):
+    """How many of some tasks found a place, and why a plugin refused the next one."""
+
+    count: int
+    refusal: Verdict | None = None
+
+
 class Statement:
     """The operations of one attempt."""
 
@@ -52,34 +59,49 @@ class Statement:
         self.makes_room = False
         """Whether its promises are to outlive the session, as room is being made for them."""
 
-    def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Put a task on a node that has room now; a plugin's refusal is returned and leaves no trace."""
-        return self._place(task, node, TaskStatus.ALLOCATED, "allocate")
+    def place(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> Placed:
+        """Put equal tasks of one job that wait, one or more, on nodes that have room now, each on the next one.
 
-    def allocate_run(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Put equal tasks of one job that wait on nodes, each on the next; return how many (``Session.batch_size``)."""
-        if tasks and _refusal(tasks[0]) is not None:
-            return 0
-        cluster = self._session.cluster
-        generation = cluster.clocks.requeue_generation
-        placed = tasks[: cluster.allocate_run(tasks, nodes)]
-        self.operations += [Operation("allocate", task, TaskStatus.PENDING, None, generation) for task in placed]
-        self._session.check_accounts()
-        return len(placed)
+        A plugin's refusal ends it, and leaves no trace of the task that is refused.
+        """
+        first, session = tasks[0], self._session
+        refusal = _refusal(first)
+        if refusal is not None:
+            return Placed(0, refusal)
+        cluster = session.cluster
+        generation, start = cluster.clocks.requeue_generation, len(self.operations)
+        before = first.status, first.node
+        count = cluster.allocate(tasks, nodes)
+        placed = tasks if count == len(tasks) else tasks[:count]
+        self.operations += [Operation("allocate", task, *before, generation) for task in placed]
+        try:
+            session.check_accounts()
+            refusal = session.rules.told_allocated(first) if placed and len(tasks) == 1 else None
+        except BaseException:
+            self._take_back(start)
+            raise
+        if refusal is not None:
+            self._take_back(start)
+            return Placed(0, refusal)
+        return Placed(count)
+
+    def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+        """Place one task on one node."""
+        return self.place((task,), iter((node,))).refusal
+
+    def _take_back(self, checkpoint: int) -> None:
+        """Have tasks where they stood before, of which no handler has heard."""
+        while len(self.operations) > checkpoint:
+            self._move_back(self.operations.pop())
 
     def pipeline(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
         """Promise a task room on a node where others are about to leave."""
-        return self._place(task, node, TaskStatus.PIPELINED, "pipeline")
-
-    def _place(
-        self, task: TaskInfo, node: NodeInfo, status: TaskStatus, kind: Literal["allocate", "pipeline"]
-    ) -> Verdict | None:
         refusal = _refusal(task)
         if refusal is not None:
             return refusal
         cluster = self._session.cluster
-        operation = Operation(kind, task, task.status, task.node, cluster.clocks.requeue_generation)
-        cluster.move(task, status, node)
+        operation = Operation("pipeline", task, task.status, task.node, cluster.clocks.requeue_generation)
+        cluster.move(task, TaskStatus.PIPELINED, node)
         try:
             self._session.check_accounts()
             refusal = self._session.rules.told_allocated(task)

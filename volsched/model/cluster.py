@@ -184,29 +184,36 @@ class Cluster:
         if task.ungated:
             self.queue_ledger.count_ungated(task, 1)
 
-    def allocate_run(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Allocate equal tasks of one job that wait without a node, each to the next of some nodes; return how many.
+    def allocate(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
+        """Allocate equal tasks of one job, each to the next of some nodes; return how many.
 
-        As ``move`` for each, but job and queue are counted once, and observers are told when all have moved.
+        As ``move`` for each, but job and queue are counted once, and observers are told when all have moved. Several
+        wait without a node and without history; one alone may leave room that it was promised, and count in its queue.
         """
-        job = tasks[0].job
-        if job is None:
-            return 0
+        first = tasks[0]
+        if first.node is not None:
+            self._leave(first)
+        if first.ungated:
+            self.queue_ledger.count_ungated(first, -1)
         count = self.node_ledger.allocate_each(tasks, nodes)
         if count:
-            self._count_run(job, tasks[:count])
+            self._count_allocated(tasks if count == len(tasks) else tasks[:count])
+        if first.ungated:
+            self.queue_ledger.count_ungated(first, 1)
         return count
 
-    def _count_run(self, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
+    def _count_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Count tasks that were pending and have just been allocated, and tell of them."""
-        count, template = len(tasks), tasks[0].template
-        job.recount_run(tasks)
-        self.queue_ledger.note(job)
-        self.queue_ledger.charge(job, template.request, count)
+        count, first = len(tasks), tasks[0]
+        job, template = first.job, first.template
+        if job is not None:
+            job.recount_allocated(tasks)
+            self.queue_ledger.note(job)
+            self.queue_ledger.charge(job, template.request, count)
         self.clocks.standing += count
         for observer in self.observers.of_moves(template):
             try:
-                observer.run_allocated(tasks)
+                observer.tasks_allocated(tasks)
             except Exception as error:
                 self.observers.lose(observer, error)
 

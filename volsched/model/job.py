@@ -301,7 +301,7 @@ class JobInfo:
             self._wait(task, (status is TaskStatus.PENDING) - (before is TaskStatus.PENDING))
         self.version += 1
 
-    def recount_run(self, tasks: Sequence[TaskInfo]) -> None:
+    def recount_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Follow equal members that were pending and have just been allocated."""
         count, waiting = len(tasks), self.waiting
         self.counts[TaskStatus.PENDING] -= count

@@ -36,7 +36,7 @@ class Observer:
         running).
         """
 
-    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Hear that equal tasks of one job, which waited without a node, have all just been allocated."""
         for task in tasks:
             self.task_moved(task, TaskStatus.PENDING, None)

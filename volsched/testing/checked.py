@@ -75,10 +75,10 @@ class CheckedEngine(FastEngine):
         kept = {id(entry) for entry in self.entries}
         self._witnesses = {key: witness for key, witness in self._witnesses.items() if key in kept}
 
-    def run(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+    def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
         """The best nodes for a run of tasks, each compared with what the task alone would get."""
-        for task, node in zip(tasks, super().run(tasks), strict=False):
-            alone = self.best(task)
+        for task, node in zip(tasks, super().places(tasks), strict=False):
+            alone = next(super().places((task,)), None)
             if alone is not node:
                 raise Stale(f"{task.key}: a run goes on to {node.name}, and the best node is {alone}")
             yield node

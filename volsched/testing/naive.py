@@ -48,7 +48,24 @@ class NaiveEngine:
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
         """The candidate with the highest score; of equals the first in order of names."""
+        return self._best_of(task, candidates_of(self.cluster, self.callbacks, task))
+
+    def later(self, task: TaskInfo) -> NodeInfo | None:
+        """The best candidate where none has room now."""
         nodes = candidates_of(self.cluster, self.callbacks, task)
+        return None if nodes and self._has_room(task, nodes[0]) else self._best_of(task, nodes)
+
+    def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+        """The best node with room for the first task: every task is asked about by itself."""
+        nodes = candidates_of(self.cluster, self.callbacks, tasks[0])
+        node = self._best_of(tasks[0], nodes) if nodes and self._has_room(tasks[0], nodes[0]) else None
+        if node is not None:
+            yield node
+
+    def _has_room(self, task: TaskInfo, node: NodeInfo) -> bool:
+        return node.fits_idle(self.cluster.columns.request(task.template))
+
+    def _best_of(self, task: TaskInfo, nodes: list[NodeInfo]) -> NodeInfo | None:
         if len(nodes) < 2:
             return nodes[0] if nodes else None
         totals = self._totals(task, nodes)
@@ -58,10 +75,6 @@ class NaiveEngine:
             if chosen is not None and chosen in named:
                 return self.cluster.nodes[chosen]
         return nodes[totals.index(max(totals))]
-
-    def run(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """None: every task is asked about by itself."""
-        return iter(())
 
     def _totals(self, task: TaskInfo, nodes: list[NodeInfo]) -> list[float]:
         totals = [0.0] * len(nodes)

@@ -269,7 +269,7 @@ class DeviceRules(Observer):
         if not ON_NODE[task.status]:
             self._take_back(task)
 
-    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Take nothing back: they have nodes."""
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:

@@ -47,10 +47,14 @@ class Engine(Protocol):
     def best(self, task: TaskInfo) -> NodeInfo | None:
         """The best node with room now; else the best that will have room; None when no node will do."""
 
-    def run(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best node for each of some tasks of one job and template, as long as the nodes' amounts alone tell.
+    def later(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node that has no room now and will have it once others have left."""
 
-        Whoever takes a node puts the task there before asking for the next, and changes nothing else meanwhile.
+    def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+        """The best node with room now for the first of some equal tasks of one job, and for those that come after it.
+
+        It ends where more than the nodes' amounts decides, at the latest before a task that has no room. The caller
+        puts each task on its node before it asks for the next one, and changes nothing else meanwhile.
         """
 
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
@@ -120,25 +124,34 @@ class FastEngine:
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
         """The best node with room now; else the best that will have room; None when no node will do."""
-        entry = self._entry(task)
-        if self._with_care:
-            return self._best_with_care(task, entry)
-        batches = self._batches(task)
-        if not batches:
-            row = entry.scores.first_best()
-            return self.cluster.rows[row] if row >= 0 else self._best_of(task, entry, entry.future_rows(), [])
-        rows = entry.scores.possible()
-        if len(rows):
-            return self._best_of(task, entry, rows, batches, known=True)
-        return self._best_of(task, entry, entry.future_rows(), batches)
+        return next(self.places((task,)), None) or self.later(task)
 
-    def run(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best node for each of some tasks of one job and template, as long as the nodes' amounts alone tell."""
+    def later(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node that has no room now and will have it once others have left."""
+        entry = self._entry(task)
+        rows = self.nodes.asked_of_each(task, self._pod_predicates, entry.future_rows())
+        return self._best_of(task, entry, rows, self._batches(task))
+
+    def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+        """The best node with room now for the first of some equal tasks, and for more where amounts alone decide."""
         first = tasks[0]
-        entry = self._entry(first)
-        if entry.shape_scores is None or self._with_care or self._batches(first):
+        entry, batches = self._entry(first), self._batches(first)
+        if self._with_care or batches:
+            rows = self.nodes.asked_of_each(first, self._pod_predicates, entry.scores.possible())
+            node = self._best_of(first, entry, rows, batches, known=not self._with_care)
+            if node is not None:
+                yield node
             return
-        log, scores, labels, position = self.cluster.node_ledger.usage_log, entry.scores, first.labels, entry.position
+        row = entry.scores.first_best()
+        if row >= 0 and (len(tasks) == 1 or entry.shape_scores is None):
+            yield self.cluster.rows[row]
+        elif row >= 0:
+            yield from self._places_by_amounts(tasks, entry)
+
+    def _places_by_amounts(self, tasks: Sequence[TaskInfo], entry: Entry) -> Iterator[NodeInfo]:
+        """The best node for each of some tasks, as long as no other node changes."""
+        log, scores, position = self.cluster.node_ledger.usage_log, entry.scores, entry.position
+        labels = tasks[0].labels
         node: NodeInfo | None = None
         for task in tasks:
             if task.labels is not labels and task.labels != labels and not self._is_alike(task, entry):
@@ -187,13 +200,6 @@ class FastEngine:
         totals = entry.scores.total[rows] if known else entry.sums(rows)
         self.nodes.columns.refresh()
         return self.nodes.with_scores(totals, task, batches, rows)
-
-    def _best_with_care(self, task: TaskInfo, entry: Entry) -> NodeInfo | None:
-        """As ``best`` where some callbacks must be asked for this very task."""
-        rows = self.nodes.asked_of_each(task, self._pod_predicates, entry.scores.possible())
-        if not len(rows):
-            rows = self.nodes.asked_of_each(task, self._pod_predicates, entry.future_rows())
-        return self._best_of(task, entry, rows, self._batches(task))
 
     def _batches(self, task: TaskInfo) -> list[BatchNodeOrder]:
         """The batch orders that tell nodes apart for this task; the others give all nodes the same."""
