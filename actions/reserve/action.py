@@ -25,7 +25,7 @@ from volsched.framework.native.topology import Topology
 from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_group
 from volsched.framework.reports import Report
-from volsched.framework.rules import Predicate, PrePredicate, Wake
+from volsched.framework.rules import Predicate, PrePredicate, Wake, never
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo, with_condition
 from volsched.model.pods.task import TaskInfo
@@ -148,7 +148,7 @@ class ReserveAction:
                 book.refusal,
                 key=book.closed_to,
                 version=lambda _: book.version,
-                within_headroom=True,
+                for_each_pod=never,
                 is_temporary=True,
             ),
             Predicate(book.refusal_beside, key=book.closed_beside, version=book.moves, is_temporary=True),

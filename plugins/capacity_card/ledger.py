@@ -97,7 +97,7 @@ class CardQuotaLedger(Observer):
             charged = self._take_card(task, charge) if charge.names else None
             self.accounts.charge(job, charge, charged, 1, _placed(task, status))
 
-    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Charge equal tasks of one job, those on the same card together."""
         job, charge = tasks[0].job, self.charges.of(tasks[0].template)
         if job is None:

@@ -57,6 +57,7 @@ from volsched.plugin import (
     TaskStatus,
     Verdict,
     Vote,
+    never,
 )
 from volsched.plugin.quota import QueueTree
 
@@ -92,9 +93,9 @@ class CardRules:
             applies_to=self.has_list,
             key=self.key,
             version=self.version,
-            within_headroom=True,
+            for_each_pod=never,
         )
-        yield EventHandler(self, within_headroom=True)
+        yield EventHandler(self, for_each_pod=never)
 
     # -- admission ----------------------------------------------------------------------------------------------------
 

@@ -76,7 +76,7 @@ class DeviceQuotaRules:
         yield JobEnqueueable(self.vote, always=True)
         yield Allocatable(self.refusal, applies_to=self.concerns)
         yield Deserved(self._elastic, inside=False)
-        yield EventHandler(self, applies_to=self.concerns)
+        yield EventHandler(self, for_each_pod=self.concerns)
         yield DeviceLimits(self.left)
 
     def order(self, queue: QueueInfo) -> tuple[int, tuple[tuple[Fraction, bool], ...]]:

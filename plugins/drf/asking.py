@@ -33,7 +33,7 @@ class Asking(Observer):
         """Count a pod that got a node, or lost it."""
         self._moved([task], before)
 
-    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Count equal pods of one job that got nodes."""
         self._moved(tasks, TaskStatus.PENDING)
 

@@ -31,8 +31,10 @@ from volsched.plugin import (
     Reclaimable,
     Registrar,
     TaskInfo,
+    TaskStatus,
     VictimQueueOrder,
     accumulate,
+    never,
 )
 from volsched.plugin.quota import (
     HALF_LIFE_ARGUMENT,
@@ -63,7 +65,9 @@ class DrfPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Register the order and the filter of victims."""
         shares = Shares(registrar.cluster)
-        registrar.register(JobOrder(shares.order), Preemptable(shares.preemptable), EventHandler(shares, promises=True))
+        registrar.register(
+            JobOrder(shares.order), Preemptable(shares.preemptable), EventHandler(shares, for_each_pod=never)
+        )
         if registrar.checks_ancestors:
             self._in_a_tree(registrar)
         elif self._half_life:
@@ -112,12 +116,12 @@ class Shares:
 
     def allocate(self, task: TaskInfo) -> None:
         """Count room that a task was promised."""
-        if task.job is not None:
+        if task.job is not None and task.status is TaskStatus.PIPELINED:
             self._promise(task.job, task, 1)
 
     def deallocate(self, task: TaskInfo) -> None:
         """Take that back."""
-        if task.job is not None:
+        if task.job is not None and task.status is TaskStatus.PIPELINED:
             self._promise(task.job, task, -1)
 
     def _promise(self, job: JobInfo, task: TaskInfo, by: int) -> None:

@@ -123,7 +123,7 @@ class Demand(Observer):
         if IS_FINISHED[before] != IS_FINISHED[task.status] and task.job is not None:
             self._changed[task.job.key] = task.job
 
-    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Nothing: pods count while they wait, too."""
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:

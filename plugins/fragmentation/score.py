@@ -32,6 +32,7 @@ from volsched.plugin import (
     PodTemplate,
     Rule,
     TaskInfo,
+    never,
 )
 from volsched.plugin.cards import CardParts
 
@@ -70,7 +71,7 @@ class Score:
         yield self._rule(self.by_model, self.takes_cards, self.all_by_model)
 
     def _rule(self, fn: NodeOrderFn, applies: AppliesFn, vector: NodeOrderVectorFn | None = None) -> Rule:
-        return NodeOrder(fn, vector=vector, applies_to=applies, key=self.key, version=self.version, within_session=True)
+        return NodeOrder(fn, vector=vector, applies_to=applies, key=self.key, version=self.version, for_each_pod=never)
 
     def _device_rule(self, fn: NodeOrderFn, applies: AppliesFn, vector: NodeOrderVectorFn | None = None) -> Rule:
         return NodeOrder(

@@ -31,6 +31,7 @@ from volsched.plugin import (
     Vote,
     about_group,
     gang_message,
+    never,
 )
 
 UNSCHEDULABLE, SCHEDULED = "Unschedulable", "Scheduled"
@@ -48,7 +49,7 @@ class GangPlugin:
         registrar.register(
             JobValid(incompleteness),
             JobOrder(_ready_last),
-            JobReady(is_ready, lacking=lacking),
+            JobReady(is_ready, for_each_pod=never),
             JobPipelined(_may_wait),
             JobStarving(_starves),
             Preemptable(lambda task, them: _may_go(task, them, whole=elastic.preempts_for(task))),
@@ -85,11 +86,6 @@ def _ready_last(job: JobInfo) -> bool:
 def is_ready(job: JobInfo) -> bool:
     """Whether the job and each of its roles has its minimum."""
     return job.is_ready and job.roles_ready()
-
-
-def lacking(job: JobInfo) -> int:
-    """Return how many members the job lacks: with fewer it cannot be ready."""
-    return job.lacking
 
 
 def _may_wait(job: JobInfo) -> Ballot:

@@ -88,7 +88,7 @@ class MgpuRules:
         if self.weight:
             yield NodeOrder(self.score, applies_to=self.applies)
             yield NodeOrder(self.spare, vector=self.spares, applies_to=self.wants_none)
-        yield EventHandler(self, applies_to=self.applies)
+        yield EventHandler(self, for_each_pod=self.applies)
 
     def applies(self, template: PodTemplate) -> bool:
         """Whether pods of a template want cards."""

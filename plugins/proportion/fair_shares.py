@@ -26,6 +26,7 @@ from volsched.plugin import (
     Shortfall,
     Step,
     TaskInfo,
+    TaskStatus,
     Verdict,
     Vote,
     in_base_units,
@@ -113,12 +114,12 @@ class FairShares:
 
     def allocate(self, task: TaskInfo) -> None:
         """Count room that a task was promised; room that it holds the cluster counts itself."""
-        if task.job is not None:
+        if task.job is not None and task.status is TaskStatus.PIPELINED:
             self._promise(task, 1)
 
     def deallocate(self, task: TaskInfo) -> None:
         """Take that back."""
-        if task.job is not None:
+        if task.job is not None and task.status is TaskStatus.PIPELINED:
             self._promise(task, -1)
 
     def _promise(self, task: TaskInfo, by: int) -> None:

@@ -30,6 +30,7 @@ from volsched.plugin import (
     Report,
     Series,
     VictimQueueOrder,
+    never,
 )
 from volsched.plugin.quota import (
     DEMANDS,
@@ -95,7 +96,7 @@ class ProportionPlugin:
     def _side_by_side(self, registrar: Registrar) -> tuple[FairShares, LastShares]:
         last, demand = registrar.account(f"{NAME}.last", LastShares), registrar.account(DEMANDS, QueueDemands)
         shares = FairShares(registrar.cluster, demand, last, leaves_due=self._leaves_due)
-        registrar.register(EventHandler(shares, promises=True))
+        registrar.register(EventHandler(shares, for_each_pod=never))
         return shares, last
 
     def _in_a_tree(self, registrar: Registrar) -> tuple[FairShares, LastShares]:

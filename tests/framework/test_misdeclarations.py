@@ -23,6 +23,7 @@ from volsched.framework.rules import (
     NodeOrder,
     Predicate,
     PrePredicate,
+    never,
 )
 from volsched.framework.signature import SignatureError
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
@@ -76,8 +77,8 @@ READS = "reads an account that changes when pods move; give it a key= and a vers
         (lambda: score, "register() takes rules, as register(NodeOrder(fn), ...); this is of type function"),
         (lambda: NodeOrder, "register() takes rules, as register(NodeOrder(fn), ...); this is NodeOrder"),
         (lambda: NodeOrder(score, version=lambda task: 0), "score has version= without key="),
-        (lambda: NodeOrder(score, within_session=True), "score has within_session= without key="),
-        (lambda: Predicate(score, within_headroom=True), "score has within_headroom= without key="),
+        (lambda: NodeOrder(score, for_each_pod=never), "score has for_each_pod= without key="),
+        (lambda: Predicate(score, for_each_pod=never), "score has for_each_pod= without key="),
         (lambda: Predicate(score, wordings=lambda pod, table: table.rows), "score has wordings= without vector="),
         (lambda: NodeOrder(Moves().score), f"Moves.score {READS}"),
         (lambda: NodeOrder(partial(weighted, Moves())), READS),

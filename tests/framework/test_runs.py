@@ -23,8 +23,8 @@ from volsched.framework.rules import (
     Predicate,
     PrePredicate,
     Rule,
+    never,
 )
-from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.observers import Observer
 from volsched.model.plan import Bind
@@ -62,12 +62,7 @@ def register(registrar: Registrar) -> None:
 
 def register_ready(registrar: Registrar) -> None:
     """Let the gang start with all of its members."""
-    registrar.register(JobReady(lambda job: job.is_ready, lacking=lacking))
-
-
-def lacking(job: JobInfo) -> int:
-    """Members that the gang lacks."""
-    return job.min_available - job.ready_count
+    registrar.register(JobReady(lambda job: job.is_ready, for_each_pod=never))
 
 
 def room_for(count: int, at_once: int | None = None) -> Register:
@@ -240,23 +235,22 @@ def test_a_checked_run_notices_a_plugin_that_decides_by_more_than_amounts() -> N
         (room_for(4), 4),
         (room_for(9, at_once=2), 2),
         (room_for(-3), 0),
-        (lambda r: r.register(JobReady(lambda job: True, lacking=lambda job: 3)), 3),
+        (lambda r: r.register(JobReady(lambda job: True, for_each_pod=never)), GANG),
         (lambda r: r.register(PrePredicate(lambda task: None, applies_to=of_small)), GANG),
         (lambda r: r.register(Allocatable(lambda queue, task: None, applies_to=of_small)), GANG),
-        (lambda r: r.register(EventHandler(Handler(), applies_to=of_small)), GANG),
-        (lambda r: r.register(EventHandler(Handler(), promises=True)), GANG),
-        (lambda r: r.register(EventHandler(Handler(), within_headroom=True)), GANG),
+        (lambda r: r.register(EventHandler(Handler(), for_each_pod=of_small)), GANG),
+        (lambda r: r.register(EventHandler(Handler(), for_each_pod=never)), GANG),
         (lambda r: r.register(BatchNodeOrder(lambda task, nodes: [])), GANG),
         (lambda r: r.register(Predicate(by_node(passes), key=lambda task: None)), GANG),
         (lambda r: r.register(Predicate(by_node(passes), key=lambda task: "all", applies_to=of_small)), GANG),
-        (lambda r: r.register(Predicate(by_node(passes), key=lambda task: "all", within_headroom=True)), GANG),
+        (lambda r: r.register(Predicate(by_node(passes), key=lambda task: "all", for_each_pod=never)), GANG),
         (lambda r: r.register(Predicate(by_facts(passes))), GANG),
         (lambda r: r.register(NodeOrder(used)), GANG),
     ],
     ids=[
         "nobody else", "quota", "quota at once", "none left", "another minimum", "pre-predicate of others",
-        "allocatable of others", "handler of others", "handler of promises", "handler within headroom", "batch",
-        "key of others", "key of other templates", "key within headroom", "facts", "amounts",
+        "allocatable of others", "handler of others", "handler that need not hear", "batch",
+        "key of others", "key of other templates", "key that need not be asked", "facts", "amounts",
     ],
 )  # fmt: skip
 def test_so_many_are_placed_in_one_go_as_nobody_could_refuse(more: Register, size: int) -> None:
@@ -272,7 +266,7 @@ def test_so_many_are_placed_in_one_go_as_nobody_could_refuse(more: Register, siz
         lambda r: r.register(Allocatable(lambda queue, task: None)),
         lambda r: r.register(JobReady(lambda job: True)),
         lambda r: r.register(EventHandler(Handler())),
-        lambda r: r.register(EventHandler(Handler(), applies_to=lambda template: True)),
+        lambda r: r.register(EventHandler(Handler(), for_each_pod=lambda template: True)),
         lambda r: r.register(Predicate(by_node(passes), key=lambda task: "all")),
         lambda r: r.register(NodeOrder(by_node(lambda template, node: 0.0), key=lambda task: "all")),
     ],
@@ -299,8 +293,8 @@ def test_pods_that_mind_others_are_placed_one_by_one_where_nodes_are_scored_toge
 @pytest.mark.parametrize(
     "more",
     [
-        EventHandler(Handler(), within_headroom=True),
-        Predicate(by_facts(lambda template, node: None), key=lambda task: "all", within_headroom=True),
+        EventHandler(Handler(), for_each_pod=never),
+        Predicate(by_facts(lambda template, node: None), key=lambda task: "all", for_each_pod=never),
     ],
     ids=["handler", "key"],
 )
@@ -390,7 +384,7 @@ def test_a_run_is_bound_like_any_other_tasks() -> None:
 
 def test_an_event_handler_hears_of_a_run_only_when_it_leaves_again() -> None:
     handler = Handler()
-    stage = Stage(a_world(tasks=2), register, lambda r: r.register(EventHandler(handler, within_headroom=True)))
+    stage = Stage(a_world(tasks=2), register, lambda r: r.register(EventHandler(handler, for_each_pod=never)))
     tasks, statement = members(stage, 2), stage.session.statement()
     statement.place(tasks, stage.engine.places(tasks))
     statement.discard()
@@ -398,15 +392,64 @@ def test_an_event_handler_hears_of_a_run_only_when_it_leaves_again() -> None:
     assert handler.heard == ["-gang-1", "-gang-0"]
 
 
-def test_a_handler_of_promises_hears_of_promises_alone() -> None:
+def test_a_task_that_is_placed_alone_is_told_whatever_the_handler_states() -> None:
     handler = Handler()
-    stage = Stage(a_world(), register, lambda r: r.register(EventHandler(handler, promises=True)))
+    stage = Stage(a_world(), register, lambda r: r.register(EventHandler(handler, for_each_pod=never)))
+    statement = stage.session.statement()
+    statement.allocate(stage.task("gang-0"), stage.node("a"))
+    statement.pipeline(stage.task("gang-1"), stage.node("a"))
+    statement.discard()
+
+    assert handler.heard == ["+gang-0", "+gang-1", "-gang-1", "-gang-0"]
+
+
+def test_tasks_beyond_what_makes_their_job_ready_are_placed_one_at_a_time() -> None:
+    stage = Stage(a_world(), register)
+    statement = stage.session.statement()
+    for name in ("a", "a", "b", "c", "c"):
+        number = len(statement.operations)
+        assert statement.allocate(stage.task(f"gang-{number}"), stage.node(name)) is None
+        assert in_one_step(stage, "gang-5") == GANG - 1 - number
+
+
+# -- flags of one minor version ago -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("former", "size"),
+    [
+        (lambda: EventHandler(Handler(), within_headroom=True), GANG),
+        (lambda: EventHandler(Handler(), promises=True), GANG),
+        (lambda: EventHandler(events=Handler(), promises=True), GANG),
+        (lambda: EventHandler(Handler(), applies_to=of_small), GANG),
+        (lambda: EventHandler(Handler(), applies_to=lambda template: True), 1),
+        (lambda: EventHandler(Handler(), within_headroom=False), 1),
+        (lambda: Predicate(by_node(passes), key=lambda task: "all", within_headroom=True), GANG),
+        (lambda: NodeOrder(by_node(lambda pod, node: 0.0), key=lambda task: "all", within_session=True), GANG),
+        (lambda: JobReady(lambda job: True, lacking=lambda job: 3), 1),
+    ],
+)
+def test_flags_of_one_minor_version_ago_work_with_a_warning(former: Callable[[], Rule], size: int) -> None:
+    with pytest.warns(DeprecationWarning, match=r"ends with the next minor version; use for_each_pod="):
+        rule = former()
+
+    assert in_one_step(Stage(a_world(), register, lambda r: r.register(rule))) == size
+
+
+def test_a_handler_of_promises_still_hears_of_promises_alone() -> None:
+    handler = Handler()
+    with pytest.warns(DeprecationWarning, match=r"EventHandler\(promises=\)"):
+        rule: EventHandler = EventHandler(handler, promises=True)  # type: ignore[call-arg]  # of one minor version ago
+    stage = Stage(a_world(), register, lambda r: r.register(rule))
     statement = stage.session.statement()
     statement.allocate(stage.task("gang-0"), stage.node("a"))
     statement.pipeline(stage.task("gang-1"), stage.node("a"))
     statement.discard()
 
     assert handler.heard == ["+gang-1", "-gang-1"]
+
+
+# -- keys -------------------------------------------------------------------------------------------------------------
 
 
 def test_a_run_asks_the_keys_of_its_first_task_alone() -> None:

@@ -73,8 +73,8 @@ class Headroom(msgspec.Struct, frozen=True):
             )
 
     @property
-    def batch(self) -> int:
-        """How many pods may be placed in one go."""
+    def in_one_step(self) -> int:
+        """How many pods may be placed in one step."""
         return self.count if self.at_once is None else self.at_once
 
 
@@ -145,8 +145,6 @@ JobValidFn: TypeAlias = Callable[[JobInfo], Verdict | None]
 """Is the job complete enough to be looked at? The first verdict counts."""
 JobReadyFn: TypeAlias = Callable[[JobInfo], bool]
 """May what was placed of the job be committed? AND."""
-LackingFn: TypeAlias = Callable[[JobInfo], int | None]
-"""How many more tasks have to be placed, at least, until the job can be ready?"""
 JobStarvingFn: TypeAlias = Callable[[JobInfo], bool]
 """Does the job lack room? AND inside the first tier that votes; nobody: no."""
 JobVoteFn: TypeAlias = Callable[[JobInfo], Ballot]

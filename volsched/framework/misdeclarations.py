@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Any, Final, get_args, get_origin
 
-from volsched.framework.rules import EventHandler, NodeOrder, NodeRule, Predicate, Rule
+from volsched.framework.rules import EventHandler, NodeRule, Predicate, Rule
 from volsched.framework.signature import Signature, SignatureError, called, name_of
 from volsched.model.observers import Observer
 
@@ -126,10 +126,8 @@ def _check_key(plugin: str, rule: NodeRule) -> None:
     if rule.key is not None and (not isinstance(rule, Predicate) or rule.wordings is None):
         return
     pairs: list[tuple[str, bool, str, bool]] = [("version", rule.version is not None, "key", rule.key is not None)]
-    if isinstance(rule, NodeOrder):
-        pairs.append(("within_session", rule.within_session, "key", rule.key is not None))
+    pairs.append(("for_each_pod", rule.for_each_pod is not None, "key", rule.key is not None))
     if isinstance(rule, Predicate):
-        pairs.append(("within_headroom", rule.within_headroom, "key", rule.key is not None))
         pairs.append(("wordings", rule.wordings is not None, "vector", rule.vector is not None))
     for name, is_given, needed, is_there in pairs:
         if is_given and not is_there:

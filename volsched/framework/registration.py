@@ -9,7 +9,7 @@ import msgspec
 
 from volsched.framework.callbacks import KeyFn, QueueKeyOfPodsFn
 from volsched.framework.misdeclarations import check_accounts, check_rule
-from volsched.framework.rules import Deserved, Due, NodeRule, Preemptive, Reclaimable, Rule
+from volsched.framework.rules import Allocatable, Deserved, Due, NodeRule, Predicate, Preemptive, Reclaimable, Rule
 from volsched.framework.signature import is_of_queue as is_keyed_by_queue
 from volsched.framework.signature import signature_of, slower_without_types
 from volsched.model.observers import Observer
@@ -98,7 +98,8 @@ class Registrar:
             if self._is_first:
                 check_rule(option.name, rule)
             if rule.switch and not option.allows(rule.switch):
-                self.session.rules.batches.left_out.add(option.name)
+                if isinstance(rule, Allocatable | Predicate):
+                    self.session.rules.steps.left_out.add(option.name)
             elif isinstance(rule, Deserved):
                 self._register_deserved(rule)
             else:

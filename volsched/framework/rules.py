@@ -2,7 +2,7 @@
 
 A plugin makes rules when a session opens and hands them to its registrar: ``registrar.register(Predicate(fits))``.
 What a callback about nodes reads its annotations declare (``signature``), so that the engine knows how long an answer
-holds. Which equal tasks are placed in one go follows from the rules (``Batches.alone``).
+holds. Which equal tasks are placed in one step follows from the rules (``dispatch.steps``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from volsched.framework.callbacks import (
     JobStarvingFn,
     JobValidFn,
     JobVoteFn,
-    LackingFn,
     OverusedFn,
     PreemptiveFn,
     PrePredicateFn,
@@ -49,6 +48,7 @@ from volsched.framework.callbacks import (
     WordingsFn,
 )
 from volsched.framework.columns.views import NodeTable, shown
+from volsched.framework.deprecated_flags import FormerFlags
 from volsched.framework.deprecated_names import former
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
 from volsched.model.nodes.node import NodeInfo
@@ -82,14 +82,19 @@ class Rule(msgspec.Struct, frozen=True):
         """Return what is called."""
         return getattr(self, self.__struct_fields__[0])
 
-    def one_by_one(self) -> AppliesFn | None:
-        """Return of which templates equal tasks are placed one by one on account of this rule; None: of none."""
-        return None
+    def one_at_a_time(self) -> AppliesFn:
+        """Return of which templates equal pods are placed one at a time on account of this rule."""
+        return never
 
 
 def always(_: PodTemplate) -> bool:
     """All templates."""
     return True
+
+
+def never(_: PodTemplate) -> bool:
+    """No template."""
+    return False
 
 
 def depends_on_pods(template: PodTemplate) -> bool:
@@ -170,19 +175,20 @@ class JobEnqueued(Rule, frozen=True):
     fn: JobEnqueuedFn
 
 
-class JobReady(Rule, frozen=True):
+class JobReady(Rule, frozen=True, metaclass=FormerFlags):
     """Return whether what was placed of a job may be committed.
 
-    ``lacking``: how many tasks it needs more for that, at least. So many are placed in one go; without it one by one.
+    It is asked after each task. ``for_each_pod=never`` states that no job is ready while ``JobInfo.lacking`` tasks more
+    are needed: so many are placed in one step.
     """
 
     switch: ClassVar[str] = "enableJobReady"
     fn: JobReadyFn
-    lacking: LackingFn | None = None
+    for_each_pod: AppliesFn = always
 
-    def one_by_one(self) -> AppliesFn | None:
-        """Return all templates unless it is told how many tasks are lacking."""
-        return None if self.lacking is not None else always
+    def one_at_a_time(self) -> AppliesFn:
+        """Return the templates of pods after each of which it has to be asked."""
+        return self.for_each_pod
 
 
 class JobPipelined(Rule, frozen=True):
@@ -221,10 +227,10 @@ def _nobody(_queue: QueueInfo, _task: TaskInfo) -> None:
 class Allocatable(Rule, frozen=True):
     """Keep a queue within its quota: by a ``headroom``, or by a plain ``refusal`` of single tasks.
 
-    Jobs that a headroom keeps waiting for the same are asked about together, and tasks within it are placed in one go;
-    what is refused plainly is tried one by one. ``applies_to`` states for which pods a plain refusal is. ``refused`` is
-    told when a task is refused. ``is_share``: the quota follows what other queues ask for, so it does not count for a
-    job that has been promised a start; a quota that only people change always counts.
+    Jobs that a headroom keeps waiting for the same are asked about together, and tasks within it are placed in one
+    step; what is refused plainly is tried one at a time. ``applies_to`` states for which pods a plain refusal is.
+    ``refused`` is told when a task is refused. ``is_share``: the quota follows what other queues ask for, so it does
+    not count for a job that has been promised a start; a quota that only people change always counts.
     """
 
     switch: ClassVar[str] = "enabledAllocatable"
@@ -242,9 +248,9 @@ class Allocatable(Rule, frozen=True):
         """Return both ways to ask, and who is told."""
         return self.headroom, self.refusal or _nobody, self.refused
 
-    def one_by_one(self) -> AppliesFn | None:
+    def one_at_a_time(self) -> AppliesFn:
         """Return the templates that are refused plainly."""
-        return None if self.headroom is not None else self.applies_to or always
+        return never if self.headroom is not None else self.applies_to or always
 
 
 class Preemptive(Rule, frozen=True):
@@ -324,17 +330,19 @@ class PrePredicate(Rule, frozen=True):
     fn: PrePredicateFn
     applies_to: AppliesFn | None = None
 
-    def one_by_one(self) -> AppliesFn | None:
+    def one_at_a_time(self) -> AppliesFn:
         """Return the templates that it may refuse."""
         return self.applies_to or always
 
 
-class NodeRule(Rule, frozen=True):
+class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
     """A rule about a pod and a node. What its function reads its annotations state, see ``signature``.
 
     ``vector`` answers for many nodes at once. ``applies_to`` leaves the rule out for whole templates. What depends on
     more states by which ``key`` pods share answers, and by which ``version`` these have changed; for pods whose key is
-    None a predicate must pass, and a score be 0. The second half of the fields is filled in when it is registered.
+    None a predicate must pass, and a score be 0. Equal pods with a key are placed one at a time; with ``for_each_pod``
+    those of these templates, as the answers hold for others while equal pods within the plugin's headroom are placed.
+    The last four fields are filled in when it is registered.
     """
 
     is_about_nodes: ClassVar[bool] = True
@@ -343,6 +351,7 @@ class NodeRule(Rule, frozen=True):
     applies_to: AppliesFn | None = None
     key: Callable[..., Hashable | None] | None = None
     version: VersionFn | None = None
+    for_each_pod: AppliesFn | None = None
 
     plugin: str = ""
     signature: Signature = UNTYPED
@@ -352,6 +361,10 @@ class NodeRule(Rule, frozen=True):
     def callback(self) -> Self:
         """Return the rule: engines look at all of it."""
         return self
+
+    def one_at_a_time(self) -> AppliesFn:
+        """Return the templates for which it is stated; without a word, pods with a key are (``dispatch.steps``)."""
+        return self.for_each_pod or never
 
     def reading(self, signature: Signature, **further: Any) -> Self:
         """Return the rule with this signature, and with these fields replaced."""
@@ -380,25 +393,19 @@ class NodeRule(Rule, frozen=True):
 class Predicate(NodeRule, frozen=True):
     """Refuse nodes for a pod.
 
-    ``wordings`` numbers refused rows by their words. ``within_headroom``: a rule with a key has the same
-    answers for all equal pods that are within the headroom of its plugin. ``is_temporary``: what it refuses it will let
-    in later, though nothing else changes, so its refusals take no room from a job for which room is kept.
+    ``wordings`` numbers refused rows by their words. ``is_temporary``: what it refuses it will let in later, though
+    nothing else changes, so its refusals take no room from a job for which room is kept.
     """
 
     switch: ClassVar[str] = "enablePredicate"
     wordings: WordingsFn | None = None
-    within_headroom: bool = False
     is_temporary: bool = False
 
 
 class NodeOrder(NodeRule, frozen=True):
-    """Score nodes for a pod.
-
-    ``within_session``: the version of a rule with a key stays the same while a session places pods.
-    """
+    """Score nodes for a pod."""
 
     switch: ClassVar[str] = "enableNodeOrder"
-    within_session: bool = False
 
 
 class BatchNodeOrder(Rule, frozen=True):
@@ -415,7 +422,7 @@ class BatchNodeOrder(Rule, frozen=True):
         """Return the rule: engines look at all of it."""
         return self
 
-    def one_by_one(self) -> AppliesFn | None:
+    def one_at_a_time(self) -> AppliesFn:
         """Return templates of pods that depend on others: one that is placed may change the scores of its equals."""
         return depends_on_pods
 
@@ -430,23 +437,21 @@ class BestNode(Rule, frozen=True):
 # -- what happens -----------------------------------------------------------------------------------------------------
 
 
-class EventHandler(Rule, frozen=True):
+class EventHandler(Rule, frozen=True, metaclass=FormerFlags):
     """Follow what statements do with tasks. No switch turns this off.
 
-    ``applies_to`` states whose placing it may refuse, or has to hear of one by one: any without it. ``promises`` has it
-    told of promised room alone. ``within_headroom`` states that it refuses nobody whom the headroom of the plugin lets
-    in, and need not hear of them. ``first``: before all others, which read what it decides.
+    ``for_each_pod`` states whose placing it may refuse, or has to hear of: of any pod without it. Other pods may be
+    placed in one step, of which it does not hear, as far as the headroom of the plugin goes; it hears of those that are
+    placed alone. ``first``: before all others, which read what it decides.
     """
 
     events: TaskEvents
     first: bool = False
-    promises: bool = False
-    within_headroom: bool = False
-    applies_to: AppliesFn | None = None
+    for_each_pod: AppliesFn = always
 
-    def one_by_one(self) -> AppliesFn | None:
-        """Return the templates of which it has to hear of each task."""
-        return None if self.promises or self.within_headroom else self.applies_to or always
+    def one_at_a_time(self) -> AppliesFn:
+        """Return the templates of which it has to hear of each pod."""
+        return self.for_each_pod
 
 
 class SessionClose(Rule, frozen=True):

@@ -142,7 +142,7 @@ class Session:
         for headroom, refusal, refused in self.rules.quotas:
             if headroom is not None:
                 found = headroom(queue, template)
-                verdict, most = found.refusal, min(most, found.batch)
+                verdict, most = found.refusal, min(most, found.in_one_step)
             else:
                 verdict = refusal(queue, task)
             if verdict is not None:
@@ -190,9 +190,9 @@ class Session:
     def together(self, task: TaskInfo) -> int:
         """How many tasks of the same job and template as this one may be placed in one step, whatever their queue."""
         rules, job = self.rules, task.job
-        if self.nominations.held or self.on_placed is not None or job is None or rules.batches.alone(task):
+        if self.nominations.held or self.on_placed is not None or job is None or rules.steps.is_of_one(task):
             return 1
-        return rules.batches.lacking(job)
+        return 1 if rules.is_ready(job) else job.lacking
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue may take room from others for these tasks."""

@@ -51,7 +51,7 @@ class OnlineAccounts(Observer):
         if task.job is not None and IS_ALLOCATED[before] != IS_ALLOCATED[status]:
             self._charge(task.job, task.template.request, 1 if IS_ALLOCATED[status] else -1)
 
-    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Count equal tasks of one job at once."""
         count = sum(task.workload == ONLINE for task in tasks)
         if count:

@@ -213,7 +213,7 @@ class Cluster:
         self.clocks.standing += count
         for observer in self.observers.of_moves(template):
             try:
-                observer.tasks_allocated(tasks)
+                observer.run_allocated(tasks)
             except Exception as error:
                 self.observers.lose(observer, error)
 

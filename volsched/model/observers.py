@@ -36,8 +36,8 @@ class Observer:
         running).
         """
 
-    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
-        """Hear that equal tasks of one job, which waited without a node, have all just been allocated."""
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Hear that equal tasks of one job, one or more, which waited without a node, have just been allocated."""
         for task in tasks:
             self.task_moved(task, TaskStatus.PENDING, None)
 

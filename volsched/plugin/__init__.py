@@ -133,6 +133,8 @@ if TYPE_CHECKING:
     from volsched.framework.rules import TaskOrder as TaskOrder
     from volsched.framework.rules import VictimQueueOrder as VictimQueueOrder
     from volsched.framework.rules import Wake as Wake
+    from volsched.framework.rules import always as always
+    from volsched.framework.rules import never as never
     from volsched.framework.session import Session as Session
     from volsched.framework.signature import SignatureError as SignatureError
     from volsched.model.clocks import ClusterEvent as ClusterEvent

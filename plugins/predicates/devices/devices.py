@@ -269,7 +269,7 @@ class DeviceRules(Observer):
         if not ON_NODE[task.status]:
             self._take_back(task)
 
-    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Take nothing back: they have nodes."""
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
@@ -303,6 +303,6 @@ def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
     yield PrePredicate(found.refuse_pod, applies_to=found.concern)
     yield Predicate(found.refuse, applies_to=found.applies, key=found.key, version=found.version)
     yield NodeOrder(found.score, applies_to=found.applies, key=found.preference_key, version=found.version)
-    yield EventHandler(found, first=True, applies_to=found.concern)
+    yield EventHandler(found, first=True, for_each_pod=found.concern)
     yield SessionClose(partial(release_useless, registrar.session, found))
     yield Report(consumers=DeviceHolders(registrar.cluster).of)

@@ -136,4 +136,4 @@ def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
         found.refuse, vector=found.admit_rows, applies_to=found.applies, key=found.key, version=found.version
     )
     if wanted.volume_binding:
-        yield EventHandler(binding, applies_to=found.applies)
+        yield EventHandler(binding, for_each_pod=found.applies)

@@ -12,7 +12,7 @@ from plugins.drf.plugin import DELTA, DrfPlugin, Shares
 from tests.actions.rigs import conf, decide, order_of
 from tests.framework.stage import Stage
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import EventHandler
+from volsched.framework.rules import EventHandler, never
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 
@@ -24,7 +24,7 @@ class Told(DrfPlugin):
     def on_session_open(self, registrar: Registrar) -> None:
         super().on_session_open(registrar)
         self.shares = Shares(registrar.cluster)
-        registrar.register(EventHandler(self.shares, promises=True))
+        registrar.register(EventHandler(self.shares, for_each_pod=never))
 
 
 class Desk:

@@ -15,7 +15,7 @@ from tests.plugins.admission import ADMISSION, a_job_to_admit
 from volsched.framework.accounts.queue_demand import DEMANDS, QueueDemands
 from volsched.framework.callbacks import Vote
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import EventHandler
+from volsched.framework.rules import EventHandler, never
 from volsched.model.verdict import Scope
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
@@ -34,7 +34,7 @@ class Told(ProportionPlugin):
         self.shares = FairShares(
             registrar.cluster, registrar.account(DEMANDS, QueueDemands), leaves_due=self.leaves_due
         )
-        registrar.register(EventHandler(self.shares, promises=True))
+        registrar.register(EventHandler(self.shares, for_each_pod=never))
 
 
 class Desk:

@@ -79,9 +79,9 @@ class QueueDemands(Observer):
         if task.job is not None:
             self._changed[task.job.key] = task.job
 
-    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Have their job counted again."""
-        super().tasks_allocated(tasks[:1])
+        super().run_allocated(tasks[:1])
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Have the job counted again, or no longer."""

@@ -14,8 +14,8 @@ from volsched.framework.accounts.gangs import unit_of
 from volsched.framework.answers import is_protected
 from volsched.framework.callbacks import HeadroomFn, JobKeyFn, TaskEvents
 from volsched.framework.dispatch import combining as dispatch
-from volsched.framework.dispatch.batches import BATCHED, Batches
 from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_key, queue_key, reverse
+from volsched.framework.dispatch.steps import Steps
 from volsched.framework.rules import (
     Allocatable,
     BatchNodeOrder,
@@ -56,8 +56,8 @@ from volsched.model.verdict import Verdict
 class Ruleset:
     """Rules by kind, in the order of registration.
 
-    ``of`` has what each kind of rule calls, with the tier or the plugin where that counts. ``batches`` knows which
-    equal tasks are placed in one go.
+    ``of`` has what each kind of rule calls, with the tier or the plugin where that counts. ``steps`` knows which equal
+    tasks are placed in one step.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -68,24 +68,21 @@ class Ruleset:
         self.headrooms: list[HeadroomFn] = []
         self._limits: list[Quota] = []
         self._limit_headrooms: list[HeadroomFn] = []
-        self.batches = Batches()
+        self.steps = Steps()
         self._cluster = cluster
         self._ready = self.of[JobReady]
         self._tree_orders: list[QueueOrder] = []
         self._handlers: list[TaskEvents] = []
-        self._promise_handlers: list[TaskEvents] = []
 
     def add(self, rule: Rule, plugin: str, tier: int) -> None:
         """Take a rule in."""
         kind, called = type(rule), rule.callback()
         self.of[kind].append((tier, called) if rule.is_tiered else (plugin, called) if rule.is_named else called)
-        if kind not in BATCHED:
-            if isinstance(rule, QueueOrder) and rule.way is not None:
-                self._tree_orders.append(rule)
-            return
-        self.batches.note(rule, plugin)
-        if isinstance(rule, EventHandler):
-            self._note_handler(rule)
+        self.steps.note(rule, plugin)
+        if isinstance(rule, QueueOrder) and rule.way is not None:
+            self._tree_orders.append(rule)
+        elif isinstance(rule, EventHandler):
+            self._handlers.insert(0 if rule.first else len(self._handlers), rule.events)
         elif isinstance(rule, Allocatable):
             self._note_quota(rule)
 
@@ -95,11 +92,6 @@ class Ruleset:
         if not rule.is_share:
             self._limits.append(rule.callback())
             self._limit_headrooms += [] if rule.headroom is None else [rule.headroom]
-
-    def _note_handler(self, rule: EventHandler) -> None:
-        of_these = (self._promise_handlers,) if rule.promises else (self._promise_handlers, self._handlers)
-        for handlers in of_these:
-            handlers.insert(0 if rule.first else len(handlers), rule.events)
 
     # -- quotas -------------------------------------------------------------------------------------------------------
 
@@ -288,7 +280,7 @@ class Ruleset:
 
     def told_allocated(self, task: TaskInfo) -> Verdict | None:
         """Tell the handlers; when one refuses, those that had accepted are told the reverse."""
-        handlers = self._promise_handlers if task.status is TaskStatus.PIPELINED else self._handlers
+        handlers = self._handlers
         for index, handler in enumerate(handlers):
             refusal = handler.allocate(task)
             if refusal is not None:
@@ -299,8 +291,7 @@ class Ruleset:
 
     def told_deallocated(self, task: TaskInfo) -> None:
         """Tell the handlers, last registered first."""
-        handlers = self._promise_handlers if task.status is TaskStatus.PIPELINED else self._handlers
-        for handler in reversed(handlers):
+        for handler in reversed(self._handlers):
             handler.deallocate(task)
 
 

@@ -144,10 +144,10 @@ class DeviceAccounts(Observer):
         elif task.uid not in self.pod_charges:
             self._charge_pod(task)
 
-    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Charge equal pods, if their template wants any devices."""
         if self.concerns(tasks[0]):
-            super().tasks_allocated(tasks)
+            super().run_allocated(tasks)
 
     def _is_due(self, task: TaskInfo) -> bool:
         return self._counts[task.status] and task.job is not None and self.concerns(task)

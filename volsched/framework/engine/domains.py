@@ -134,10 +134,10 @@ class Domains(Observer):
                 if census.selection.live:
                     self._add(census, was.spec, 1 if now_live else -1)
 
-    def tasks_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Follow equal tasks."""
         if self._concerns(tasks[0]):
-            super().tasks_allocated(tasks)
+            super().run_allocated(tasks)
 
     def _concerns(self, task: TaskInfo) -> bool:
         """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""

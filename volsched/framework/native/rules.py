@@ -9,23 +9,18 @@ from __future__ import annotations
 from volsched.framework.callbacks import ABSTAIN, Ballot, Vote
 from volsched.framework.native.gangs import invalidity
 from volsched.framework.registration import Registrar
-from volsched.framework.rules import JobPipelined, JobReady, JobValid
+from volsched.framework.rules import JobPipelined, JobReady, JobValid, never
 from volsched.model.job import JobInfo
 
 
 def register(registrar: Registrar) -> None:
     """Register the rules, if the cluster has a native group at all."""
     if registrar.cluster.native_jobs:
-        registrar.register(JobValid(invalidity), JobReady(_is_ready, lacking=_lacking), JobPipelined(_may_wait))
+        registrar.register(JobValid(invalidity), JobReady(_is_ready, for_each_pod=never), JobPipelined(_may_wait))
 
 
 def _is_ready(job: JobInfo) -> bool:
     return job.native is None or job.is_ready
-
-
-def _lacking(job: JobInfo) -> int | None:
-    """Members that the job lacks; of other jobs others state that."""
-    return None if job.native is None else job.lacking
 
 
 def _may_wait(job: JobInfo) -> Ballot:

@@ -1,0 +1,54 @@
+"""Which equal tasks of a job are placed in one step: worked out of the rules that are registered.
+
+The engine places many of them at once where the nodes' amounts alone decide. That must not be another outcome than one
+at a time, so no rule may refuse one of them, or answer otherwise for the next.
+"""
+
+from __future__ import annotations
+
+from volsched.framework.callbacks import AppliesFn, KeyFn
+from volsched.framework.rules import EventHandler, NodeRule, Rule, always, never
+from volsched.model.pods.task import TaskInfo
+
+
+class Steps:
+    """What the rules of a session state about it.
+
+    ``left_out`` names plugins of which a switch left out what refuses pods: what their other rules state of
+    ``for_each_pod`` may count on that, and does not hold then.
+    """
+
+    def __init__(self) -> None:
+        self.left_out: set[str] = set()
+        self._rules: list[tuple[Rule, str]] = []
+        self._templates: list[AppliesFn] = []
+        self._keyed: list[tuple[AppliesFn | None, KeyFn]] = []
+
+    def note(self, rule: Rule, plugin: str) -> None:
+        """Take a rule in."""
+        self._rules.append((rule, plugin))
+
+    def is_of_one(self, task: TaskInfo) -> bool:
+        """Whether tasks that are equal to this one are placed one at a time."""
+        if self._rules:
+            self._read()
+        template = task.template
+        for templates in self._templates:
+            if templates(template):
+                return True
+        for applies, key in self._keyed:
+            if (applies is None or applies(template)) and key(task) is not None:
+                return True
+        return False
+
+    def _read(self) -> None:
+        """Read of the rules which templates, and which keys, have tasks placed one at a time."""
+        for rule, plugin in self._rules:
+            is_left_out = plugin in self.left_out
+            if isinstance(rule, NodeRule) and rule.key is not None and (rule.for_each_pod is None or is_left_out):
+                self._keyed.append((rule.applies_to, rule.key))
+                continue
+            templates = always if is_left_out and isinstance(rule, EventHandler) else rule.one_at_a_time()
+            if templates is not never and templates not in self._templates:
+                self._templates.append(templates)
+        self._rules.clear()
