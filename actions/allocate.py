@@ -91,7 +91,7 @@ class AllocateAction:
                 continue
             job, has_more = lost.next_of(jobs), False
             with session.about(job):
-                session.refusals.refuse_job(job, None)
+                session.clear_refusal(job)
                 has_more = self._go_on(session, queue, attempts[job.key])
             if has_more:
                 jobs.push(job)
@@ -119,7 +119,7 @@ class AllocateAction:
         while attempt.tasks and self._go_on(session, queue, attempt):
             pass
         if is_held_up:
-            session.refusals.refuse_job(attempt.job, overused)
+            session.refuse_job(attempt.job, overused)
 
     def _place(self, session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
         """Place a gang for which room is kept by quotas that people set: its share was settled before."""
@@ -133,7 +133,7 @@ class AllocateAction:
         attempt.moved = False
         statement = place(session, queue, attempt) if not self._lost.kept else self._place(session, queue, attempt)
         if statement is not None:
-            session.refusals.refuse_job(attempt.job, None)
+            session.clear_refusal(attempt.job)
             statement.commit(attempt.job)
             if self._lost.kept:
                 self._lost.placed(attempt.job)

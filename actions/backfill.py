@@ -34,7 +34,7 @@ class BackfillAction:
             queue = turns.next_queue(session)
             while jobs := turns.jobs[queue.name]:
                 with session.about(job := jobs.pop()):
-                    for task in session.rules.in_order(waiting[job.key]):
+                    for task in session.in_order(waiting[job.key]):
                         self._place(session, task)
                     _report_gang_waits(session, job)
                 if session.is_long:
@@ -57,7 +57,7 @@ class BackfillAction:
             if refusal is None:
                 session.stand_alone(statement, task)
         if refusal is not None:
-            session.refusals.refuse_task(task, refusal)
+            session.refuse(task, refusal)
 
 
 def _promised(session: Session) -> dict[JobInfo, list[TaskInfo]]:
@@ -74,10 +74,10 @@ def _best_effort(job: JobInfo, promised: list[TaskInfo]) -> list[TaskInfo]:
 
 
 def _report_gang_waits(session: Session, job: JobInfo) -> None:
-    if session.rules.is_ready(job):
+    if session.is_ready(job):
         return
     message = f'gang of PodGroup "{job.key}" waits: {job.min_available} of its pods have to start together'
     verdict = Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message)
     for task in job.tasks.values():
         if task.best_effort and task.node is not None and task.refusal is None:
-            session.refusals.refuse_task(task, verdict)
+            session.refuse(task, verdict)

@@ -69,8 +69,8 @@ def _try(
             _place(session, statement, queue, task)
         found = Trial(
             value,
-            session.rules.is_ready(job),
-            session.rules.is_pipelined(job),
+            session.is_ready(job),
+            session.may_wait(job),
             job.ready_count,
             fullness(topology.nodes(job, value)),
         )

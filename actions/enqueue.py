@@ -81,11 +81,11 @@ class EnqueueAction:
             if refusal is not None and later is not None:
                 refusal = later.refusal(job, refusal)
         if refusal is None:
-            session.refusals.refuse_job(job, None)
+            session.clear_refusal(job)
             job.admitted_at = 0.0  # what its status states was another admission
             session.enqueued(job)
         else:
-            session.refusals.refuse_job(job, refusal)
+            session.refuse_job(job, refusal)
             if later is None or job.key not in later.left_out:
                 mark_unschedulable(job, session.cluster)
 

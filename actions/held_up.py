@@ -31,9 +31,7 @@ def also_waits(session: Session, task: TaskInfo, why: str, found: ConditionReaso
     own = task.refusal
     if own is not None and own.condition_reason is ConditionReason.UNSCHEDULABLE:
         message = f"{own.message.removesuffix('.')}; {why}"
-        session.refusals.refuse_task(
-            task, msgspec.structs.replace(own, message=message, scope=Scope.JOB, shown_as=found)
-        )
+        session.refuse(task, msgspec.structs.replace(own, message=message, scope=Scope.JOB, shown_as=found))
 
 
 def what_holds_up(job: JobInfo) -> ConditionReason:
@@ -67,7 +65,7 @@ def look_ahead(session: Session, queue: QueueInfo, job: JobInfo) -> None:
     most = max(0, min(each.count for each in headrooms)) if headrooms else len(lacking)
     if most >= len(lacking):
         return
-    beyond = session.rules.in_order(lacking)[most:] if most >= job.min_available - job.ready_count else lacking
+    beyond = session.in_order(lacking)[most:] if most >= job.min_available - job.ready_count else lacking
     why = f'and queue "{queue.name}" may take on {most} such pod{"s" if most != 1 else ""} only'
     for task in beyond:
         also_waits(session, task, why, ConditionReason.QUOTA_EXCEEDED)

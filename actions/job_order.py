@@ -69,7 +69,7 @@ def last_first(session: Session, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
 
     They fit wherever there is a slot, and what they could take from others of their gang is that slot.
     """
-    ordered = session.rules.in_order(tasks)[::-1]
+    ordered = session.in_order(tasks)[::-1]
     if len({task.template.id for task in ordered}) > 1:
         ordered.sort(key=is_busy)
     return ordered
@@ -99,12 +99,13 @@ def is_complete(session: Session, job: JobInfo) -> bool:
         refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.rules.invalidity(job)
         if refusal is None:
             if job.refusal is not None and job.refusal.step is not Step.OVERUSED:
-                session.refusals.refuse_job(job, None)
+                session.clear_refusal(job)
             return True
         if is_incomplete(refusal):  # told after a while, as its pods are only being made
-            session.refusals.refuse_job(job, job.refusal if is_incomplete(job.refusal) else None)
+            if not is_incomplete(job.refusal):
+                session.clear_refusal(job)
         else:
-            session.refusals.refuse_job(job, refusal)
+            session.refuse_job(job, refusal)
         mark_unschedulable(job, cluster)
     return False
 
@@ -116,7 +117,7 @@ def settle_minimum(session: Session, job: JobInfo) -> bool:
     """
     if not is_complete(session, job):
         return False
-    members = session.rules.in_order(job.schedulable())
+    members = session.in_order(job.schedulable())
     job.min_resources = least_of(job, members)
     return True
 
@@ -140,7 +141,7 @@ def promote_all(session: Session) -> None:
             session.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
         elif not job.barred and not is_unschedulable(job, session.cluster):
             with session.about(job):
-                session.refusals.refuse_job(job, closed)
+                session.refuse_job(job, closed)
                 mark_unschedulable(job, session.cluster)
 
 

@@ -68,14 +68,14 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     while attempt.tasks and not attempt.given_up:
         if _place_next(session, queue, statement, attempt):
             attempt.moved = True
-            if session.rules.is_ready(job):
+            if session.is_ready(job):
                 break
-    if session.rules.is_ready(job):
+    if session.is_ready(job):
         return statement
     job.shortage = attempt.ended = ""
     placed = [operation.task for operation in statement.operations if operation.kind == "allocate"]
     found_room = {operation.task.uid for operation in statement.operations}
-    attempt.held = session.rules.is_pipelined(job)
+    attempt.held = session.may_wait(job)
     if attempt.held:
         _report_who_waits(session, attempt, placed, found_room)
         statement.hold()
@@ -101,7 +101,7 @@ def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequen
     if session.nominations.held and any(session.nominations.is_kept(task) for task in job.tasks.values()):
         return None
     tasks = [task for task in job.schedulable() if not (task.best_effort or task.admission_gate)]
-    found, attempt.ended = searches.find(queue, job, session.rules.in_order(tasks), placed)
+    found, attempt.ended = searches.find(queue, job, session.in_order(tasks), placed)
     if found is not None:
         attempt.tasks = last_first(session, tasks_of(job))
         attempt.failed_roles, attempt.moved = FailedRoles(), True
@@ -117,7 +117,7 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
             refusal = _same_role(task, attempt.failed_roles.reason(task.role))
     if refusal is not None:
         attempt.tasks.pop()
-        session.refusals.refuse_task(task, refusal)
+        session.refuse(task, refusal)
         return False
     if task.admission_gate:
         attempt.tasks.pop()
@@ -179,7 +179,7 @@ def _place_equal(session: Session, statement: Statement, retry: Retry, tasks: Se
             return 0
         refusal = take(session, statement, task, Room(node, False))
     if refusal is not None:
-        session.refusals.refuse_task(task, refusal)
+        session.refuse(task, refusal)
         return 0
     return 1
 
@@ -221,7 +221,7 @@ def _report_who_waits(
     explained = [t for t in others if waits_for(t) is held_up] or others
     origin = min(explained, key=lambda t: t.key).refusal if explained else None
     for task in [*placed, *attempt.tasks]:
-        session.refusals.refuse_task(task, _gang_waits(job, len(placed), origin, held_up, attempt.ended))
+        session.refuse(task, _gang_waits(job, len(placed), origin, held_up, attempt.ended))
     if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:
         for task in others:
             also_waits(session, task, f"its gang waits for another, too: {origin.message}", held_up)

@@ -107,7 +107,7 @@ class PreemptAction:
             trial = session.statement()
             self._feed(session, trial, queue, job, list(tasks))
             victims = [operation.task for operation in trial.operations if operation.kind == "evict"]
-            is_pipelined = session.rules.is_pipelined(job)
+            is_pipelined = session.may_wait(job)
             trial.discard()  # victims run again
         return (len(victims), running_of(victims)) if is_pipelined else None
 
@@ -169,7 +169,7 @@ def _can_start(session: Session, job: JobInfo) -> bool:
 
     Members that ask for nothing count as if they had room (as with Volcano), but not where they were tried in vain.
     """
-    if not session.rules.is_pipelined(job):
+    if not session.may_wait(job):
         return False
     tried_in_vain = any(task.best_effort and task.preempts for task in job.schedulable())
     return not (tried_in_vain and job.is_starving and session.rules.of[JobPipelined])

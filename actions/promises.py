@@ -30,9 +30,8 @@ def free_nodes(session: Session, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo
     """Nodes with room now for equal tasks: the one that the first was promised, else the best ones."""
     task = tasks[0]
     nominated = session.cluster.nodes.get(task.nominated) if task.nominated else None
-    if nominated is not None and nominated.fits_idle(session.cluster.columns.request(task.template)):
-        if session.engine.admits(task, nominated):
-            return iter((nominated,))
+    if nominated is not None and session.fits_now(task, nominated):
+        return iter((nominated,))
     return session.places(tasks)
 
 
@@ -61,7 +60,7 @@ def take(session: Session, statement: Statement, task: TaskInfo, room: Room) -> 
         return None
     refusal = statement.pipeline(task, room.node)
     if refusal is None:
-        session.refusals.refuse_task(task, waits_for_room(task, room.node))
+        session.refuse(task, waits_for_room(task, room.node))
     return refusal
 
 
@@ -80,7 +79,7 @@ def weaker(session: Session, task: TaskInfo, node: NodeInfo) -> list[TaskInfo]:
 def _goes_first(session: Session, statement: Statement, task: TaskInfo, node: NodeInfo) -> bool:
     """True if a task takes the free room of a node first, as the less important promises can be kept later."""
     others = weaker(session, task, node)
-    if not others or not node.fits_idle(session.cluster.columns.request(task.template)):
+    if not others or not session.has_room(task, node):
         return False
     with session.cluster.tentative():
         start, aside, again = statement.checkpoint(), session.statement(), session.statement()

@@ -66,14 +66,14 @@ class ReclaimAction:
         tasks = left[job.key]
         if session.rules.is_starving(job):
             return self._reclaim_minimum(session, queue, job, tasks)
-        return session.rules.is_pipelined(job) and self._reclaim_one_more(session, queue, tasks)
+        return session.may_wait(job) and self._reclaim_one_more(session, queue, tasks)
 
     def _reclaim_minimum(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
         """Take room for the tasks of a job as a gang; whether it has it, and more tasks."""
         statement = session.statement()
         while tasks and session.rules.is_starving(job):
             self._take_room(session, statement, queue, tasks.pop())
-        if not session.rules.is_pipelined(job):
+        if not session.may_wait(job):
             statement.discard()
             return False
         statement.commit()

@@ -326,7 +326,7 @@ class Scheduler:
         admissions, cluster = self._bounds.admissions, session.cluster
         for job in admissions.take_expired(cluster.jobs, session.now):
             cluster.queue_ledger.set_phase(job, PENDING)
-            session.refusals.refuse_job(job, admission_expired(job, admissions.timeout))
+            session.refuse_job(job, admission_expired(job, admissions.timeout))
 
     def _explain_orphans(self, session: Session) -> None:
         """Refuse jobs that cannot be looked at at all by what they lack, once they have lacked it for a while."""
@@ -341,9 +341,9 @@ class Scheduler:
             if verdict is not None and session.now - since < self._orphan_grace:
                 orphans[key] = since
             elif verdict is not None:
-                session.refusals.refuse_job(job, verdict)
+                session.refuse_job(job, verdict)
             elif job.refusal is not None and _is_orphans(job.refusal):
-                session.refusals.refuse_job(job, None)
+                session.clear_refusal(job)
         self._orphans = orphans
 
     def _explain_barred(self, session: Session) -> None:
@@ -351,9 +351,9 @@ class Scheduler:
         for job in list(session.cluster.queue_ledger.dirty_jobs.values()):
             verdict = not_allowed(job) if job.refusal is None or not _is_orphans(job.refusal) else None
             if verdict is not None and wants_its_queue(job):
-                session.refusals.refuse_job(job, verdict)
+                session.refuse_job(job, verdict)
             elif is_barring(job.refusal):
-                session.refusals.refuse_job(job, None)
+                session.clear_refusal(job)
 
     def _aftermath(self, session: Session) -> list[PlanStep]:
         """Statuses, conditions and Events for what changed."""

@@ -76,9 +76,7 @@ class Board:
 
     def can_go(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether a member can go on a node as things are."""
-        session = self.session
-        has_room = node.fits_idle(session.cluster.columns.request(task.template))
-        return has_room and session.engine.admits(task, node) and self._may_start(task)
+        return self.session.fits_now(task, node) and self._may_start(task)
 
     def is_kept_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether more than what is on a node keeps a member away: its queue, or a rule about other nodes' pods."""

@@ -39,7 +39,7 @@ class Exhaustive:
     def _place(self, left: list[TaskInfo], put_off: list[TaskInfo]) -> bool:
         """Place some of the members that are left; those that are put off wait until another one is placed."""
         placed = len(self._board.placed)
-        if placed >= self._needed and self._board.session.rules.is_ready(self._job):
+        if placed >= self._needed and self._board.session.is_ready(self._job):
             return True
         if placed + len(left) + len(put_off) < self._needed or not left:
             return False

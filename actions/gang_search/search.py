@@ -149,7 +149,7 @@ class GangSearch:
         return False
 
     def _is_ready(self) -> bool:
-        return self._board.session.rules.is_ready(self._job)
+        return self._board.session.is_ready(self._job)
 
     @property
     def is_uniform(self) -> bool:

@@ -229,7 +229,7 @@ class ReserveAction:
             book.is_trying = False
         if statement is None:
             return False
-        session.refusals.refuse_job(job, None)
+        session.clear_refusal(job)
         for operation in statement.operations:
             book.task_moved(operation.task, operation.status, operation.node)
         statement.commit(job)
@@ -414,7 +414,7 @@ class ReserveAction:
         with session.about(job):
             refusal = session.rules.enqueue_refusal(job)
             if refusal is None or refusal.scope is Scope.JOB:
-                session.refusals.refuse_job(job, None)
+                session.clear_refusal(job)
                 session.enqueued(job)
 
     # -- what is reported --------------------------------------------------------------------------------------------
@@ -425,7 +425,7 @@ class ReserveAction:
         names = [session.cluster.nodes[name] for name in reservation.nodes if name in session.cluster.nodes]
         silent = sum(1 for node in names for task in node.tasks.values() if book.end(task) == float("inf"))
         for task in job.waiting.values():
-            session.refusals.refuse_task(task, words.waits(reservation, silent))
+            session.refuse(task, words.waits(reservation, silent))
         is_new = not reservation.announced_nodes
         moved = _has_moved(reservation, session.now)
         if not (is_new or moved or reservation.nodes != reservation.announced_nodes):

@@ -53,7 +53,7 @@ class ReservationPlan:
 
 def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
     """Return the waiting members that a job needs to start, and never more than its minimum."""
-    waiting = session.rules.in_order(task for task in job.schedulable() if not task.best_effort)
+    waiting = session.in_order(task for task in job.schedulable() if not task.best_effort)
     lacking = {role: least - job.ready_in_role(role) for role, least in job.min_roles.items()}
     first: list[TaskInfo] = []
     others: list[TaskInfo] = []

@@ -183,7 +183,7 @@ class VictimSearch:
             return True
         if self.needs_candidates:
             return False
-        return node.terminating_pods > 0 or node.fits_idle(self.session.cluster.columns.request(self.task.template))
+        return node.terminating_pods > 0 or self.session.has_room(self.task, node)
 
     def _in_order(self, plans: Iterator[VictimPlan]) -> Iterator[VictimPlan]:
         return least_cost_first(plans, self._most_compared) if self.least_cost else plans
@@ -447,7 +447,7 @@ def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
     label = _LABEL.get(session.action, session.action)
     base = refusal.message.partition(f" {label}: ")[0].removesuffix(";")
     text = f"{base}{'' if base.endswith('.') else ';'} {label}: {failures.text(len(session.cluster.rows))}"
-    session.refusals.refuse_task(task, msgspec.structs.replace(refusal, message=text))
+    session.refuse(task, msgspec.structs.replace(refusal, message=text))
 
 
 def _standing(task: TaskInfo) -> str:
@@ -492,7 +492,7 @@ def _keep_explanations(session: Session) -> None:
         if job is None or before is None or not was_searched(session, job):
             continue
         if task.refusal is not None and _explains(before, task.refusal):
-            session.refusals.refuse_task(task, before)
+            session.refuse(task, before)
 
 
 def _explains(before: Verdict, now: Verdict) -> bool:
@@ -503,7 +503,7 @@ def _explains(before: Verdict, now: Verdict) -> bool:
 
 def preemptors(session: Session, job: JobInfo) -> list[TaskInfo]:
     """The waiting tasks of a job in the order in which they are tried, last first."""
-    return session.rules.in_order(list(job.schedulable()))[::-1]
+    return session.in_order(list(job.schedulable()))[::-1]
 
 
 def takes_on(session: Session, queue: QueueInfo, task: TaskInfo) -> Callable[[], bool]:

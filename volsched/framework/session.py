@@ -9,7 +9,7 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -204,6 +204,32 @@ class Session:
         self.rules.enqueued(job)
         self.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
 
+    # -- what actions ask of a job, and leave with it ------------------------------------------------------------------
+
+    def is_ready(self, job: JobInfo) -> bool:
+        """Whether what was placed of a job may be committed."""
+        return self.rules.is_ready(job)
+
+    def may_wait(self, job: JobInfo) -> bool:
+        """Whether a job may keep what was placed and promised of it, and wait for room being freed."""
+        return self.rules.is_pipelined(job)
+
+    def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """Tasks of one job in the order in which they are tried."""
+        return self.rules.in_order(tasks)
+
+    def refuse(self, task: TaskInfo, verdict: Verdict) -> None:
+        """Leave with a task why it waits."""
+        self.refusals.refuse_task(task, verdict)
+
+    def refuse_job(self, job: JobInfo, verdict: Verdict) -> None:
+        """Leave with a job why it waits, and no longer why each of its tasks did."""
+        self.refusals.refuse_job(job, verdict)
+
+    def clear_refusal(self, job: JobInfo) -> None:
+        """Leave no reason with a job any more; its tasks keep theirs."""
+        self.refusals.clear(job)
+
     # -- boundaries ---------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -337,6 +363,14 @@ class Session:
         if node is not None and self.on_placed is not None:
             self.on_placed(self, task)
         return node
+
+    def has_room(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether a node has as much free now as a task requests."""
+        return node.fits_idle(self.cluster.columns.request(task.template))
+
+    def fits_now(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether a task may go on a node now."""
+        return self.has_room(task, node) and self.engine.admits(task, node)
 
     def refuse_by_nodes(self, task: TaskInfo, step: Step) -> None:
         """Leave with a task that no node takes it, and why, in kube-scheduler's words."""

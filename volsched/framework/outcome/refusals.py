@@ -37,15 +37,20 @@ class Refusals:
             if task.job is not None:
                 self._cluster.queue_ledger.dirty_jobs[task.job.key] = task.job
 
-    def refuse_job(self, job: JobInfo, verdict: Verdict | None) -> None:
-        """Leave with a job why it waits, and no longer why each of its tasks did; None takes that back."""
+    def refuse_job(self, job: JobInfo, verdict: Verdict) -> None:
+        """Leave with a job why it waits, and no longer why each of its tasks did."""
         if job.refusal == verdict:
             return
         job.refusal = verdict
         self._cluster.queue_ledger.dirty_jobs[job.key] = job
-        if verdict is not None:
-            for task in job.schedulable():
-                task.refusal = None
+        for task in job.schedulable():
+            task.refusal = None
+
+    def clear(self, job: JobInfo) -> None:
+        """Leave no reason with a job any more; its tasks keep theirs."""
+        if job.refusal is not None:
+            job.refusal = None
+            self._cluster.queue_ledger.dirty_jobs[job.key] = job
 
     def refuse_all(self, job: JobInfo, verdict: Verdict) -> None:
         """Leave with a job and with all of it that waits why that is."""
