@@ -112,20 +112,24 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     """Try the next task, with as many of its equals as can be placed in the same step; whether it found a place."""
     task = attempt.tasks[-1]
     most, refusal = _quota(session, queue, task)
-    if refusal is None and task.role and task.role in attempt.failed_roles and is_busy(task):
-        if not task.admission_gate:
-            refusal = _same_role(task, attempt.failed_roles.reason(task.role))
     if refusal is not None:
-        attempt.tasks.pop()
         session.refuse(task, refusal)
-        return False
-    if task.admission_gate:
-        attempt.tasks.pop()
+    elif task.admission_gate:
         session.lift_gate(task)
-        return False
+    elif task.role and task.role in attempt.failed_roles and is_busy(task):
+        session.refuse(task, _same_role(task, attempt.failed_roles.reason(task.role)))
+    else:
+        return _place_equal(session, statement, attempt, most)
+    attempt.tasks.pop()
+    return False
+
+
+def _place_equal(session: Session, statement: Statement, attempt: Attempt, most: int) -> bool:
+    """Place the next task, and at most so many with it that are equal; whether it found a place."""
+    task = attempt.tasks[-1]
     if most > 1:
         most = 1 if task.role in attempt.failed_roles else min(most, session.together(task))
-    count = _place_equal(session, statement, attempt.retry, _equal_tasks(attempt.tasks, most))
+    count = _place_on_nodes(session, statement, attempt.retry, _equal_tasks(attempt.tasks, most))
     del attempt.tasks[-(count or 1) :]
     if not count:
         attempt.failed = task
@@ -162,7 +166,7 @@ def _quota(session: Session, queue: QueueInfo, task: TaskInfo) -> Quota:
     return found
 
 
-def _place_equal(session: Session, statement: Statement, retry: Retry, tasks: Sequence[TaskInfo]) -> int:
+def _place_on_nodes(session: Session, statement: Statement, retry: Retry, tasks: Sequence[TaskInfo]) -> int:
     """Put equal tasks on nodes, or promise the first one room; how many found a place."""
     task = tasks[0]
     session.nominations.release(task)

@@ -33,10 +33,10 @@ class Steps:
         if self._rules:
             self._read()
         template = task.template
-        for templates in self._templates:
+        for templates in self._templates:  # generators cost twice as much
             if templates(template):
                 return True
-        for applies, key in self._keyed:
+        for applies, key in self._keyed:  # noqa: SIM110
             if (applies is None or applies(template)) and key(task) is not None:
                 return True
         return False
