@@ -7,15 +7,17 @@ would not take it on.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
+from volsched.framework.native.gangs import WAITS_FOR_GROUP
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.verdict import ConditionReason, Scope, Step
+from volsched.model.status import IS_READY
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 
 def waits_for(task: TaskInfo) -> ConditionReason:
@@ -51,6 +53,54 @@ def _enough_without(job: JobInfo, kept: Sequence[TaskInfo]) -> bool:
     if job.valid_count - len(kept) < job.min_available:
         return False
     return job.roles_valid({task.uid for task in kept})
+
+
+def same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
+    """Return why a task is not tried: no node takes another one of its role."""
+    message = f'no node takes a task of role "{task.role}" of PodGroup "{task.job.key if task.job else ""}"'
+    return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
+
+
+def report_gang(
+    session: Session,
+    job: JobInfo,
+    placed: Sequence[TaskInfo],
+    left: Sequence[TaskInfo],
+    found_room: Collection[str],
+    ended: str,
+) -> None:
+    """Members that found a place wait for their gang: report that, and for what.
+
+    ``left`` are members that were not tried, ``found_room`` has the uids of all that found a place, now or once others
+    have left, and ``ended`` states why the search for a placement of the whole gang ended before it was through.
+    """
+    job.fitting = frozenset(task.uid for task in placed)
+    others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
+    if found_room:
+        others = [t for t in others if t.uid not in found_room]
+    held_up = what_holds_up(job)
+    explained = [t for t in others if waits_for(t) is held_up] or others
+    origin = min(explained, key=lambda t: t.key).refusal if explained else None
+    for task in [*placed, *left]:
+        session.refuse(task, _gang_waits(job, len(placed), origin, held_up, ended))
+    if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:
+        for task in others:
+            also_waits(session, task, f"its gang waits for another, too: {origin.message}", held_up)
+
+
+def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason, ended: str) -> Verdict:
+    if job.is_native:
+        return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
+    ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.fitting)
+    message = (
+        f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '
+        f"{ready + placed} could now"
+    )
+    if origin is not None:
+        message += f"; the others: {origin.message}"
+    if ended:
+        message = f"{message.removesuffix('.')}; {ended}"
+    return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message, shown_as=held_up)
 
 
 def look_ahead(session: Session, queue: QueueInfo, job: JobInfo) -> None:

@@ -7,24 +7,23 @@ node takes, it is asked whether the gang can still become ready; a role that fai
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from actions.domains import settle_domain
 from actions.gang_search.searches import Searches
-from actions.held_up import also_waits, waits_for, what_holds_up
+from actions.held_up import report_gang, same_role, waits_for
 from actions.job_order import is_busy, last_first
 from actions.promises import Room, free_nodes, later, take
 from actions.retry import FailedRoles, Retry, has_history
-from volsched.framework.native.gangs import WAITS_FOR_GROUP
 from volsched.framework.session import Quota, Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import IS_READY, TaskStatus
-from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
+from volsched.model.status import TaskStatus
+from volsched.model.verdict import Step
 
 
 @dataclass(slots=True)
@@ -77,13 +76,13 @@ def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | N
     found_room = {operation.task.uid for operation in statement.operations}
     attempt.held = session.may_wait(job)
     if attempt.held:
-        _report_who_waits(session, attempt, placed, found_room)
+        report_gang(session, job, placed, attempt.tasks, found_room, attempt.ended)
         statement.hold()
         return None
     statement.discard()
     found = _search(session, queue, attempt, placed)
     if found is None:
-        _report_who_waits(session, attempt, placed, found_room)
+        report_gang(session, job, placed, attempt.tasks, found_room, attempt.ended)
     return found
 
 
@@ -117,7 +116,7 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     elif task.admission_gate:
         session.lift_gate(task)
     elif task.role and task.role in attempt.failed_roles and is_busy(task):
-        session.refuse(task, _same_role(task, attempt.failed_roles.reason(task.role)))
+        session.refuse(task, same_role(task, attempt.failed_roles.reason(task.role)))
     else:
         return _place_equal(session, statement, attempt, most)
     attempt.tasks.pop()
@@ -202,45 +201,3 @@ def can_still_start(attempt: Attempt) -> bool:
         return job.ready_count + left + idle.total() >= job.min_available
     least = ((role, job.min_roles.get(role, 0)) for role in failed)
     return all(not number or job.ready_in_role(role) + idle[role] >= number for role, number in least)
-
-
-def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
-    message = f'no node takes a task of role "{task.role}" of PodGroup "{task.job.key if task.job else ""}"'
-    return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
-
-
-def _report_who_waits(
-    session: Session, attempt: Attempt, placed: Sequence[TaskInfo], found_room: Collection[str]
-) -> None:
-    """Members that found a place wait for their gang: report that, and for what.
-
-    ``found_room`` has the uids of all that found a place, now or once others have left.
-    """
-    job = attempt.job
-    job.fitting = frozenset(task.uid for task in placed)
-    others = [t for t in job.waiting.values() if t.refusal is not None and t.refusal.step is not Step.GANG]
-    if found_room:
-        others = [t for t in others if t.uid not in found_room]
-    held_up = what_holds_up(job)
-    explained = [t for t in others if waits_for(t) is held_up] or others
-    origin = min(explained, key=lambda t: t.key).refusal if explained else None
-    for task in [*placed, *attempt.tasks]:
-        session.refuse(task, _gang_waits(job, len(placed), origin, held_up, attempt.ended))
-    if origin is not None and held_up is not ConditionReason.UNSCHEDULABLE:
-        for task in others:
-            also_waits(session, task, f"its gang waits for another, too: {origin.message}", held_up)
-
-
-def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: ConditionReason, ended: str) -> Verdict:
-    if job.is_native:
-        return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
-    ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.fitting)
-    message = (
-        f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '
-        f"{ready + placed} could now"
-    )
-    if origin is not None:
-        message += f"; the others: {origin.message}"
-    if ended:
-        message = f"{message.removesuffix('.')}; {ended}"
-    return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message, shown_as=held_up)
