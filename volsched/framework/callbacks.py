@@ -73,7 +73,7 @@ class Headroom(msgspec.Struct, frozen=True):
             )
 
     @property
-    def in_one_step(self) -> int:
+    def batch(self) -> int:
         """How many pods may be placed in one step."""
         return self.count if self.at_once is None else self.at_once
 

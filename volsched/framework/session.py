@@ -142,7 +142,7 @@ class Session:
         for headroom, refusal, refused in self.rules.quotas:
             if headroom is not None:
                 found = headroom(queue, template)
-                verdict, most = found.refusal, min(most, found.in_one_step)
+                verdict, most = found.refusal, min(most, found.batch)
             else:
                 verdict = refusal(queue, task)
             if verdict is not None:

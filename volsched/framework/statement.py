@@ -86,7 +86,7 @@ class Statement:
         return Placed(count)
 
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Place one task on one node."""
+        """Put a task on a node that has room now; a plugin's refusal is returned and leaves no trace."""
         return self.place((task,), iter((node,))).refusal
 
     def _take_back(self, checkpoint: int) -> None:
