@@ -1,1 +1,1 @@
-"""How the answers of several plugins combine: the rules of a session by kind, votes, orders, and steps of equal tasks."""
+"""How answers of several plugins combine: rules of a session by kind, votes, orders, and steps of equal tasks."""
