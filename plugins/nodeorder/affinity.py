@@ -15,6 +15,7 @@ from volsched.plugin import (
     NodeFacts,
     NodeOrder,
     NodeTable,
+    PodConstraints,
     PodTemplate,
     Registrar,
     Rule,
@@ -34,15 +35,15 @@ class NodeAffinityScore:
         """Whether pods of a template prefer any nodes."""
         return bool(template.preferred_nodes)
 
-    def score(self, template: PodTemplate, node: NodeFacts) -> float:
+    def score(self, pod: PodConstraints, node: NodeFacts) -> float:
         """Score one node."""
-        met = sum(item.weight for item in template.preferred_nodes if term_selects(item.term, node))
+        met = sum(item.weight for item in pod.preferred_nodes if term_selects(item.term, node))
         return float(met * self._weight)
 
-    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+    def scores(self, pod: PodConstraints, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
         total = np.zeros(len(nodes.columns.all_rows), dtype=np.int64)
-        for item in template.preferred_nodes:
+        for item in pod.preferred_nodes:
             total += item.weight * term_mask(item.term, nodes.facts)
         found: Floats = (total[nodes.rows] * self._weight).astype(np.float64)
         return found

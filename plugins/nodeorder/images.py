@@ -14,7 +14,17 @@ import numpy as np
 import numpy.typing as npt
 
 from plugins.nodeorder.arguments import NodeOrderWeights
-from volsched.plugin import Cluster, Floats, NodeFacts, NodeOrder, NodeTable, PodTemplate, Registrar, Rule
+from volsched.plugin import (
+    Cluster,
+    Floats,
+    NodeFacts,
+    NodeOrder,
+    NodeTable,
+    PodConstraints,
+    PodTemplate,
+    Registrar,
+    Rule,
+)
 
 MIB = 1024 * 1024
 LEAST = 23 * MIB
@@ -39,22 +49,22 @@ class ImageLocality:
         """Whether pods of a template have any image, which only pods that users did not write lack."""
         return bool(template.images) and template.containers > 0
 
-    def score(self, template: PodTemplate, node: NodeFacts) -> float:
+    def score(self, pod: PodConstraints, node: NodeFacts) -> float:
         """Score one node."""
         self._refresh()
         total = 0
         images = node.images
-        for image in template.images:
+        for image in pod.images:
             size = images.get(image)
             if size:
                 total += self._scaled(size, image)
-        most = MOST_PER_CONTAINER * template.containers
+        most = MOST_PER_CONTAINER * pod.containers
         return float(100 * (min(max(total, LEAST), most) - LEAST) // (most - LEAST) * self._weight)
 
-    def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
+    def scores(self, pod: PodConstraints, nodes: NodeTable) -> Floats:
         """Answer as ``score``, for many nodes at once."""
         self._refresh()
-        known = [(image, self._sizes_of(image)) for image in template.images]
+        known = [(image, self._sizes_of(image)) for image in pod.images]
         there = [(sizes, self._nodes[image]) for image, sizes in known if self._nodes[image]]
         if not there:
             return np.zeros(len(nodes.rows))
@@ -62,7 +72,7 @@ class ImageLocality:
         total: Bytes = np.zeros(every, dtype=np.int64)
         for sizes, count in there:
             total += (sizes * (count / every)).astype(np.int64)
-        most = MOST_PER_CONTAINER * template.containers
+        most = MOST_PER_CONTAINER * pod.containers
         result = 100 * (np.clip(total[nodes.rows], LEAST, most) - LEAST) // (most - LEAST) * self._weight
         found: Floats = result.astype(np.float64)
         return found

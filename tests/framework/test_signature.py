@@ -16,13 +16,14 @@ from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.signature import Signature, SignatureError, is_of_queue, signature_of
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodRequest, PodTemplate
+from volsched.model.pods.template import PodConstraints, PodRequest, PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.testing.builders import ClusterBuilder, a_cluster
 from volsched.testing.contract import ENGINES
 
 
 def facts(template: PodTemplate, node: NodeFacts) -> None: ...
+def constraints(pod: PodConstraints, node: NodeFacts) -> None: ...
 def requests(pod: PodRequest, node: NodeAmounts) -> None: ...
 def amounts(template: PodTemplate, node: NodeAmounts) -> None: ...
 def everything(task: TaskInfo, node: NodeInfo) -> None: ...
@@ -62,6 +63,7 @@ def logged(fn: Callable[..., Any]) -> Callable[..., Any]:
         (of_the_node_alone, ("task", "facts", False)),
         (lambda task, node: None, ("task", "node", False)),
         (requests, ("request", "amounts", True)),
+        (constraints, ("constraints", "facts", True)),
         (partial(with_a_weight, 3), ("template", "amounts", True)),
         (Rules().method, ("template", "node", True)),
         (Rules.static, ("template", "facts", True)),
@@ -82,8 +84,14 @@ def of_three(task: TaskInfo, node: NodeInfo, more: int) -> None: ...
 @pytest.mark.parametrize(
     ("fn", "said"),
     [
-        (swapped, "plugin mine: swapped annotates node as NodeInfo; it may be PodRequest, PodTemplate or TaskInfo"),
-        (of_text, "plugin mine: of_text annotates task as str; it may be PodRequest, PodTemplate or TaskInfo"),
+        (
+            swapped,
+            "plugin mine: swapped annotates node as NodeInfo; it may be PodRequest, PodConstraints, PodTemplate or TaskInfo",
+        ),
+        (
+            of_text,
+            "plugin mine: of_text annotates task as str; it may be PodRequest, PodConstraints, PodTemplate or TaskInfo",
+        ),
         (of_three, "plugin mine: of_three takes 3 arguments; it is called with a pod and a node"),
         (lambda task: None, "takes 1 arguments; it is called with a pod and a node"),
         (min, "is no function or method, so that nobody can tell what it reads"),
@@ -148,6 +156,10 @@ def usage_of_facts(template: PodTemplate, node: NodeFacts) -> float:
     return float(node.used_of("cpu"))  # type: ignore[attr-defined]
 
 
+def amounts_of_constraints(pod: PodConstraints, node: NodeFacts) -> float:
+    return float(pod.request["cpu"])  # type: ignore[attr-defined]
+
+
 def claims_of_a_request(pod: PodRequest, node: NodeAmounts) -> float:
     return float(len(pod.claims))  # type: ignore[attr-defined]
 
@@ -161,6 +173,7 @@ def labels_of_amounts(template: PodTemplate, node: NodeAmounts) -> float:
     ("fn", "said"),
     [
         (labels_of_a_template, "PodTemplate has no labels: .* annotates it as TaskInfo"),
+        (amounts_of_constraints, "PodConstraints has no request: .* as PodTemplate .* or as TaskInfo"),
         (claims_of_a_request, "PodRequest has no claims: .* as PodTemplate .* or as TaskInfo"),
         (usage_of_facts, "NodeFacts has no used_of: .* as NodeAmounts .* or as NodeInfo"),
         (labels_of_amounts, "NodeAmounts has no labels: .* as NodeFacts .* or as NodeInfo"),

@@ -47,7 +47,7 @@ from volsched.framework.callbacks import (
     WakeFn,
     WordingsFn,
 )
-from volsched.framework.columns.views import NodeTable, shown
+from volsched.framework.columns.views import NodeTable, shown, shown_of
 from volsched.framework.deprecated_flags import FormerFlags
 from volsched.framework.deprecated_names import former
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
@@ -375,7 +375,7 @@ class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
     def pod(self, task: TaskInfo) -> Any:
         """What the callback is given of a task."""
         view = self.signature.pod
-        return task.template if view == "template" else task if view == "task" else task.template.amounts
+        return task if view == "task" else shown_of(task.template, view)
 
     def ask(self, task: TaskInfo, node: NodeInfo) -> Any:
         """Call the plain function about one node."""

@@ -2,14 +2,15 @@
 
 A callback gets what its annotations name and nothing else, so that an answer is kept exactly as long as it holds:
 
-================  =====================================================================================================
-``PodRequest``    how much a pod requests: the answer about one is given to all pods that request as much
-``PodTemplate``   what equal pods share: the answer about one is given to all of them
-``TaskInfo``      this very pod: asked for each; so is a callback without an annotation
-``NodeFacts``     a node's own properties: labels, taints, what it offers; asked again when it states something else
-``NodeAmounts``   what a node offers and what of that is used: asked once for nodes that are equal in both
-``NodeInfo``      everything, its tasks too; asked again when something changed there; so is one without annotation
-================  =====================================================================================================
+==================  ===================================================================================================
+``PodRequest``      how much a pod requests: the answer about one is given to all pods that request as much
+``PodConstraints``  what a pod states about properties of nodes: the answer is given to all pods that state the same
+``PodTemplate``     what equal pods share: the answer about one is given to all of them
+``TaskInfo``        this very pod: asked for each; so is a callback without an annotation
+``NodeFacts``       a node's own properties: labels, taints, what it offers; asked again when it states something else
+``NodeAmounts``     what a node offers and what of that is used: asked once for nodes that are equal in both
+``NodeInfo``        everything, its tasks too; asked again when something changed there; so is one without annotation
+==================  ===================================================================================================
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from volsched.framework.columns.views import NodeFacts, NodeTable
 from volsched.model.errors import VolschedError
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodRequest, PodTemplate
+from volsched.model.pods.template import PodConstraints, PodRequest, PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.bounded import Bounded
 
@@ -34,6 +35,7 @@ __all__ = [
     "NodeFacts",
     "NodeInfo",
     "NodeTable",
+    "PodConstraints",
     "PodRequest",
     "PodTemplate",
     "Signature",
@@ -48,10 +50,15 @@ __all__ = [
 
 T = TypeVar("T")
 
-PodView: TypeAlias = Literal["request", "template", "task"]
+PodView: TypeAlias = Literal["request", "constraints", "template", "task"]
 NodeView: TypeAlias = Literal["facts", "amounts", "node"]
 
-_PODS: Final[dict[type, PodView]] = {PodRequest: "request", PodTemplate: "template", TaskInfo: "task"}
+_PODS: Final[dict[type, PodView]] = {
+    PodRequest: "request",
+    PodConstraints: "constraints",
+    PodTemplate: "template",
+    TaskInfo: "task",
+}
 _NODES: Final[dict[type, NodeView]] = {NodeFacts: "facts", NodeAmounts: "amounts", NodeInfo: "node"}
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _ABOUT_A_NODE: Final = 2

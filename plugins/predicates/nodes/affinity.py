@@ -10,6 +10,7 @@ from volsched.plugin import (
     Mask,
     NodeFacts,
     NodeTable,
+    PodConstraints,
     PodTemplate,
     Predicate,
     Registrar,
@@ -33,15 +34,15 @@ def has_node_terms(template: PodTemplate) -> bool:
     return template.required_nodes is not None
 
 
-def matches_node_affinity(template: PodTemplate, node: NodeFacts) -> Verdict | None:
+def matches_node_affinity(pod: PodConstraints, node: NodeFacts) -> Verdict | None:
     """NodeAffinity: the node selector's labels and one of the required terms."""
-    selector = template.required_nodes
+    selector = pod.required_nodes
     return None if selector is None or selects(selector, node) else NOT_AFFINE
 
 
-def node_affinity_rows(template: PodTemplate, nodes: NodeTable) -> Mask:
+def node_affinity_rows(pod: PodConstraints, nodes: NodeTable) -> Mask:
     """Answer as ``matches_node_affinity``, for many nodes at once."""
-    selector = template.required_nodes
+    selector = pod.required_nodes
     assert selector is not None  # noqa: S101 - has_node_terms was asked
     found: Mask = selector_mask(selector, nodes.facts)[nodes.rows]
     return found

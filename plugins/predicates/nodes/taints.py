@@ -8,7 +8,7 @@ from functools import lru_cache
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
 from volsched.model.api import Taint
-from volsched.plugin import NodeFacts, PodTemplate, Predicate, Registrar, Rule, Verdict
+from volsched.plugin import NodeFacts, PodConstraints, Predicate, Registrar, Rule, Verdict
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
@@ -19,10 +19,10 @@ def rules(_: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
         yield Predicate(tolerates_taints)
 
 
-def tolerates_taints(template: PodTemplate, node: NodeFacts) -> Verdict | None:
+def tolerates_taints(pod: PodConstraints, node: NodeFacts) -> Verdict | None:
     """TaintToleration: every NoSchedule and NoExecute taint must be tolerated."""
     for taint in node.taints:
-        if taint.effect in HARD_EFFECTS and not template.tolerates(taint):
+        if taint.effect in HARD_EFFECTS and not pod.tolerates(taint):
             return _untolerated(taint)
     return None
 

@@ -12,6 +12,7 @@ from volsched.framework.columns.arrays import Rows
 from volsched.model.api import Taint
 from volsched.model.errors import no_attribute
 from volsched.model.nodes.node import NodeInfo
+from volsched.model.pods.template import PodTemplate
 
 if TYPE_CHECKING:
     from volsched.framework.columns.columns import FactColumns, NodeColumns, Path
@@ -185,3 +186,10 @@ def shown(view: str, node: NodeInfo) -> Any:
     if view == "node":
         return node
     return node.amounts if view == "amounts" else NodeFacts().show(node)
+
+
+def shown_of(template: PodTemplate, view: str) -> Any:
+    """Return what a callback is shown of equal pods: their ``template``, or the part of it that it names."""
+    if view == "template":
+        return template
+    return template.amounts if view == "request" else template.constraints

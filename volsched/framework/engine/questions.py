@@ -11,7 +11,7 @@ from volsched.framework.columns.arrays import Floats
 from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodRequest, PodTemplate
+from volsched.model.pods.template import PodConstraints, PodRequest, PodTemplate
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class Question(NamedTuple):
     """A callback to ask about single nodes, and what it is given: ``pod``, None for the task; amounts or the node."""
 
     fn: Callable[[Any, Any], Any]
-    pod: PodTemplate | PodRequest | None
+    pod: PodTemplate | PodRequest | PodConstraints | None
     of_amounts: bool
 
     @classmethod

@@ -52,6 +52,11 @@ LONGEST_REMEMBERED: Final = 1 << 14
 time that it is seen; thousands of texts of a megabyte would not fit into memory until they are swept."""
 
 
+_READS_MORE_OF_PODS: Final = (
+    "a callback that reads more annotates its pod as PodTemplate (what equal pods share) or as TaskInfo (this very pod)"
+)
+
+
 class PodRequest(msgspec.Struct, frozen=True):
     """How much a pod requests: all that a rule by amounts needs.
 
@@ -65,13 +70,27 @@ class PodRequest(msgspec.Struct, frozen=True):
     if not TYPE_CHECKING:  # a type checker finds the mistake itself
 
         def __getattr__(self, name: str) -> object:
-            raise no_attribute(
-                "PodRequest",
-                name,
-                dir(PodRequest),
-                "a callback that reads more annotates its pod as PodTemplate (what equal pods share) or as TaskInfo "
-                "(this very pod)",
-            )
+            raise no_attribute("PodRequest", name, dir(PodRequest), _READS_MORE_OF_PODS)
+
+
+class PodConstraints(msgspec.Struct, frozen=True):
+    """What a pod states about the properties of nodes, however much it requests."""
+
+    required_nodes: NodeSelector | None
+    preferred_nodes: tuple[WeightedNodeTerm, ...]
+    tolerations: tuple[Toleration, ...]
+    images: tuple[str, ...]
+    containers: int
+    features: frozenset[str]
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Return whether one of the tolerations covers the taint."""
+        return any(toleration.tolerates(taint) for toleration in self.tolerations)
+
+    if not TYPE_CHECKING:  # a type checker finds the mistake itself
+
+        def __getattr__(self, name: str) -> object:
+            raise no_attribute("PodConstraints", name, dir(PodConstraints), _READS_MORE_OF_PODS)
 
 
 class PodTemplate:
@@ -98,6 +117,7 @@ class PodTemplate:
         "anti_affinity",
         "best_effort",
         "claims",
+        "constraints",
         "container_amounts",
         "containers",
         "ephemeral_claims",
@@ -126,6 +146,14 @@ class PodTemplate:
         self.id = number
         self.rules = rules
         self.amounts = PodRequest(rules.request, rules.nonzero_cpu, rules.nonzero_memory)
+        self.constraints = PodConstraints(
+            rules.required_nodes,
+            rules.preferred_nodes,
+            rules.tolerations,
+            rules.images,
+            rules.containers,
+            rules.features,
+        )
         self.request: Resources = rules.request
         self.best_effort: bool = not (
             rules.request or rules.has_resource_claims or rules.asks_by_annotation or rules.refusals
@@ -182,7 +210,7 @@ class PodTemplate:
 
     def tolerates(self, taint: Taint) -> bool:
         """Return whether one of the tolerations covers the taint."""
-        return any(toleration.tolerates(taint) for toleration in self.tolerations)
+        return self.constraints.tolerates(taint)
 
     def __repr__(self) -> str:
         return f"<Template {self.id} {self.request.human()}>"
