@@ -76,6 +76,9 @@ def test_annotations_say_what_is_shown(fn: Callable[..., Any], expected: tuple[s
     assert signature_of("mine", fn) == Signature(*expected)  # type: ignore[arg-type]  # words of the views
 
 
+VIEWS_OF_PODS = "PodRequest, PodConstraints, PodTemplate or TaskInfo"
+
+
 def swapped(node: NodeInfo, task: TaskInfo) -> None: ...
 def of_text(task: str, node: NodeInfo) -> None: ...
 def of_three(task: TaskInfo, node: NodeInfo, more: int) -> None: ...
@@ -86,11 +89,11 @@ def of_three(task: TaskInfo, node: NodeInfo, more: int) -> None: ...
     [
         (
             swapped,
-            "plugin mine: swapped annotates node as NodeInfo; it may be PodRequest, PodConstraints, PodTemplate or TaskInfo",
+            f"plugin mine: swapped annotates node as NodeInfo; it may be {VIEWS_OF_PODS}",
         ),
         (
             of_text,
-            "plugin mine: of_text annotates task as str; it may be PodRequest, PodConstraints, PodTemplate or TaskInfo",
+            f"plugin mine: of_text annotates task as str; it may be {VIEWS_OF_PODS}",
         ),
         (of_three, "plugin mine: of_three takes 3 arguments; it is called with a pod and a node"),
         (lambda task: None, "takes 1 arguments; it is called with a pod and a node"),

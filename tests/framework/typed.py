@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from volsched.framework.columns.views import NodeFacts
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
 from volsched.model.pods.task import TaskInfo
-from volsched.model.pods.template import PodRequest, PodTemplate
+from volsched.model.pods.template import PodConstraints, PodRequest, PodTemplate
 
 Callback: TypeAlias = Callable[[Any, Any], Any]
 
@@ -37,6 +37,11 @@ def by_amounts(fn: Callback) -> Callback:
 def by_request(fn: Callback) -> Callback:
     """(how much the pod requests, amounts of the node)."""
     return shown(PodRequest, NodeAmounts, fn)
+
+
+def by_constraints(fn: Callback) -> Callback:
+    """(what the pod states about nodes, what the node says of itself)."""
+    return shown(PodConstraints, NodeFacts, fn)
 
 
 def by_node(fn: Callback) -> Callback:

@@ -78,7 +78,7 @@ class Ruleset:
         """Take a rule in."""
         kind, called = type(rule), rule.callback()
         self.of[kind].append((tier, called) if rule.is_tiered else (plugin, called) if rule.is_named else called)
-        self.steps.note(rule, plugin)
+        self.steps.rules.append((rule, plugin))
         if isinstance(rule, QueueOrder) and rule.way is not None:
             self._tree_orders.append(rule)
         elif isinstance(rule, EventHandler):

@@ -14,23 +14,19 @@ from volsched.model.pods.task import TaskInfo
 class Steps:
     """What the rules of a session state about it.
 
-    ``left_out`` names plugins of which a switch left out what refuses pods: what their other rules state of
-    ``for_each_pod`` may count on that, and does not hold then.
+    ``rules`` are those that were not read yet, each with its plugin. ``left_out`` names plugins of which a switch left
+    out what refuses pods: what their other rules state of ``for_each_pod`` may count on that, and does not hold then.
     """
 
     def __init__(self) -> None:
         self.left_out: set[str] = set()
-        self._rules: list[tuple[Rule, str]] = []
+        self.rules: list[tuple[Rule, str]] = []
         self._templates: list[AppliesFn] = []
         self._keyed: list[tuple[AppliesFn | None, KeyFn]] = []
 
-    def note(self, rule: Rule, plugin: str) -> None:
-        """Take a rule in."""
-        self._rules.append((rule, plugin))
-
     def is_of_one(self, task: TaskInfo) -> bool:
         """Whether tasks that are equal to this one are placed one at a time."""
-        if self._rules:
+        if self.rules:
             self._read()
         template = task.template
         for templates in self._templates:  # generators cost twice as much
@@ -43,7 +39,7 @@ class Steps:
 
     def _read(self) -> None:
         """Read of the rules which templates, and which keys, have tasks placed one at a time."""
-        for rule, plugin in self._rules:
+        for rule, plugin in self.rules:
             is_left_out = plugin in self.left_out
             if isinstance(rule, NodeRule) and rule.key is not None and (rule.for_each_pod is None or is_left_out):
                 self._keyed.append((rule.applies_to, rule.key))
@@ -51,4 +47,4 @@ class Steps:
             templates = always if is_left_out and isinstance(rule, EventHandler) else rule.one_at_a_time()
             if templates is not never and templates not in self._templates:
                 self._templates.append(templates)
-        self._rules.clear()
+        self.rules.clear()
