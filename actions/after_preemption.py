@@ -89,8 +89,8 @@ class PastTurns:
 
     def template_of(self, job: JobInfo) -> PodTemplate:
         """Return a template that asks for one member's part of what a job states as its minimum."""
-        members = max(1, job.min_available)
-        part = {name: -(-amount // members) for name, amount in sorted((job.min_resources or {}).items())}
+        members = max(1, job.spec.min_available)
+        part = {name: -(-amount // members) for name, amount in sorted((job.spec.min_resources or {}).items())}
         key = tuple(part.items())
         found = self._templates.get(key)
         if found is None:
@@ -235,7 +235,7 @@ class AfterPreemption:
         cluster = self._session.cluster
         if not self._session.may_preempt(cluster.queues[job.queue], [task]):
             return []
-        others = [queue for queue in cluster.queues.values() if queue.name != job.queue and queue.reclaimable]
+        others = [queue for queue in cluster.queues.values() if queue.name != job.queue and queue.spec.reclaimable]
         candidates = [victim for queue in others for victim in self._of_queue(queue.name)]
         return self._asked(self._session.rules.reclaimable, task, candidates)
 
@@ -272,16 +272,16 @@ class AfterPreemption:
 
 def _alike(job: JobInfo) -> tuple[Hashable, Hashable]:
     """Return two keys of a job: jobs with the first one may evict the same pods, and if both agree, to the same end."""
-    stated = job.min_resources
+    stated = job.spec.min_resources
     needs = tuple(sorted(stated.items())) if stated is not None else None
     waiting = Counter(
         (task.template.id, task.eviction_priority, task.preempts, bool(task.gated)) for task in job.waiting.values()
     )
-    annotations = tuple(sorted(job.annotations.items()))
+    annotations = tuple(sorted(job.spec.annotations.items()))
     has_claims = any(task.template.has_resource_claims for task in job.waiting.values())
     alone = job.key if job.allocated or job.is_native or has_claims else ""
     to_come = needs if not job.tasks else None
-    asks = job.queue, job.priority, tuple(sorted(waiting)), annotations, alone, to_come, job.min_available
+    asks = job.queue, job.priority, tuple(sorted(waiting)), annotations, alone, to_come, job.spec.min_available
     return asks, (needs, len(job.tasks), tuple(sorted(waiting.items())))
 
 

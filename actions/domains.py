@@ -36,7 +36,7 @@ class Trial(NamedTuple):
 
 def settle_domain(session: Session, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
     """Pin a group that has a topology key, and no pod anywhere, to the domain where it does best."""
-    if job.native is None or not job.native.topology_key:
+    if job.spec.native is None or not job.spec.native.topology_key:
         return
     topology = Topology.of(session)
     if topology.domain(job):

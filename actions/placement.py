@@ -55,7 +55,7 @@ class Attempt:
 def tasks_of(job: JobInfo) -> list[TaskInfo]:
     """Return what is to be placed of a job: idle pods alone are left to backfill."""
     waiting = job.schedulable()
-    return list(waiting) if job.min_available > 1 else [task for task in waiting if not task.best_effort]
+    return list(waiting) if job.spec.min_available > 1 else [task for task in waiting if not task.best_effort]
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
@@ -199,13 +199,13 @@ def can_still_start(attempt: Attempt) -> bool:
     Idle members of such a role are still tried (*ours*: Volcano leaves them to backfill).
     """
     job, failed = attempt.job, attempt.failed_roles
-    if job.min_available == len(job.tasks):
+    if job.spec.min_available == len(job.tasks):
         return False
     idle = Counter(task.role for task in attempt.tasks if not is_busy(task) and task.role in failed)
-    if job.min_roles and not job.judges_roles:
+    if job.spec.min_roles and not job.judges_roles:
         left = sum(1 for task in job.waiting.values() if task.role not in failed)
-        return job.ready_count + left + idle.total() >= job.min_available
-    least = ((role, job.min_roles.get(role, 0)) for role in failed)
+        return job.ready_count + left + idle.total() >= job.spec.min_available
+    least = ((role, job.spec.min_roles.get(role, 0)) for role in failed)
     return all(not number or job.ready_in_role(role) + idle[role] >= number for role, number in least)
 
 
@@ -241,8 +241,8 @@ def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: Cond
         return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
     ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.fitting)
     message = (
-        f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '
-        f"{ready + placed} could now"
+        f'gang of PodGroup "{job.key}" waits: {job.spec.min_available} of its {len(job.tasks)} pods have to start '
+        f"together, {ready + placed} could now"
     )
     if origin is not None:
         message += f"; the others: {origin.message}"

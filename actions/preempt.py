@@ -90,7 +90,7 @@ class PreemptAction:
     def _finds_domain(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
         """Pin a group with a topology key to the domain where the fewest have to go for it; whether there is one."""
         topology = Topology.of(session)
-        if job.native is None or not job.native.topology_key or topology.is_settled(job):
+        if job.spec.native is None or not job.spec.native.topology_key or topology.is_settled(job):
             return True
         found = [(self._count_victims(session, queue, job, tasks, value), value) for value in topology.candidates(job)]
         best = min(((counts, value) for counts, value in found if counts is not None), default=None)

@@ -368,7 +368,7 @@ class Scheduler:
         for job in jobs:
             groups.note_refusal(cluster, job)
             kept = groups.note_queue(job, cluster.queue_ledger.moves.condition(job))
-            if kept is not None and job.has_group:
+            if kept is not None and job.spec.has_group:
                 steps.append(reporter.about_group(job, "Warning", kept.type, kept.message))
             unschedulable = session.refusals.unschedulable.get(job.key, False)
             status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
@@ -404,7 +404,7 @@ def _is_orphans(verdict: Verdict) -> bool:
 
 def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
     """Why a job cannot be looked at: nobody made its PodGroup, or its queue is not there."""
-    if not (job.has_group or job.implicit):
+    if not (job.spec.has_group or job.spec.implicit):
         if not any(task.ours for task in job.waiting.values()):
             return None
         if job.is_native:

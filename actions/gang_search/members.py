@@ -91,8 +91,8 @@ def wanted_of(job: JobInfo, kinds: list[Kind]) -> Wanted:
         ((kind, task) for kind in kinds for task in kind.members), key=lambda each: (-len(each[0].homes), each[0].size)
     )
     wanted = Wanted(kinds, [], kind_of={task: kind for kind in kinds for task in kind.members})
-    lacking = job.min_available - job.ready_count - job.pending_best_effort
-    of_roles = dict(job.min_roles) if job.judges_roles else {}
+    lacking = job.spec.min_available - job.ready_count - job.pending_best_effort
+    of_roles = dict(job.spec.min_roles) if job.judges_roles else {}
     left: list[TaskInfo] = []
     for role in of_roles:
         of_roles[role] -= sum(1 for task in job.tasks.values() if task.role == role and _counts(job, task))

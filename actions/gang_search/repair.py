@@ -227,4 +227,4 @@ class Repair:
 def _is_due(task: TaskInfo) -> bool:
     """Whether the role of a member has a minimum that counts."""
     job = task.job
-    return job is not None and job.judges_roles and job.min_roles.get(task.role, 0) > 0
+    return job is not None and job.judges_roles and job.spec.min_roles.get(task.role, 0) > 0

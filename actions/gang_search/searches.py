@@ -118,7 +118,7 @@ class Searches:
         The text states why a search ended before it was through, and is empty if it did not.
         """
         self.put_off.jobs.pop(job.key, None)
-        lacking = job.min_available - job.ready_count - job.pending_best_effort
+        lacking = job.spec.min_available - job.ready_count - job.pending_best_effort
         if not self.most or len(job.tasks) < 2 or lacking > len(tasks):
             return None, ""
         if _is_settled(self.session, tasks, placed):
@@ -218,7 +218,7 @@ class Searches:
         if search.proof is not None:
             return self._of_proof(job, search.proof)
         shortage = search.shortage
-        words = f"{job.ready_count + max(could, shortage.most)} of {job.min_available} could start"
+        words = f"{job.ready_count + max(could, shortage.most)} of {job.spec.min_available} could start"
         if shortage.stuck is None or not shortage.nodes:
             return words
         return f'{words}; pod "{shortage.stuck.name}" needs {_named(shortage.nodes)}, which the others need too'
@@ -230,7 +230,7 @@ class Searches:
         named = [f'"{task.name}"' for task in proof.members[:_MOST_NAMES]]
         more = ["others"] if len(proof.members) > _MOST_NAMES else []
         pods = f"pod{'s' if len(proof.members) > 1 else ''} {' and '.join([', '.join(named), *more])}"
-        words = f"at most {job.min_available - proof.lacking} of {job.min_available} could start; {pods}"
+        words = f"at most {job.spec.min_available - proof.lacking} of {job.spec.min_available} could start; {pods}"
         if not proof.nodes:
             return f"{words} fit{'s' if len(proof.members) == 1 else ''} on no node"
         need = "need" if len(proof.members) > 1 else "needs"

@@ -129,7 +129,7 @@ class Book(Observer):
                 self._left_behind.append(job)
             else:
                 self.put(Reservation(
-                    job, job.group_uid, promise.at, promise.nodes, promise.start, promise.start, promise.start,
+                    job, job.spec.group_uid, promise.at, promise.nodes, promise.start, promise.start, promise.start,
                     promise.nodes, restored=True,
                 ))  # fmt: skip
 
@@ -283,7 +283,7 @@ class Book(Observer):
         if self.trust.is_lost(task.namespace, task.queue):
             return None
         queue = self._cluster.queues.get(task.queue)
-        return declared(task, queue.annotations if queue is not None else {}, self._settings.default)
+        return declared(task, queue.spec.annotations if queue is not None else {}, self._settings.default)
 
     def _began(self, task: TaskInfo) -> float:
         return max(task.started, self._placed.get(task.uid, 0.0)) or self.now

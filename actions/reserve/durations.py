@@ -27,7 +27,7 @@ def annotated(task: TaskInfo) -> float | None:
     """Return the seconds that a pod or its PodGroup declares; None when neither does."""
     text = task.annotations.get(EXPECTED_DURATION)
     if text is None and task.job is not None:
-        text = task.job.annotations.get(EXPECTED_DURATION)
+        text = task.job.spec.annotations.get(EXPECTED_DURATION)
     return seconds_of(text) if text is not None else None
 
 

@@ -54,8 +54,8 @@ class ReservationPlan:
 def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
     """Return the waiting members that a job needs to start, and never more than its minimum."""
     waiting = session.rules.in_order(task for task in job.schedulable() if not task.best_effort)
-    missing = job.min_available - job.ready_count - job.pending_best_effort
-    lacking = {role: least - job.ready_in_role(role) for role, least in job.min_roles.items()}
+    missing = job.spec.min_available - job.ready_count - job.pending_best_effort
+    lacking = {role: least - job.ready_in_role(role) for role, least in job.spec.min_roles.items()}
     first: list[TaskInfo] = []
     others: list[TaskInfo] = []
     for task in waiting:
@@ -94,7 +94,7 @@ class Planner:
     def _domains(self, nodes: Sequence[NodeInfo]) -> Iterable[Sequence[NodeInfo]]:
         """Return the nodes that a job may have together; all of them unless it has a topology key."""
         job = self._members[0].job
-        key = job.native.topology_key if job is not None and job.native is not None else ""
+        key = job.spec.native.topology_key if job is not None and job.spec.native is not None else ""
         if not key:
             return [nodes]
         found: dict[str, list[NodeInfo]] = {}

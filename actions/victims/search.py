@@ -392,7 +392,7 @@ class VictimSearch:
         if victim.job is self.task.job:
             self._take_off(victim, f"{self._who(victim)} needs the room of this pod")
             return True
-        is_unit = victim.job is not None and victim.job.native is not None
+        is_unit = victim.job is not None and victim.job.spec.native is not None
         together = departing(victim) if self.whole else unit_of(victim)
         if (self.whole or is_unit) and not self._may_all_go(together):
             return False

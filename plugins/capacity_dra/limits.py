@@ -55,7 +55,7 @@ class ClaimLimits:
         if DRA not in self._dropped:
             return {}
         queues = self._cluster.queues.values()
-        speaker = min((q.name for q in queues if q.uid), key=lambda name: (name != ROOT, name), default=ROOT)
+        speaker = min((q.name for q in queues if q.spec.uid), key=lambda name: (name != ROOT, name), default=ROOT)
         return {speaker: (f"{DRA} of every Queue is lost: {DROPPED}",)}
 
     @property

@@ -78,7 +78,7 @@ def order_of(decision: CycleDecision) -> list[str]:
 
 def phases(decision: CycleDecision) -> dict[str, str]:
     """Phase of every PodGroup."""
-    return {job.name: job.phase for job in decision.cluster.jobs.values() if job.has_group}
+    return {job.name: job.phase for job in decision.cluster.jobs.values() if job.spec.has_group}
 
 
 def events(decision: CycleDecision) -> list[tuple[str, str, str]]:

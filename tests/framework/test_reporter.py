@@ -9,7 +9,7 @@ import pytest
 
 from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE, Reporter, gang_message, refusal_of
 from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
+from volsched.model.job import JobInfo, JobProperties
 from volsched.model.plan import PlanStep, RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
@@ -32,7 +32,8 @@ def task(name: str, refusal: Verdict | None = None) -> TaskInfo:
 
 def job(*tasks: TaskInfo, refusal: Verdict | None = None, minimum: int = 1, has_group: bool = True) -> JobInfo:
     made = JobInfo("default", "j")
-    made.group_uid, made.has_group, made.refusal, made.min_available = "uid-j", has_group, refusal, minimum
+    made.spec = JobProperties(has_group=has_group, group_uid="uid-j", min_available=minimum)
+    made.refusal = refusal
     for each in tasks:
         each.job = made
         made.admit(each)

@@ -67,7 +67,7 @@ def register_ready(registrar: Registrar) -> None:
 
 def lacking(job: JobInfo) -> int:
     """Members that the gang lacks."""
-    return job.min_available - job.ready_count
+    return job.spec.min_available - job.ready_count
 
 
 def room_for(count: int, at_once: int | None = None) -> Register:

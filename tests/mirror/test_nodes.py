@@ -200,7 +200,7 @@ def test_negative_amounts_count_as_nothing() -> None:
 def test_a_null_where_a_queue_says_an_amount_is_told_and_counts_as_nothing() -> None:
     believer = Believer(queue("q", capability={"cpu": None, "memory": "1Gi"}))
 
-    assert believer.cluster.queues["q"].capability == {"cpu": 0, "memory": 1 << 30}
+    assert believer.cluster.queues["q"].spec.capability == {"cpu": 0, "memory": 1 << 30}
     [problem] = believer.mirror.take_problems()
     assert (problem.kind, problem.field, problem.message) == ("Queue", "spec.capability[cpu]", "null is not a quantity")
 

@@ -560,7 +560,7 @@ def test_a_plain_pod_waits_for_a_podgroup_that_a_controller_makes() -> None:
     believer = Believer(pod("p", cpu=1))
     job = believer.task("p").job
     assert job is not None
-    assert (job.has_group, job.implicit) == (False, False)
+    assert (job.spec.has_group, job.spec.implicit) == (False, False)
 
     believer.apply(group("podgroup-x"), pod("p", "podgroup-x", cpu=1))
 
@@ -573,7 +573,7 @@ def test_a_plain_pod_is_a_job_of_one_when_so_configured() -> None:
     job = believer.task("p").job
 
     assert job is not None
-    assert (job.implicit, job.queue, job.min_available) == (True, "default", 1)
+    assert (job.spec.implicit, job.queue, job.spec.min_available) == (True, "default", 1)
     believer.apply(gone("Pod", "p"))
     assert believer.cluster.jobs == {}
 
@@ -592,12 +592,12 @@ def test_a_plain_pod_that_is_made_again_under_its_name_is_another_job() -> None:
 def test_pods_that_came_before_their_podgroup_are_its_members() -> None:
     believer = Believer(pod("p", "g", cpu=1), pod("q", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    assert (job.has_group, len(job.tasks)) == (False, 2)
+    assert (job.spec.has_group, len(job.tasks)) == (False, 2)
 
     believer.apply(group("g", minimum=2))
 
     assert believer.cluster.jobs["default/g"] is job
-    assert (job.has_group, job.min_available) == (True, 2)
+    assert (job.spec.has_group, job.spec.min_available) == (True, 2)
 
 
 def test_a_group_that_only_its_pods_name_goes_with_the_last_of_them() -> None:

@@ -273,11 +273,19 @@ def picture(mirror: Mirror) -> dict[str, Any]:
         for one in cluster.rows
     }
     jobs = {
-        job.key: (job.queue, job.min_available, job.priority, job.has_group, job.implicit, job.counts, job.ready_count)
+        job.key: (
+            job.queue,
+            job.spec.min_available,
+            job.priority,
+            job.spec.has_group,
+            job.spec.implicit,
+            job.counts,
+            job.ready_count,
+        )
         for job in cluster.jobs.values()
-        if job.has_group or job.tasks
+        if job.spec.has_group or job.tasks
     }
-    queues = {one.name: (one.weight, one.allocated) for one in cluster.queues.values()}
+    queues = {one.name: (one.spec.weight, one.allocated) for one in cluster.queues.values()}
     return {
         "tasks": tasks,
         "nodes": nodes,

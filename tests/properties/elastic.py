@@ -290,7 +290,7 @@ class TakesWhatItDeserves(Property):
             due = self.scenario.said(level) or {}
             for key in self.where[victim.uid] if level not in own else ():
                 assert held[level][key] >= min(due.get(key, 0), self.had[level][key])
-        assert victim.job.ready_count >= victim.job.min_available or not victim.job.ready_count
+        assert victim.job.ready_count >= victim.job.spec.min_available or not victim.job.ready_count
 
 
 class EvictsInNoRing(Property):

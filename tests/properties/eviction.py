@@ -270,7 +270,7 @@ def _is_lawful(reader: Reader, stood: Standing, step: Evict, victim: TaskInfo, p
     else:
         assert status in (TaskStatus.RUNNING, TaskStatus.BOUND)
         assert mine.queue != theirs.queue
-        assert reader.cluster.queues[theirs.queue].reclaimable
+        assert reader.cluster.queues[theirs.queue].spec.reclaimable
 
 
 def _has_room(reader: Reader, preemptor: TaskInfo, *, gang: bool) -> None:
@@ -280,7 +280,7 @@ def _has_room(reader: Reader, preemptor: TaskInfo, *, gang: bool) -> None:
     assert preemptor.nominated in reader.cluster.nodes
     if gang:
         promised = sum(1 for task in job.waiting.values() if task.nominated or task.best_effort)
-        assert job.ready_count + promised >= job.min_available
+        assert job.ready_count + promised >= job.spec.min_available
     node = reader.cluster.nodes[preemptor.nominated]
     nominated = [task for task in reader.cluster.nominated.values() if task.nominated == node.name]
     for column, most in enumerate(node.allocatable):
@@ -291,7 +291,7 @@ def _has_room(reader: Reader, preemptor: TaskInfo, *, gang: bool) -> None:
 
 def _gangs_stay_whole(victims: list[TaskInfo]) -> None:
     for job in {victim.job.key: victim.job for victim in victims if victim.job is not None}.values():
-        assert job.ready_count >= job.min_available
+        assert job.ready_count >= job.spec.min_available
 
 
 class KeepsBudget(Property):

@@ -26,7 +26,7 @@ class Plugin(Protocol):
     work against it; ``COUNTED_FROM``, kinds of objects that its shown amounts need.
 
     Of annotations no more is kept than somebody declares. Beside ``POD_ANNOTATIONS`` a class lists as
-    ``TASK_ANNOTATIONS`` what it reads of ``task.annotations``, as ``GROUP_ANNOTATIONS`` what of ``job.annotations``, as
+    ``TASK_ANNOTATIONS`` what it reads of ``task.annotations``, as ``GROUP_ANNOTATIONS`` what of ``job.spec.annotations``, as
     ``QUEUE_ANNOTATIONS`` what of ``queue.annotations``, and as ``NODE_ANNOTATIONS`` what of ``node.annotations``. A
     key that ends in ``*`` stands for all that begin like it. Reading another one raises UndeclaredAnnotationError.
 

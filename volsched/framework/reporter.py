@@ -91,7 +91,7 @@ class Reporter:
     def _on_group(self, job: JobInfo) -> Iterator[RecordEvent]:
         """The Event on the PodGroup of a job that waits as a whole."""
         verdict = job.refusal
-        if verdict is not None and job.has_group:
+        if verdict is not None and job.spec.has_group:
             kind = "Normal" if verdict.step is Step.ENQUEUE and verdict.reason in _PATIENT else "Warning"
             yield about_group(job, kind, verdict.reason, told_within(self._cluster, job.namespace, verdict))
 
@@ -120,7 +120,7 @@ def _told_of(task: TaskInfo) -> Verdict | None:
 
 def _speaks(job: JobInfo, task: TaskInfo, verdict: Verdict) -> bool:
     """Whether a pod's own Event tells why it waits; of a gang, and of what keeps a job as a whole, the first ones'."""
-    if task.refusal is not None and job.min_available <= 1:
+    if task.refusal is not None and job.spec.min_available <= 1:
         return True
     if job.speakers is None:
         job.speakers = {}
@@ -140,13 +140,13 @@ def _by_number(task: TaskInfo) -> tuple[str, int, str]:
 
 def about_group(job: JobInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a job's PodGroup; ``kind`` is Normal or Warning."""
-    version = job.native.version.name if job.native is not None else POD_GROUP_VERSION
-    return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.group_uid, kind, reason, message)
+    version = job.spec.native.version.name if job.spec.native is not None else POD_GROUP_VERSION
+    return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.spec.group_uid, kind, reason, message)
 
 
 def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a queue; ``kind`` is Normal or Warning."""
-    return RecordEvent("Queue", QUEUE_VERSION, "", queue.name, queue.uid, kind, reason, truncated(message))
+    return RecordEvent("Queue", QUEUE_VERSION, "", queue.name, queue.spec.uid, kind, reason, truncated(message))
 
 
 def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> RecordEvent:
@@ -162,7 +162,7 @@ def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> RecordEve
 def about_victim(task: TaskInfo, message: str) -> Iterator[RecordEvent]:
     """The Events of an eviction: on the pod that has to go, and on its PodGroup."""
     yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
-    if task.job is not None and task.job.has_group:
+    if task.job is not None and task.job.spec.has_group:
         yield about_group(task.job, "Normal", "Evict", f'pod "{task.key}" is evicted: {message}')
 
 
@@ -173,9 +173,9 @@ def gang_message(job: JobInfo) -> str:
     """
     waiting = sorted(job.waiting.values(), key=lambda task: task.key)
     fitting = sum(1 for task in waiting if _would_fit(job, task))
-    short = max(0, job.min_available - job.ready_count - fitting)
+    short = max(0, job.spec.min_available - job.ready_count - fitting)
     text = f"{short}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, "
-    text += _counted((*zip(_STANDINGS, job.counts, strict=True), ("minAvailable", job.min_available)))
+    text += _counted((*zip(_STANDINGS, job.counts, strict=True), ("minAvailable", job.spec.min_available)))
     pending = (("Schedulable", fitting), ("Unschedulable", job.counts[TaskStatus.PENDING] - fitting))
     if job.counts[TaskStatus.PENDING]:
         text += f"; Pending: {_counted(pending)}"

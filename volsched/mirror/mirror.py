@@ -276,9 +276,10 @@ class Mirror:
         for task in cluster.tasks.values():
             task.annotations = reader.of("Pod", dict(task.annotations))
         for job in cluster.jobs.values():
-            job.annotations = reader.of(native.KIND if job.is_native else "PodGroup", dict(job.annotations))
+            kind = native.KIND if job.is_native else "PodGroup"
+            job.spec = replace(job.spec, annotations=reader.of(kind, dict(job.spec.annotations)))
         for queue in cluster.queues.values():
-            queue.annotations = reader.of("Queue", dict(queue.annotations))
+            queue.spec = replace(queue.spec, annotations=reader.of("Queue", dict(queue.spec.annotations)))
         for node in cluster.nodes.values():
             found = reader.of("Node", dict(node.annotations))
             spec = replace(node.spec, annotations=found)

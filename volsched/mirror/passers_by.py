@@ -57,7 +57,7 @@ class PassersBy(Observer):
         ledger = self._cluster.queue_ledger
         if not job.placed_count:
             return
-        if not job.has_group:
+        if not job.spec.has_group:
             self._jobs[job.key] = job
             self._settle(job)
         elif job.hollow or held or not ledger.moves.in_force or job.key in ledger.moves.nowhere:
@@ -73,7 +73,7 @@ class PassersBy(Observer):
     def leave(self, job: JobInfo) -> None:
         """Hear that a job is no more, or that a PodGroup speaks for it: it counts where that says."""
         self.uncharged.pop(job.key, None)
-        if self._jobs.pop(job.key, None) is not None and job.has_group:
+        if self._jobs.pop(job.key, None) is not None and job.spec.has_group:
             self._cluster.queue_ledger.count_in(job, "")
 
     def put_namespace(self, name: str, queue: str) -> None:
@@ -88,7 +88,7 @@ class PassersBy(Observer):
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Ask about all of them again when another queue may take them."""
-        states = None if gone else (queue.created, queue.parent, queue.allowed)
+        states = None if gone else (queue.spec.created, queue.spec.parent, queue.spec.allowed)
         if self._queues.get(queue.name) == states:
             return
         if states is None:
@@ -123,12 +123,12 @@ class PassersBy(Observer):
         first = next(iter(job.tasks.values()), None)
         own = first.annotations.get(QUEUE_NAME, "") if first is not None else ""
         named = [own, self._namespaces.get(job.namespace, ""), self._default]
-        if job.implicit:  # pods without PodGroups are placed by the default queue
+        if job.spec.implicit:  # pods without PodGroups are placed by the default queue
             named.insert(0, self._default)
         yield from (name for name in named if name in queues)
-        parents = {queue.parent for queue in queues.values()}
+        parents = {queue.spec.parent for queue in queues.values()}
         leaves = (queue for queue in queues.values() if queue.name != ROOT and queue.name not in parents)
-        yield from (queue.name for queue in sorted(leaves, key=lambda queue: (queue.created, queue.name)))
+        yield from (queue.name for queue in sorted(leaves, key=lambda queue: (queue.spec.created, queue.name)))
 
 
 def _event(task: TaskInfo) -> RecordEvent:

@@ -142,7 +142,7 @@ class Pods:
         held = task.job is not None and task.job.placed_count > 0
         if (status, node) != (task.status, task.node):
             self._move(task, status, node)
-        if task.job is not None and not (held and task.job.has_group):
+        if task.job is not None and not (held and task.job.spec.has_group):
             self._groups.passers_by.pod_placed(task.job, held=held)
         self._retries.pod_changed(task)
         if gates_before != _gates_of(task) and task.job is not None:

@@ -144,6 +144,7 @@ if TYPE_CHECKING:
     from volsched.model.errors import shortened as shortened
     from volsched.model.job import INQUEUE as INQUEUE
     from volsched.model.job import JobInfo as JobInfo
+    from volsched.model.job import JobProperties as JobProperties
     from volsched.model.job import PodGroupCondition as PodGroupCondition
     from volsched.model.nodes.columns import ResourceColumns as ResourceColumns
     from volsched.model.nodes.node import NodeAmounts as NodeAmounts
@@ -157,6 +158,7 @@ if TYPE_CHECKING:
     from volsched.model.pods.template import PodTemplate as PodTemplate
     from volsched.model.queues.queue import ROOT as ROOT
     from volsched.model.queues.queue import QueueInfo as QueueInfo
+    from volsched.model.queues.queue import QueueProperties as QueueProperties
     from volsched.model.queues.queue import levels as levels
     from volsched.model.selectors import EVERYTHING as EVERYTHING
     from volsched.model.selectors import LabelSelector as LabelSelector

@@ -375,7 +375,7 @@ def _add_volcano_queues(metrics: Metrics, cluster: Cluster, waiting: Read) -> No
         "volcano_queue_weight",
         "The queue's weight",
         _VOLCANO_QUEUE,
-        lambda: {(queue.name,): queue.weight for queue in _queues(cluster)},
+        lambda: {(queue.name,): queue.spec.weight for queue in _queues(cluster)},
     )
 
 

@@ -28,12 +28,12 @@ WAITS_FOR_GROUP: Final = (
 
 def invalidity(job: JobInfo) -> Verdict | None:
     """Why a native group is not tried: something of it is not understood, its pods disagree, or some are missing."""
-    group = job.native
+    group = job.spec.native
     if group is None:
         return None
     if job.fault:
         return _error(job.fault)
-    if known_members(job) < job.min_available:
+    if known_members(job) < job.spec.min_available:
         return _incomplete(job)
     return next(_disagreements(job, group), None) or _scattered(job, group)
 
@@ -52,14 +52,14 @@ def known_members(job: JobInfo) -> int:
 def least_of(job: JobInfo, members: list[TaskInfo]) -> Resources:
     """What the queue must have for a group to start: what its first members ask for, in the order of placement."""
     asked: dict[str, int] = {}
-    for task in members[: max(0, job.min_available - job.ready_count)]:
+    for task in members[: max(0, job.spec.min_available - job.ready_count)]:
         accumulate(asked, task.template.request, 1)
     accumulate(asked, job.allocated, 1)
     return Resources(asked)
 
 
 def _incomplete(job: JobInfo) -> Verdict:
-    message = f'PodGroup "{job.label}" has fewer pods than the {job.min_available} that it starts with'
+    message = f'PodGroup "{job.label}" has fewer pods than the {job.spec.min_available} that it starts with'
     shown_as = ConditionReason.GANG_INCOMPLETE
     return Verdict(Step.GANG, NAME, Scope.JOB, NOT_ENOUGH_TASKS, message, resolvable=False, shown_as=shown_as)
 
@@ -116,7 +116,7 @@ def waits_for_members(job: JobInfo) -> Verdict | None:
 
 def may_preempt(job: JobInfo) -> bool:
     """Whether a native group may take room from others: by its own field, else all of its pods may; other jobs may."""
-    group = job.native
+    group = job.spec.native
     if group is None:
         return True
     return all(task.preempts for task in job.schedulable()) if group.preempts is None else group.preempts

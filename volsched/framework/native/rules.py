@@ -20,15 +20,15 @@ def register(registrar: Registrar) -> None:
 
 
 def _is_ready(job: JobInfo) -> bool:
-    return job.native is None or job.is_ready
+    return job.spec.native is None or job.is_ready
 
 
 def _lacking(job: JobInfo) -> int | None:
     """Members that the job lacks; of other jobs others state that."""
-    if job.native is None:
+    if job.spec.native is None:
         return None
-    return job.min_available - job.ready_count - job.pending_best_effort
+    return job.spec.min_available - job.ready_count - job.pending_best_effort
 
 
 def _may_wait(job: JobInfo) -> Ballot:
-    return ABSTAIN if job.native is None or job.is_pipelined else Ballot(Vote.REJECT)
+    return ABSTAIN if job.spec.native is None or job.is_pipelined else Ballot(Vote.REJECT)

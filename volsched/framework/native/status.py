@@ -33,7 +33,7 @@ _WITHOUT_MESSAGE: Final = (Step.NO_PODGROUP, Step.GATED)
 
 def write_of(cluster: Cluster, job: JobInfo) -> Iterator[WriteNativeStatus]:
     """The write of a group's conditions, when they state something new; they are taken as written from here on."""
-    group = job.native
+    group = job.spec.native
     if group is None or not any(task.ours for task in job.tasks.values()):
         return
     stated, wanted = _stated_condition(job, group), _condition_of(job, group)
@@ -101,7 +101,7 @@ def victim_words(preemptor: TaskInfo | None, victim: TaskInfo, reason: str) -> t
     ``reason`` is what is stated of all others, and ends the Event. *Ours*: of a group of another namespace the Event
     states the queue, where kube-scheduler has the uid of the PodGroup.
     """
-    group = preemptor.job.native if preemptor is not None and preemptor.job is not None else None
+    group = preemptor.job.spec.native if preemptor is not None and preemptor.job is not None else None
     if preemptor is None or group is None:
         return reason, reason
     which = group.uid if preemptor.namespace == victim.namespace else f'of queue "{preemptor.queue}"'

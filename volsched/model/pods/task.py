@@ -177,7 +177,7 @@ class TaskInfo:
         """
         if not self.template.best_effort or self.scheduling_group:
             return False
-        return self.job is None or self.job.min_available <= 1
+        return self.job is None or self.job.spec.min_available <= 1
 
     @property
     def as_owner(self) -> Owner:
@@ -196,7 +196,7 @@ class TaskInfo:
         job = self.job
         if job is None:
             return self.pod_priority
-        if job.native is not None:  # the API server has looked at its class, as it has at those of pods
+        if job.spec.native is not None:  # the API server has looked at its class, as it has at those of pods
             return job.priority
         value = min(job.priority, job.highest_pod_priority)
         return value if value <= USER_PRIORITY_LIMIT else min(value, self.pod_priority)
@@ -208,7 +208,7 @@ class TaskInfo:
         A native group that goes as a whole keeps it with the group's, and so does each of its pods from Kubernetes 1.37
         on. In 1.36 pods that go one by one have their own.
         """
-        group = self.job.native if self.job is not None else None
+        group = self.job.spec.native if self.job is not None else None
         if group is None or group.goes_whole or group.version.one_priority:
             return self.eviction_priority
         return self.pod_priority
