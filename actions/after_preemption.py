@@ -225,7 +225,7 @@ class AfterPreemption:
         if job.is_native and not may_preempt(job):
             return []
         waiting = preemptors(self._session, job)
-        return {task.template.id: task for task in waiting if task.preempts or job.is_native}.values()
+        return {task.template.id: task for task in waiting if task.spec.preempts or job.is_native}.values()
 
     def _for_preempt(self, job: JobInfo, task: TaskInfo) -> list[TaskInfo]:
         candidates = [victim for victim in self._of_queue(job.queue) if victim.job is not job]
@@ -263,7 +263,7 @@ class AfterPreemption:
             self._evictable = {}
             for node in self._session.cluster.rows:
                 for task in node.tasks.values():
-                    if task.status in _ON_NODES and task.preemptable and task.job is not None:
+                    if task.status in _ON_NODES and task.spec.preemptable and task.job is not None:
                         self._evictable.setdefault(task.job.queue, []).append(task)
             for pods in self._evictable.values():
                 pods.sort(key=lambda task: (task.victim_priority, task.key))
@@ -275,7 +275,8 @@ def _alike(job: JobInfo) -> tuple[Hashable, Hashable]:
     stated = job.spec.min_resources
     needs = tuple(sorted(stated.items())) if stated is not None else None
     waiting = Counter(
-        (task.template.id, task.eviction_priority, task.preempts, bool(task.gated)) for task in job.waiting.values()
+        (task.template.id, task.eviction_priority, task.spec.preempts, bool(task.spec.gated))
+        for task in job.waiting.values()
     )
     annotations = tuple(sorted(job.spec.annotations.items()))
     has_claims = any(task.template.has_resource_claims for task in job.waiting.values())

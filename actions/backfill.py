@@ -42,7 +42,7 @@ class BackfillAction:
                     break
 
     def _place(self, session: Session, task: TaskInfo) -> None:
-        if task.admission_gate:
+        if task.spec.admission_gate:
             session.lift_gate(task)
             return
         session.nominations.release(task)

@@ -80,7 +80,7 @@ def _try(
 
 
 def _place(session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> None:
-    if task.admission_gate or session.allocatable_refusal(queue, task) is not None:
+    if task.spec.admission_gate or session.allocatable_refusal(queue, task) is not None:
         return
     if session.rules.pre_refusal(task) is None and (room := choose(session, task)) is not None:
         if room.is_free:

@@ -63,7 +63,7 @@ def was_searched(session: Session, job: JobInfo) -> bool:
 
 def has_history(task: TaskInfo) -> bool:
     """Whether a task is not as its equals are: room is being made for it, or it has or had the gate of its queue."""
-    return bool(task.nominated or task.admission_gate or task.ungated)
+    return bool(task.nominated or task.spec.admission_gate or task.ungated)
 
 
 @dataclass(slots=True)

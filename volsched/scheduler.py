@@ -405,7 +405,7 @@ def _is_orphans(verdict: Verdict) -> bool:
 def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
     """Why a job cannot be looked at: nobody made its PodGroup, or its queue is not there."""
     if not (job.spec.has_group or job.spec.implicit):
-        if not any(task.ours for task in job.waiting.values()):
+        if not any(task.spec.ours for task in job.waiting.values()):
             return None
         if job.is_native:
             return native_gangs.without_group(job, served=bool(cluster.native_served))

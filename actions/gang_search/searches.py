@@ -256,8 +256,8 @@ def _is_settled(session: Session, tasks: Sequence[TaskInfo], placed: Sequence[Ta
         return not any(task.template.depends_on_pods for task in tasks)
     if not _is_free_of_order(first.template) or _share_claims(tasks):
         return False
-    alike = session.engine.kind(first), first.role, first.labels
-    return all((session.engine.kind(task), task.role, task.labels) == alike for task in tasks)
+    alike = session.engine.kind(first), first.spec.role, first.spec.labels
+    return all((session.engine.kind(task), task.spec.role, task.spec.labels) == alike for task in tasks)
 
 
 def _is_free_of_order(template: PodTemplate) -> bool:

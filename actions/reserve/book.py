@@ -286,7 +286,7 @@ class Book(Observer):
         return declared(task, queue.spec.annotations if queue is not None else {}, self._settings.default)
 
     def _began(self, task: TaskInfo) -> float:
-        return max(task.started, self._placed.get(task.uid, 0.0)) or self.now
+        return max(task.spec.started, self._placed.get(task.uid, 0.0)) or self.now
 
     def _judge(self, task: TaskInfo, queue: str, began: float) -> None:
         """See whether a pod that is over kept to what it had declared."""

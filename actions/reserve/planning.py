@@ -59,9 +59,9 @@ def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
     first: list[TaskInfo] = []
     others: list[TaskInfo] = []
     for task in waiting:
-        wanted = job.judges_roles and lacking.get(task.role, 0) > 0
+        wanted = job.judges_roles and lacking.get(task.spec.role, 0) > 0
         if wanted:
-            lacking[task.role] -= 1
+            lacking[task.spec.role] -= 1
         (first if wanted else others).append(task)
     return (first + others)[: max(missing, len(first), 1)]
 
@@ -134,7 +134,7 @@ class Planner:
 
         Durations are heavy-tailed: who has run long will run long.
         """
-        oldest = min((task.started or math.inf for task in node.tasks.values()), default=math.inf)
+        oldest = min((task.spec.started or math.inf for task in node.tasks.values()), default=math.inf)
         return in_use(self._session, self._members[0], node), node.name not in self._held, -oldest, node.name
 
     def _room(self, node: NodeInfo, time: float) -> list[int]:
@@ -148,7 +148,9 @@ class Planner:
     def _ends_on(self, node: NodeInfo) -> list[tuple[float, TaskInfo]]:
         """When pods there end; those that stay for as long as the node does, as DaemonSets', are not among them."""
         tasks = node.tasks.values()
-        holding = [t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.ours or self._end(t) < math.inf)]
+        holding = [
+            t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.spec.ours or self._end(t) < math.inf)
+        ]
         return [(self._end(t), t) for t in holding]
 
 

@@ -57,7 +57,7 @@ def _units(session: Session, task: TaskInfo, victims: Sequence[TaskInfo]) -> lis
 
 
 def _reluctance(session: Session, unit: Sequence[TaskInfo]) -> tuple[bool, bool]:
-    is_pinned = any(member.pinned for member in unit)
+    is_pinned = any(member.spec.pinned for member in unit)
     return not is_pinned, not any(broken_by(session, member) for member in unit)
 
 

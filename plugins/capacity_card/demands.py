@@ -270,11 +270,11 @@ class CardDemands:
         started, with_roles = _started(job), job.judges_roles
         alike: Counter[tuple[bool, str, PodTemplate]] = Counter()
         for task in job.waiting.values():
-            role = task.role if with_roles else ""
+            role = task.spec.role if with_roles else ""
             if task.ungated:
                 started[role] += 1
             else:
-                alike[bool(task.gated), role, task.template] += 1
+                alike[bool(task.spec.gated), role, task.template] += 1
         gated: list[RolePods] = []
         others: list[RolePods] = []
         for (is_gated, role, template), count in alike.items():
@@ -328,7 +328,7 @@ class CardDemands:
         held = self._accounts.held(job)
         if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.spec.min_available:
             return RequestTotal(held.cpu, held.memory)
-        alike = Counter((task.role, task.template) for task in job.tasks.values() if _holds(task))
+        alike = Counter((task.spec.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [
             RolePods(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
         ]
@@ -339,7 +339,7 @@ def _started(job: JobInfo) -> Counter[str]:
     """Pods by role that hold room, were promised it, or are done; without roles that count, all are of one."""
     if not job.judges_roles:
         return Counter({"": job.ready_count + job.pipelined_count})
-    return Counter(task.role for task in job.tasks.values() if IS_READY[task.status] or IS_CHOSEN[task.status])
+    return Counter(task.spec.role for task in job.tasks.values() if IS_READY[task.status] or IS_CHOSEN[task.status])
 
 
 def _holds(task: TaskInfo) -> bool:
@@ -347,7 +347,7 @@ def _holds(task: TaskInfo) -> bool:
 
 
 def _templates(job: JobInfo) -> set[PodTemplate]:
-    return {task.template for task in job.tasks.values() if not task.gated}
+    return {task.template for task in job.tasks.values() if not task.spec.gated}
 
 
 def _at_most(cards: Mapping[Names, int], most: int) -> dict[Names, int]:

@@ -50,8 +50,8 @@ class DeviceDemands:
     def of_task(self, task: TaskInfo) -> ClaimAmounts:
         """Return what a pod's claims count for, those included that are still to be made from templates."""
         wanted = {key: self._ledger.charge(key) for key in self._ledger.claims_of(task)}
-        made = {name for name, _ in task.claim_names}
-        for use in task.resource_claims:
+        made = {name for name, _ in task.spec.claim_names}
+        for use in task.spec.resource_claims:
             spec = self._devices.templates.get(f"{task.namespace}/{use.template}") if use.template else None
             if spec is not None and use.name not in made:
                 wanted[f"{task.uid}/{use.name}"] = of_spec(spec, with_admin=self._with_admin)
@@ -107,7 +107,7 @@ class DeviceDemands:
         for task in job.tasks.values():
             if self._ledger.concerns(task):
                 claims.update(self._ledger.claims_of(task))
-                uses.update(task.resource_claims)
+                uses.update(task.spec.resource_claims)
                 resources.update(resource for resource, _ in from_devices(task.template, self._devices))
         templates = frozenset(f"{job.namespace}/{use.template}" for use in uses if use.template)
         return MinimumSources(frozenset(claims), templates, frozenset(filter(self._devices.class_for, resources)))
@@ -129,7 +129,7 @@ def _groups(job: JobInfo) -> Iterator[tuple[tuple[str, ...], list[str], int]]:
         yield roles or ("",), list(job.tasks), job.spec.min_available
         return
     for role in roles:
-        yield (role,), [uid for uid, task in job.tasks.items() if task.role == role], job.spec.min_roles[role]
+        yield (role,), [uid for uid, task in job.tasks.items() if task.spec.role == role], job.spec.min_roles[role]
 
 
 def _own(part: _RoleMinimum, wanted: Mapping[str, ClaimAmounts], users: Counter[str]) -> list[dict[Amount, Fraction]]:

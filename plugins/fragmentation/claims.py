@@ -47,7 +47,7 @@ class Claims:
 
     def specs(self, task: TaskInfo) -> Iterator[tuple[str, ClaimSpec]]:
         """Yield the claims of a pod, by keys that are equal for pods which share one; those still to be made, too."""
-        names = dict(task.claim_names)
+        names = dict(task.spec.claim_names)
         for use, key in task.claims_by_entry():
             claim = self._devices.claims.get(key)
             if claim is not None:

@@ -75,7 +75,7 @@ def _incomplete(reason: str, message: str) -> Verdict:
 
 
 def _valid_in(job: JobInfo, role: str) -> int:
-    return sum(1 for task in job.tasks.values() if task.role == role and task.status is not TaskStatus.FAILED)
+    return sum(1 for task in job.tasks.values() if task.spec.role == role and task.status is not TaskStatus.FAILED)
 
 
 def _ready_last(job: JobInfo) -> bool:

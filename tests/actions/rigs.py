@@ -185,10 +185,10 @@ def _shown(on: Rig, name: str, phase: str) -> dict[str, Any]:
         "name": name,
         "namespace": "default",
         "uid": task.uid,
-        "annotations": dict(task.annotations),
-        "labels": dict(task.labels),
+        "annotations": dict(task.spec.annotations),
+        "labels": dict(task.spec.labels),
     }
-    spec = {"nodeName": node, "schedulerName": task.scheduler, "containers": []}
+    spec = {"nodeName": node, "schedulerName": task.spec.scheduler, "containers": []}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": phase}}
 
 

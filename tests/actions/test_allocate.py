@@ -31,7 +31,7 @@ from volsched.framework.rules import EventHandler, Overused, SessionClose
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, JobProperties
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import ConditionReason, Verdict
@@ -336,7 +336,7 @@ def attempt(tasks: str, minimum: int, minima: Mapping[str, int], failed: str) ->
     for number, word in enumerate(tasks.split()):
         name, _, letter = word.rpartition(":")
         task = TaskInfo(str(number), "default", f"t{number}", PodTemplate(0))
-        task.role, task.status = name, LETTERS[letter]
+        task.spec, task.status = PodProperties(role=name), LETTERS[letter]
         job.admit(task)
     roles = FailedRoles()
     for role in failed.split(","):

@@ -17,7 +17,7 @@ from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_k
 from volsched.framework.rules import JobOrder, QueueOrder, TaskOrder
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo, index_in_name
+from volsched.model.pods.task import PodProperties, TaskInfo, index_in_name
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo, QueueProperties
 from volsched.testing.builders import a_cluster
@@ -25,7 +25,7 @@ from volsched.testing.builders import a_cluster
 
 def task(name: str, created: float = 0.0, priority: int = 0, uid: str = "") -> TaskInfo:
     made = TaskInfo(uid or f"uid-{name}", "default", name, PodTemplate(0))
-    made.created, made.priority = created, priority
+    made.created, made.spec = created, PodProperties(priority=priority)
     return made
 
 
@@ -82,9 +82,9 @@ def test_the_first_key_that_differs_decides_and_the_fallback_only_after_all() ->
         return [t.name[-1] for t in in_order(keys, tasks)]
 
     assert names() == ["1", "2", "3"]
-    assert names(lambda t: -t.priority) == ["2", "3", "1"]
-    assert names(odd, lambda t: -t.priority) == ["2", "3", "1"]
-    assert names(lambda t: -t.priority, odd) == ["2", "3", "1"]
+    assert names(lambda t: -t.spec.priority) == ["2", "3", "1"]
+    assert names(odd, lambda t: -t.spec.priority) == ["2", "3", "1"]
+    assert names(lambda t: -t.spec.priority, odd) == ["2", "3", "1"]
     assert names(lambda t: 0, lambda t: -int(t.name[-1])) == ["3", "2", "1"]
 
 

@@ -11,7 +11,7 @@ from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE, Reporter, gang_mes
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, JobProperties
 from volsched.model.plan import PlanStep, RecordEvent, WritePodCondition
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import LONGEST_MESSAGE, ConditionReason, Scope, Step, Verdict
@@ -26,7 +26,7 @@ GATED = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", "scheduling is gat
 
 def task(name: str, refusal: Verdict | None = None) -> TaskInfo:
     made = TaskInfo(f"uid-{name}", "default", name, PodTemplate(0))
-    made.refusal, made.ours = refusal, True
+    made.refusal, made.spec = refusal, PodProperties(ours=True)
     return made
 
 
@@ -131,7 +131,7 @@ def test_a_pod_that_comes_later_is_told_what_its_job_waits_for() -> None:
 
 def test_gated_pods_of_a_job_that_waits_are_left_alone() -> None:
     gated = task("g", GATED)
-    gated.gated = ("g",)
+    gated.spec = PodProperties(ours=True, gated=("g",))
 
     told = told_of(job(gated, refusal=NOT_ADMITTED))
 
@@ -145,7 +145,7 @@ def test_of_a_large_gang_all_pods_have_the_condition_and_the_first_of_each_role_
 ) -> None:
     pods = [task(f"j-{role}-{number}", own) for role in ("ps", "worker") for number in range(1000)]
     for each in pods:
-        each.role = each.name.split("-")[1]
+        each.spec = PodProperties(ours=True, role=each.name.split("-")[1])
     told = told_of(job(*pods, refusal=of_the_job, minimum=2000))
 
     first = [f"j-{role}-{number}" for role in ("ps", "worker") for number in range(EVENTS_FOR_EACH_ROLE)]

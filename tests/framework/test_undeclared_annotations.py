@@ -29,7 +29,7 @@ KEY, OTHER = "example.com/rack", "example.com/undeclared"
 
 Read = Callable[[TaskInfo, NodeInfo], Mapping[str, str]]
 READS: dict[str, Read] = {
-    "TASK_ANNOTATIONS": lambda task, node: task.annotations,
+    "TASK_ANNOTATIONS": lambda task, node: task.spec.annotations,
     "GROUP_ANNOTATIONS": lambda task, node: task.job.spec.annotations if task.job is not None else {},
     "QUEUE_ANNOTATIONS": lambda task, node: {},
     "NODE_ANNOTATIONS": lambda task, node: node.annotations,

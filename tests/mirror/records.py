@@ -25,7 +25,7 @@ from volsched.model.dra.devices import Devices
 from volsched.model.job import JobInfo, JobProperties
 from volsched.model.native.group import NativeGroup
 from volsched.model.nodes.node import NodeInfo, NodeProperties
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo, QueueProperties
 from volsched.model.storage import Storage
@@ -46,7 +46,7 @@ ABOUT_CHANGES: Final[Mapping[type, Collection[str]]] = {
 """Attributes that tell what changed when, or how it is looked up, and nothing that an object states."""
 
 AS_WRITTEN: Final[Mapping[type, Collection[str]]] = dict.fromkeys(
-    (NodeProperties, QueueProperties, JobProperties, NativeGroup, TaskInfo), ("labels", "annotations")
+    (NodeProperties, QueueProperties, JobProperties, NativeGroup, PodProperties), ("labels", "annotations")
 )
 """Where records keep all labels and annotations, whatever is read of them."""
 

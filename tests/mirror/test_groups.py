@@ -302,7 +302,7 @@ def test_a_pod_that_names_its_class_and_no_number_has_the_value_of_the_class() -
         priority_class("high", 100), group("g"), pod("p", "g", spec={"priorityClassName": "high"}, cpu=1)
     )
 
-    assert believer.task("p").priority == 100
+    assert believer.task("p").spec.priority == 100
 
 
 def test_labels_of_namespaces_are_known_and_a_change_may_help() -> None:

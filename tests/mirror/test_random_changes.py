@@ -256,10 +256,10 @@ def picture(mirror: Mirror) -> dict[str, Any]:
             task.status.name,
             task.node and task.node.name,
             task.job and task.job.key,
-            task.gated,
-            task.terminating,
-            task.labels,
-            task.workload,
+            task.spec.gated,
+            task.spec.terminating,
+            task.spec.labels,
+            task.spec.workload,
             dict(task.template.request),
         )
         for task in cluster.tasks.values()
@@ -309,7 +309,7 @@ def counted_online(cluster: Cluster) -> Online:
     used: dict[int, int] = {}
     queues: dict[str, dict[str, int]] = {}
     for task in cluster.tasks.values():
-        if task.workload != ONLINE:
+        if task.spec.workload != ONLINE:
             continue
         if task.node is not None and HOLDS_ROOM[task.status]:
             accumulate(used, dict(cluster.columns.charge(task.template)), 1)

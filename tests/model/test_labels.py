@@ -64,7 +64,7 @@ def test_a_pod_with_too_many_labels_has_the_first_ones_and_is_told() -> None:
             kept_annotations(()).trim("Pod", pod.object)
         mirror.apply([pod])
         [task] = mirror.cluster.tasks.values()
-        looked_at.append(dict(task.labels))
+        looked_at.append(dict(task.spec.labels))
         [problem] = mirror.take_problems()
         assert (problem.field, problem.kind) == ("metadata.labels", "Pod")
     assert looked_at[0] == looked_at[1]

@@ -283,7 +283,7 @@ class TakesWhatItDeserves(Property):
         assert victim.job is not None
         assert preemptor.job is not None
         assert victim.job.queue != preemptor.job.queue
-        assert victim.preemptable
+        assert victim.spec.preemptable
         assert self.scenario.said(preemptor.job.queue) is not None
         own = set(self.scenario.above(self.cluster, preemptor.job.queue))
         for level in self.scenario.above(self.cluster, victim.job.queue):

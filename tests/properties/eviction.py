@@ -257,14 +257,14 @@ def _is_lawful(reader: Reader, stood: Standing, step: Evict, victim: TaskInfo, p
     assert mine is not None
     assert theirs is not None
     status, node = stood[victim.uid]
-    assert victim.preemptable
-    assert preemptor.preempts
+    assert victim.spec.preemptable
+    assert preemptor.spec.preempts
     assert node == preemptor.nominated
     if step.action == "preempt":
         assert status in (TaskStatus.RUNNING, TaskStatus.BOUND)
         assert mine.queue == theirs.queue
         if mine is theirs:
-            assert victim.priority < preemptor.priority
+            assert victim.spec.priority < preemptor.spec.priority
         else:
             assert theirs.priority < mine.priority
     else:
@@ -302,7 +302,7 @@ class KeepsBudget(Property):
         self.gone: set[str] = set()
 
     def after(self, steps: list[PlanStep]) -> None:
-        self.gone |= {victim.uid for _, victim, _ in victims(self.reader, steps) if victim.labels["app"] == "x"}
+        self.gone |= {victim.uid for _, victim, _ in victims(self.reader, steps) if victim.spec.labels["app"] == "x"}
         assert len(self.gone) <= self.scenario.told["budget"]
 
 

@@ -111,7 +111,7 @@ class WholeGangs(Property):
     def after(self, steps: list[PlanStep]) -> None:
         """Where pods of a gang are evicted one by one, what is left may be less than the minimum."""
         evicted = {step.uid for step in steps if isinstance(step, Evict)}
-        self.broken |= {task.scheduling_group for uid, task in self.cluster.tasks.items() if uid in evicted}
+        self.broken |= {task.spec.scheduling_group for uid, task in self.cluster.tasks.items() if uid in evicted}
         for job in self.cluster.native_jobs.values():
             assert is_whole(job) or job.group_name in self.broken, job
             if job.spec.native is not None and job.spec.native.topology_key:

@@ -62,7 +62,9 @@ class AskedAbout:
     def waiting(self) -> list[TaskInfo]:
         """The pods in question that have no node, by name."""
         tasks = [self.pod] if self.pod is not None else list(self.job.waiting.values())
-        return sorted((task for task in tasks if task.uid in self.job.waiting and task.ours), key=lambda task: task.key)
+        return sorted(
+            (task for task in tasks if task.uid in self.job.waiting and task.spec.ours), key=lambda task: task.key
+        )
 
 
 def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) -> Explanation:

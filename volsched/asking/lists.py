@@ -33,7 +33,7 @@ def jobs_in_order(simulation: Looked) -> dict[str, list[JobInfo]]:
 
 def is_waiting(job: JobInfo) -> bool:
     """Return whether a job has pods of ours without a node, or waits for its admission."""
-    waits = any(task.ours for task in job.waiting.values())
+    waits = any(task.spec.ours for task in job.waiting.values())
     return waits or (job.spec.has_group and not job.tasks and job.phase in ("", "Pending", "Inqueue"))
 
 
@@ -64,7 +64,7 @@ def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
 
 def verdict_of_job(simulation: Looked, job: JobInfo) -> Verdict:
     """Return why a job waits: the reason of most of its pods, that others of the gang wait being the last to count."""
-    verdicts = [waiting_verdict(simulation, task) for task in job.waiting.values() if task.ours]
+    verdicts = [waiting_verdict(simulation, task) for task in job.waiting.values() if task.spec.ours]
     if not verdicts:
         return waiting_verdict(simulation, job)
     counted = Counter(verdicts)

@@ -343,7 +343,7 @@ def _members(job: JobInfo) -> int:
 
 def _is_lost(task: TaskInfo) -> bool:
     """Whether a pod without a node never gets one from us: it is being deleted, or another scheduler's."""
-    return task.terminating or not task.ours
+    return task.spec.terminating or not task.spec.ours
 
 
 def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:

@@ -61,7 +61,7 @@ class Reporter:
         if job.told != job.refusal:
             job.told = job.refusal
             yield from self._on_group(job)
-        news = [task for task in job.waiting.values() if task.ours and task.told != _told_of(task)]
+        news = [task for task in job.waiting.values() if task.spec.ours and task.told != _told_of(task)]
         for task in sorted(news, key=_by_number):
             task.told = _told_of(task)
             yield from self._on_pod(job, task)
@@ -75,7 +75,7 @@ class Reporter:
         if verdict is None:
             return
         message = told_within(self._cluster, task.namespace, verdict)
-        if not task.admission_gate:
+        if not task.spec.admission_gate:
             yield self._condition(task, verdict.condition_reason, message)
         if _speaks(job, task, verdict):
             yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
@@ -96,7 +96,7 @@ class Reporter:
             yield about_group(job, kind, verdict.reason, told_within(self._cluster, job.namespace, verdict))
 
     def _condition(self, task: TaskInfo, reason: ConditionReason, message: str) -> WritePodCondition:
-        if self._always_unschedulable and reason not in _KEPT[bool(task.scheduling_group)]:
+        if self._always_unschedulable and reason not in _KEPT[bool(task.spec.scheduling_group)]:
             reason = ConditionReason.UNSCHEDULABLE
         return WritePodCondition(task.uid, task.namespace, task.name, reason.value, message, task.nominated)
 
@@ -111,7 +111,7 @@ def _told_of(task: TaskInfo) -> Verdict | None:
     own = task.refusal
     if own is not None:
         return own if own.step is not Step.GATED else None
-    if task.gated or task.terminating or task.backing_off or task.job is None:
+    if task.spec.gated or task.spec.terminating or task.backing_off or task.job is None:
         return None
     if native_gangs.is_incomplete(task.job.refusal):  # told of the group alone: nobody is to make nodes for it
         return None
@@ -124,7 +124,7 @@ def _speaks(job: JobInfo, task: TaskInfo, verdict: Verdict) -> bool:
         return True
     if job.speakers is None:
         job.speakers = {}
-    speakers = job.speakers.setdefault((task.role, verdict.step, verdict.reason), set())
+    speakers = job.speakers.setdefault((task.spec.role, verdict.step, verdict.reason), set())
     if task.uid not in speakers and len(speakers) >= EVENTS_FOR_EACH_ROLE:
         speakers.intersection_update(job.waiting)
     if len(speakers) < EVENTS_FOR_EACH_ROLE:
@@ -135,7 +135,7 @@ def _speaks(job: JobInfo, task: TaskInfo, verdict: Verdict) -> bool:
 def _by_number(task: TaskInfo) -> tuple[str, int, str]:
     """Pods of a role in the order of the numbers at the end of their names, as people count them."""
     number = task.name.rpartition("-")[2]
-    return task.role, int(number) if number.isdecimal() else 0, task.name
+    return task.spec.role, int(number) if number.isdecimal() else 0, task.name
 
 
 def about_group(job: JobInfo, kind: str, reason: str, message: str) -> RecordEvent:

@@ -51,14 +51,14 @@ class Groups:
 
     def job_of(self, task: TaskInfo, drop_task: Callable[[str], None]) -> JobInfo | None:
         """Return the job that a task belongs to, made when it is the first to name it; ``drop_task`` takes a uid."""
-        if task.scheduling_group:
+        if task.spec.scheduling_group:
             return self.native.job_of(task)
         if task.group:
             job = self._cluster.jobs.get(f"{task.namespace}/{task.group}") or self._new(task.namespace, task.group)
             if job.hollow:  # somebody is in it after all
                 self._cluster.queue_ledger.set_hollow(job, hollow=False)
             return job
-        if not task.ours:
+        if not task.spec.ours:
             return None
         return self._lone(task, drop_task)
 
@@ -72,7 +72,7 @@ class Groups:
         job.uid = task.uid
         job.queue = self._settings.default_queue
         job.created = task.created
-        job.priority = task.pod_priority
+        job.priority = task.spec.pod_priority
         job.spec = JobProperties(implicit=self._settings.plain_pods)
         self._cluster.queue_ledger.put_job(job)
         return job

@@ -15,6 +15,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from volsched.mirror.budgets import Budgets
 from volsched.mirror.groups import Groups
 from volsched.mirror.kept import AnnotationReader
@@ -23,6 +25,7 @@ from volsched.mirror.nodes.closed import ClosedNodes
 from volsched.mirror.nodes.nodes import NodeReading, Nodes
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.online import OnlineAccounts
+from volsched.mirror.pod_reading import PodReader
 from volsched.mirror.pods import Pods
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import ReadingProblem, ReadingProblems
@@ -80,12 +83,11 @@ class Mirror:
             arrival,
             self.templates,
             groups,
-            priorities,
+            PodReader(settings, annotations, priorities, cluster.priority_classes, self.templates.intern),
             unknown_nodes,
             self.retries,
             self.rejections,
             problems,
-            annotations,
         )
         queues = Queues(cluster, settings, problems, arrival, annotations)
         budgets = Budgets(cluster, problems)
@@ -274,7 +276,7 @@ class Mirror:
             return
         reader.kept = kept
         for task in cluster.tasks.values():
-            task.annotations = reader.of("Pod", dict(task.annotations))
+            task.spec = msgspec.structs.replace(task.spec, annotations=reader.of("Pod", dict(task.spec.annotations)))
         for job in cluster.jobs.values():
             kind = native.KIND if job.is_native else "PodGroup"
             job.spec = replace(job.spec, annotations=reader.of(kind, dict(job.spec.annotations)))

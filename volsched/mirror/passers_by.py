@@ -121,7 +121,7 @@ class PassersBy(Observer):
         """Yield the queues that it names, by itself or its namespace, then all others, the oldest first."""
         queues = self._cluster.queues
         first = next(iter(job.tasks.values()), None)
-        own = first.annotations.get(QUEUE_NAME, "") if first is not None else ""
+        own = first.spec.annotations.get(QUEUE_NAME, "") if first is not None else ""
         named = [own, self._namespaces.get(job.namespace, ""), self._default]
         if job.spec.implicit:  # pods without PodGroups are placed by the default queue
             named.insert(0, self._default)

@@ -56,6 +56,6 @@ class Results:
 
     def _evict_failed(self, change: EvictFailed) -> None:
         task = self._cluster.tasks.get(change.uid)
-        if task is not None and task.status is TaskStatus.RELEASING and not task.terminating:
+        if task is not None and task.status is TaskStatus.RELEASING and not task.spec.terminating:
             task.evicted = False
             self._cluster.move(task, TaskStatus.RUNNING, task.node)

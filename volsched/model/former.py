@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 
 def former_attributes(properties: type[Any]) -> Callable[[object, str], object]:
-    """Return the ``__getattr__`` of a record whose attributes are now in its ``spec``, a dataclass."""
-    moved = frozenset(field.name for field in fields(properties))
+    """Return the ``__getattr__`` of a record whose attributes are now in its ``spec``."""
+    moved = frozenset(properties.__annotations__)
 
     def found(record: object, name: str) -> object:
         kind = type(record).__name__

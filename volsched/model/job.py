@@ -241,7 +241,8 @@ class JobInfo:
         hopeless = self.hopeless
         alike: dict[PodTemplate, int] = {}
         for task in self.waiting.values():  # as counts_in_minimum, for many
-            if not (task.gated or task.terminating) and task.ours and (not hopeless or task.uid not in hopeless):
+            spec = task.spec
+            if spec.ours and not (spec.gated or spec.terminating) and (not hopeless or task.uid not in hopeless):
                 alike[task.template] = alike.get(task.template, 0) + 1
         if missing or self.pipelined_count:
             for task in self.tasks.values():
@@ -258,7 +259,7 @@ class JobInfo:
         """Whether what a member requests counts in the job's minimum: see ``counted_minimum``."""
         if IS_ALLOCATED[task.status] or task.status is TaskStatus.PIPELINED:
             return True
-        is_waiting = task.status is TaskStatus.PENDING and task.ours and not task.gated and not task.terminating
+        is_waiting = task.status is TaskStatus.PENDING and task.spec.may_be_placed
         return is_waiting and task.uid not in self.hopeless
 
     # -- trying again -----------------------------------------------------------------------------------------------
@@ -342,7 +343,7 @@ class JobInfo:
     def highest_pod_priority(self) -> int:
         """The highest priority among the pods of the job that have not finished, as the API server has it."""
         if self.highest is None:
-            alive = (task.pod_priority for task in self.tasks.values() if not IS_FINISHED[task.status])
+            alive = (task.spec.pod_priority for task in self.tasks.values() if not IS_FINISHED[task.status])
             self.highest = max(alive, default=0)
         return self.highest
 
@@ -404,13 +405,13 @@ class JobInfo:
 
     def ready_in_role(self, role: str) -> int:
         """Members of one role that hold room."""
-        return sum(1 for task in self.tasks.values() if task.role == role and IS_READY[task.status])
+        return sum(1 for task in self.tasks.values() if task.spec.role == role and IS_READY[task.status])
 
     def _by_role(self, counts: _Test) -> dict[str, int]:
         found: dict[str, int] = {}
         for task in self.tasks.values():
             if counts(task):
-                found[task.role] = found.get(task.role, 0) + 1
+                found[task.spec.role] = found.get(task.spec.role, 0) + 1
         return found
 
     def _reach_minima(self, found: Mapping[str, int]) -> bool:
@@ -421,7 +422,7 @@ class JobInfo:
         return (
             task
             for task in self.waiting.values()
-            if task.ours and not task.gated and not task.terminating and not task.backing_off
+            if (spec := task.spec).ours and not (spec.gated or spec.terminating or task.backing_off)
         )
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself

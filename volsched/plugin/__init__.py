@@ -154,6 +154,7 @@ if TYPE_CHECKING:
     from volsched.model.plan import ClaimWrite as ClaimWrite
     from volsched.model.plan import ReleaseClaim as ReleaseClaim
     from volsched.model.plan import VolumeWrite as VolumeWrite
+    from volsched.model.pods.task import PodProperties as PodProperties
     from volsched.model.pods.task import TaskInfo as TaskInfo
     from volsched.model.pods.template import PodTemplate as PodTemplate
     from volsched.model.queues.queue import ROOT as ROOT

@@ -103,7 +103,7 @@ def physically_held(cluster: Cluster) -> Held:
 
 
 def named_cards(task: TaskInfo) -> list[str]:
-    return [name.strip() for name in task.annotations.get("volcano.sh/card.name", "").split("|") if name.strip()]
+    return [name.strip() for name in task.spec.annotations.get("volcano.sh/card.name", "").split("|") if name.strip()]
 
 
 def resource_on(node: NodeInfo, card: str) -> str:

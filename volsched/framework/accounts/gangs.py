@@ -37,5 +37,5 @@ def _goes_on_without(job: JobInfo, victim: TaskInfo) -> bool:
     """Whether a job still has its minimum, and that of the victim's role, when a victim has gone."""
     if job.ready_count <= job.spec.min_available:
         return False
-    least = job.spec.min_roles.get(victim.role, 0) if job.judges_roles else 0
-    return not least or job.ready_in_role(victim.role) > least
+    least = job.spec.min_roles.get(victim.spec.role, 0) if job.judges_roles else 0
+    return not least or job.ready_in_role(victim.spec.role) > least

@@ -159,7 +159,7 @@ def reserved_by(job: JobInfo) -> Resources:
         return Resources.EMPTY
     least = job.counted_minimum or Resources.EMPTY
     for task in job.waiting.values():
-        if task.gated:
+        if task.spec.gated:
             stated = stated.minus(task.template.request)
     least = least.minimum(stated)
     return least.minus(job.allocated) if job.phase == RUNNING else least

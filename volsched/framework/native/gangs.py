@@ -45,7 +45,7 @@ def is_incomplete(verdict: Verdict | None) -> bool:
 
 def known_members(job: JobInfo) -> int:
     """Members that run, have succeeded, or could be placed: ours that are neither gated nor leaving."""
-    waiting = sum(1 for task in job.waiting.values() if task.ours and not task.gated and not task.terminating)
+    waiting = sum(1 for task in job.waiting.values() if task.spec.may_be_placed)
     return job.ready_count + job.pipelined_count + waiting
 
 
@@ -71,16 +71,16 @@ def _error(message: str) -> Verdict:
 
 def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:
     """What kube-scheduler refuses a group for, in its words; from 1.37 on members that run are compared, too."""
-    compared = [task for task in job.waiting.values() if task.ours]
+    compared = [task for task in job.waiting.values() if task.spec.ours]
     if group.version.one_priority:
         compared = [task for task in job.tasks.values() if not IS_FINISHED[task.status]]
-    names = sorted({task.scheduler for task in compared})
+    names = sorted({task.spec.scheduler for task in compared})
     if len(names) > 1:
         detail = f'got: "{names[0]}" and "{names[1]}"'
         yield _error(f"all pods in a single pod group should have the same .spec.schedulerName set, {detail}")
     if not group.version.one_priority or group.priority is None:
         return
-    other = next((task.pod_priority for task in compared if task.pod_priority != group.priority), None)
+    other = next((task.spec.pod_priority for task in compared if task.spec.pod_priority != group.priority), None)
     if other is not None:
         detail = f"got: {other} and {group.priority}"
         yield _error(f"all pods in a single pod group should match the priority of the pod group, {detail}")
@@ -110,7 +110,7 @@ def without_group(job: JobInfo, *, served: bool) -> Verdict:
 def waits_for_members(job: JobInfo) -> Verdict | None:
     """Return the refusal of a group that has pods of ours and lacks members."""
     verdict = invalidity(job)
-    is_ours = any(task.ours for task in job.waiting.values())
+    is_ours = any(task.spec.ours for task in job.waiting.values())
     return verdict if is_ours and is_incomplete(verdict) else None
 
 
@@ -119,4 +119,4 @@ def may_preempt(job: JobInfo) -> bool:
     group = job.spec.native
     if group is None:
         return True
-    return all(task.preempts for task in job.schedulable()) if group.preempts is None else group.preempts
+    return all(task.spec.preempts for task in job.schedulable()) if group.preempts is None else group.preempts

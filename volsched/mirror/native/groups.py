@@ -71,7 +71,7 @@ class NativeGroups:
 
     def job_of(self, task: TaskInfo) -> JobInfo:
         """Return the job of a task that names a group, made when it is the first to name it."""
-        job = self._job(task.namespace, task.scheduling_group)
+        job = self._job(task.namespace, task.spec.scheduling_group)
         if not job.tasks:
             job.created = _age(job.spec.native, task)
         return job
@@ -206,5 +206,5 @@ def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
 
 def _volcanos(task: TaskInfo) -> str:
     """The Volcano PodGroup that a pod of a native group names by annotation; empty for none."""
-    name = as_name(task.annotations.get(GROUP_NAME, ""))
+    name = as_name(task.spec.annotations.get(GROUP_NAME, ""))
     return f"{task.namespace}/{name}" if name else ""

@@ -37,7 +37,7 @@ class NativeQueues:
 
     def note_member(self, task: TaskInfo, job: JobInfo) -> None:
         """Take note of the queue that a member names."""
-        named, before = as_name(task.annotations.get(QUEUE_NAME, "")), self._members.get(task.uid, "")
+        named, before = as_name(task.spec.annotations.get(QUEUE_NAME, "")), self._members.get(task.uid, "")
         if named == before:
             return
         self._count(job, before, -1)
