@@ -7,6 +7,7 @@ were told last. Why a gang waits is in the conditions of all its pods, and in th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from volsched.framework.discretion import within
@@ -14,6 +15,7 @@ from volsched.framework.native import gangs as native_gangs
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.plan import RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -46,8 +48,27 @@ def refusal_of(task: TaskInfo) -> Verdict | None:
     return task.job.refusal if task.job is not None else None
 
 
-class Reporter:
-    """Tells what is new of why jobs and pods wait.
+@dataclass(slots=True)
+class _Reported:
+    """What was reported last of a job and its pods.
+
+    ``refusal`` is that of the PodGroup with this ``group_uid``. ``pods`` has the refusal of each pod by uid, and
+    whether the pod had the gate of its queue. ``event_pods`` are the uids of the members that get the Event about a
+    reason, by reason.
+    """
+
+    group_uid: str = ""
+    refusal: Verdict | None = None
+    pods: dict[str, tuple[Verdict | None, bool]] = field(default_factory=dict)
+    event_pods: dict[tuple[str, ...], set[str]] = field(default_factory=dict)
+
+
+_NEVER: Final = None, False
+"""Of a pod of which nothing was reported."""
+
+
+class Reporter(Observer):
+    """Tells what is new of why jobs and pods wait, and remembers what it told until the job is gone.
 
     ``always_unschedulable``: conditions of pods state Unschedulable whatever these wait for, but for a refused binding.
     """
@@ -55,29 +76,46 @@ class Reporter:
     def __init__(self, cluster: Cluster, *, always_unschedulable: bool = False) -> None:
         self._cluster = cluster
         self._always_unschedulable = always_unschedulable
+        self._reported: dict[str, _Reported] = {}
+        cluster.observe(self)
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Forget what was reported of a job that is gone."""
+        if gone:
+            self._reported.pop(job.key, None)
 
     def about_job(self, job: JobInfo) -> Iterator[RecordEvent | WritePodCondition]:
         """What is new of why a job waits, on its PodGroup, and of why its pods do, on each of them."""
-        if job.told != job.refusal:
-            job.told = job.refusal
+        known = self._reported.get(job.key)
+        if known is None:
+            if job.refusal is None and not job.waiting:
+                return
+            known = self._reported[job.key] = _Reported()
+        if (known.group_uid, known.refusal) != (job.spec.group_uid, job.refusal):
+            known.group_uid, known.refusal = job.spec.group_uid, job.refusal
             yield from self._on_group(job)
-        news = [task for task in job.waiting.values() if task.spec.ours and task.told != _told_of(task)]
-        for task in sorted(news, key=_by_number):
-            task.told = _told_of(task)
-            yield from self._on_pod(job, task)
+        pods = known.pods
+        for uid in [uid for uid in pods if uid not in job.waiting]:
+            del pods[uid]  # if its binding fails, why it waits is news
+        waiting = ((task, _to_report(task)) for task in job.waiting.values() if task.spec.ours)
+        news = [(task, now) for task, now in waiting if pods.get(task.uid, _NEVER) != now]
+        for task, now in sorted(news, key=lambda each: _by_number(each[0])):
+            pods[task.uid] = now
+            yield from self._on_pod(job, task, now[0], known)
 
-    def _on_pod(self, job: JobInfo, task: TaskInfo) -> Iterator[RecordEvent | WritePodCondition]:
+    def _on_pod(
+        self, job: JobInfo, task: TaskInfo, verdict: Verdict | None, known: _Reported
+    ) -> Iterator[RecordEvent | WritePodCondition]:
         """The condition and the Event of a pod that waits.
 
         One that only waits behind the gate of its queue stays SchedulingGated, as the API server reports it.
         """
-        verdict = task.told
         if verdict is None:
             return
         message = told_within(self._cluster, task.namespace, verdict)
         if not task.spec.admission_gate:
             yield self._condition(task, verdict.condition_reason, message)
-        if _speaks(job, task, verdict):
+        if _has_event(job, task, verdict, known):
             yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
 
     def about_nomination(self, task: TaskInfo) -> WritePodCondition:
@@ -106,7 +144,12 @@ def told_within(cluster: Cluster, namespace: str, verdict: Verdict) -> str:
     return truncated(within(cluster, namespace, verdict.message))
 
 
-def _told_of(task: TaskInfo) -> Verdict | None:
+def _to_report(task: TaskInfo) -> tuple[Verdict | None, bool]:
+    """Return what a pod should report, and whether it has the gate of its queue: then its condition has another."""
+    return _refusal_to_report(task), task.spec.admission_gate
+
+
+def _refusal_to_report(task: TaskInfo) -> Verdict | None:
     """What a pod should tell; nothing where the API server words it, and of its job only what keeps the pod, too."""
     own = task.refusal
     if own is not None:
@@ -118,18 +161,16 @@ def _told_of(task: TaskInfo) -> Verdict | None:
     return task.job.refusal
 
 
-def _speaks(job: JobInfo, task: TaskInfo, verdict: Verdict) -> bool:
+def _has_event(job: JobInfo, task: TaskInfo, verdict: Verdict, known: _Reported) -> bool:
     """Whether a pod's own Event tells why it waits; of a gang, and of what keeps a job as a whole, the first ones'."""
     if task.refusal is not None and job.spec.min_available <= 1:
         return True
-    if job.speakers is None:
-        job.speakers = {}
-    speakers = job.speakers.setdefault((task.spec.role, verdict.step, verdict.reason), set())
-    if task.uid not in speakers and len(speakers) >= EVENTS_FOR_EACH_ROLE:
-        speakers.intersection_update(job.waiting)
-    if len(speakers) < EVENTS_FOR_EACH_ROLE:
-        speakers.add(task.uid)
-    return task.uid in speakers
+    pods = known.event_pods.setdefault((task.spec.role, verdict.step, verdict.reason), set())
+    if task.uid not in pods and len(pods) >= EVENTS_FOR_EACH_ROLE:
+        pods.intersection_update(job.waiting)
+    if len(pods) < EVENTS_FOR_EACH_ROLE:
+        pods.add(task.uid)
+    return task.uid in pods
 
 
 def _by_number(task: TaskInfo) -> tuple[str, int, str]:

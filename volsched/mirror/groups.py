@@ -105,7 +105,7 @@ class Groups:
         is_new = not job.spec.has_group or job.spec.group_uid != meta.uid
         if is_new:
             job.created = reading.seconds(meta.creation_timestamp) or job.created
-            job.reported, job.confirmed, job.told = None, True, None
+            job.reported, job.confirmed = None, True
         self._cluster.queue_ledger.set_properties(job, self._read(group))
         self.passers_by.leave(job)
         job.priority = self._priorities.value(job.spec.priority_class)

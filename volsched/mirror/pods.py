@@ -175,7 +175,7 @@ class Pods:
             return
         task.job.requeue()
         if before.admission_gate and not task.spec.admission_gate:
-            task.refusal = task.told = None  # what kept it from its queue is not in its condition
+            task.refusal = None  # what kept it from its queue is not in its condition
             if found.is_ungated:  # the leader has let it in while this process follows
                 self._cluster.queue_ledger.set_ungated(task, ungated=True)
         self._explain_gates(task)
@@ -252,7 +252,7 @@ class Pods:
         else:
             self._cluster.move(task, status, node)
         if status is not TaskStatus.PENDING:
-            task.refusal = task.told = None
+            task.refusal = None
 
     def _drop_task(self, uid: str) -> None:
         task = self._cluster.tasks.get(uid)

@@ -51,7 +51,6 @@ class Results:
         message = f'binding to node "{change.node}" failed: {change.message}'
         shown_as = ConditionReason.SCHEDULER_ERROR
         task.refusal = Verdict(Step.PREDICATE, BINDER, Scope.POD, "FailedScheduling", message, shown_as=shown_as)
-        task.told = None
         self._retries.back_off(task, change.retry_at)
 
     def _evict_failed(self, change: EvictFailed) -> None:

@@ -24,6 +24,9 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running",
 
 TO_BE_TRIED = -1
 
+HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
+"""Why nobody looks at the job of a Volcano PodGroup that was made for pods of native groups."""
+
 NATIVE: Final = "group/"
 """How the names of jobs begin whose PodGroup is one of Kubernetes' own: no name of a Volcano PodGroup has a slash."""
 
@@ -99,17 +102,14 @@ class JobInfo:
     ``unserved``. Then it is never Inqueue, and counts for nothing but what it holds already.
     ``placements``: in how many domains a native group with a topology key was last tried.
     ``fault`` states what is wrong with a native group, so that it is not placed.
-    ``hollow``: a Volcano PodGroup that was made for pods of native groups, so it has none and counts for nothing.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it.
     What is remembered so as not to try in vain (``actions/retry.py``): ``unschedulable_at`` is the requeue generation
     in which the job was found to be unschedulable, ``unschedulable_with`` are the jobs that wait for the same, itself
-    among them, ``searched_at`` has for each action the cluster's changes at which it last searched victims.
+    among them.
     ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
     ``shortage`` states what the gang as a whole lacks, when a placement for all was searched for and not found.
-    ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members that get the
-    Event about a reason, by reason. ``highest``: the highest priority among its pods, None when it has to be
-    looked for.
+    ``highest``: the highest priority among its pods, None when it has to be looked for.
     ``admitted_at``: when its PodGroup was admitted as its status states, in seconds since the epoch, 0 if it does not.
     ``counted_minimum`` is what counts of the minimum that the PodGroup states. ``released`` states why no room is kept
     for the admitted job, empty when it is kept. ``hopeless`` are the uids of waiting members that no node could take
@@ -128,7 +128,6 @@ class JobInfo:
         "fault",
         "fitting",
         "highest",
-        "hollow",
         "hopeless",
         "key",
         "name",
@@ -142,12 +141,9 @@ class JobInfo:
         "refusal",
         "released",
         "reported",
-        "searched_at",
         "shortage",
-        "speakers",
         "spec",
         "tasks",
-        "told",
         "uid",
         "unschedulable_at",
         "unschedulable_with",
@@ -163,7 +159,6 @@ class JobInfo:
         self.spec = NO_GROUP
         self.fault = ""
         self.placements = 0
-        self.hollow = False
         self.queue = ""
         self.barred = ""
         self._counted: tuple[int, int, Resources, Resources] | None = None
@@ -183,13 +178,10 @@ class JobInfo:
         self.ready_count = 0
         self.pending_best_effort = 0
         self.refusal: Verdict | None = None
-        self.told: Verdict | None = None
-        self.speakers: dict[tuple[str, ...], set[str]] | None = None
         self.fitting: frozenset[str] = frozenset()
         self.shortage = ""
         self.unschedulable_at = TO_BE_TRIED
         self.unschedulable_with: dict[str, JobInfo] | None = None
-        self.searched_at: dict[str, int] = {}
         self.highest: int | None = None
         self.version = 0
 
@@ -207,6 +199,11 @@ class JobInfo:
     def label(self) -> str:
         """Its PodGroup as people name it: ``namespace/name``."""
         return f"{self.namespace}/{self.group_name}"
+
+    @property
+    def hollow(self) -> bool:
+        """Whether it is of a Volcano PodGroup that was made for pods of native groups: it counts for nothing."""
+        return self.barred == HOLLOW
 
     # -- what is kept for it ------------------------------------------------------------------------------------------
 

@@ -146,7 +146,7 @@ class NativeGroups:
         """Forget what was stated of another PodGroup of the name."""
         first = min(job.tasks.values(), key=lambda task: task.sequence, default=None)
         job.created = _age(group, first)
-        job.refusal = job.told = None
+        job.refusal = None
         job.conditions = shown
         job.reported = shown_as(job.conditions)
 

@@ -120,7 +120,6 @@ class TaskInfo:
         "spec",
         "status",
         "template",
-        "told",
         "uid",
         "ungated",
     )
@@ -155,7 +154,6 @@ class TaskInfo:
         self.nomination_sent = False
         self.resource_version = ""
         self.refusal: Verdict | None = None
-        self.told: Verdict | None = None
         self.bind_annotations: dict[str, str] | None = None
         self.bind_volumes: tuple[VolumeWrite, ...] = ()
         self.bind_claims: tuple[ClaimWrite, ...] = ()

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from volsched.model.clocks import Clocks, ClusterEvent
-from volsched.model.job import INQUEUE, PENDING, JobInfo, JobProperties, PodGroupCondition
+from volsched.model.job import HOLLOW, INQUEUE, PENDING, JobInfo, JobProperties, PodGroupCondition
 from volsched.model.observers import Observers
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.kept_queue import QueueMoves, named_nowhere, queue_in
@@ -14,8 +13,6 @@ from volsched.model.queues.permissions import Permissions
 from volsched.model.queues.queue import ROOT, QueueInfo, QueuePast, QueueProperties
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import PODS, accumulate
-
-_HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
 
 
 class QueueLedger:
@@ -42,6 +39,7 @@ class QueueLedger:
         self.dirty_queues: dict[str, None] = {}
         self.ungated: dict[str, dict[str, int]] = {}
         self.moves = QueueMoves()
+        self._hollow: set[str] = set()
         self._clocks = clocks
         self._observers = observers
         self._queue_versions = 0
@@ -153,6 +151,7 @@ class QueueLedger:
         for known in (self.jobs, self.waiting, self.best_effort, self.unadmitted, self.dirty_jobs):
             known.pop(job.key, None)
         self.moves.forget(job.key)
+        self._hollow.discard(job.key)
         self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
         self._observers.tell_of_job(job, gone=True)
 
@@ -303,9 +302,13 @@ class QueueLedger:
 
     def set_hollow(self, job: JobInfo, *, hollow: bool) -> None:
         """Let a job count for nothing as its pods are all in native groups, or no longer."""
-        if job.hollow != hollow:
-            job.hollow = hollow
-            self._judge(job)
+        if hollow == (job.key in self._hollow):
+            return
+        if hollow:
+            self._hollow.add(job.key)
+        else:
+            self._hollow.discard(job.key)
+        self._judge(job)
 
     def set_properties(self, job: JobInfo, spec: JobProperties) -> None:
         """Replace what a job's PodGroup states; a rule that volsched cannot keep has the job wait."""
@@ -356,6 +359,6 @@ class QueueLedger:
 
     def _bar(self, job: JobInfo) -> str:
         """Why nobody looks at a job, empty when it is looked at."""
-        if job.hollow:
-            return _HOLLOW
+        if job.key in self._hollow:
+            return HOLLOW
         return job.spec.unserved.message if job.spec.unserved is not None else self.permissions.judge(job)
