@@ -65,7 +65,7 @@ def test_a_pod_with_too_many_labels_has_the_first_ones_and_is_told() -> None:
         mirror.apply([pod])
         [task] = mirror.cluster.tasks.values()
         looked_at.append(dict(task.spec.labels))
-        [problem] = mirror.take_problems()
+        [problem] = mirror.events.take_findings()
         assert (problem.field, problem.kind) == ("metadata.labels", "Pod")
     assert looked_at[0] == looked_at[1]
     assert list(looked_at[0]) == sorted(MANY)[: len(looked_at[0])]
@@ -78,5 +78,5 @@ def test_a_pod_group_with_too_many_labels_is_told() -> None:
     mirror = Mirror()
     mirror.apply([put(a_group("g", metadata={"labels": MANY}))])
 
-    [problem] = mirror.take_problems()
+    [problem] = mirror.events.take_findings()
     assert (problem.field, problem.kind, problem.name) == ("metadata.labels", "PodGroup", "g")

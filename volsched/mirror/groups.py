@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from volsched.mirror import reading
+from volsched.mirror.events import MirrorEvents
 from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.groups import NativeGroups
@@ -19,9 +20,7 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
 from volsched.model.job import GroupStatus, JobInfo, JobProperties
-from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
-from volsched.model.values.bounded import Bounded
 
 
 class Groups:
@@ -35,7 +34,7 @@ class Groups:
         priorities: Priorities,
         arrival: Arrival,
         annotations: AnnotationReader,
-        told: Bounded[RecordEvent, None],
+        events: MirrorEvents,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
@@ -44,7 +43,7 @@ class Groups:
         self._arrival = arrival
         self._annotations = annotations
         self._left_overs = LeftOvers(cluster)
-        self.passers_by = PassersBy(cluster, settings.default_queue, told)
+        self.passers_by = PassersBy(cluster, settings.default_queue, events)
         self.native = NativeGroups(cluster, settings, arrival, self._left_overs, annotations, self.passers_by)
 
     # -- jobs of pods -------------------------------------------------------------------------------------------------

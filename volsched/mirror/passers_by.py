@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from volsched.mirror.events import MirrorEvents
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.native.group import QUEUE_NAME
@@ -22,7 +23,6 @@ from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import ROOT, QueueInfo
-from volsched.model.values.bounded import Bounded
 
 COUNTS_IN_NO_QUEUE: Final = "CountsInNoQueue"
 """The reason of the Event on a pod that came with a node, of a namespace that no queue lets in."""
@@ -33,10 +33,10 @@ _MESSAGE: Final = "it came with a node, and no queue lets its namespace in: it c
 class PassersBy(Observer):
     """Jobs of pods with nodes that no PodGroup speaks for. ``uncharged`` are those that count in no queue, by key."""
 
-    def __init__(self, cluster: Cluster, default: str, told: Bounded[RecordEvent, None]) -> None:
+    def __init__(self, cluster: Cluster, default: str, events: MirrorEvents) -> None:
         self._cluster = cluster
         self._default = default
-        self._told = told
+        self._events = events
         self._jobs: dict[str, JobInfo] = {}
         self._namespaces: dict[str, str] = {}
         self._queues: dict[str, object] = {}
@@ -110,7 +110,7 @@ class PassersBy(Observer):
         elif job.key not in self.uncharged:
             self.uncharged[job.key] = None
             for task in job.tasks.values():
-                self._told[_event(task)] = None
+                self._events.record(_event(task))
 
     def _queue_for(self, job: JobInfo) -> str:
         """Return the queue in which a job counts; empty: no queue lets its namespace in."""

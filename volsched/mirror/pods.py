@@ -7,6 +7,7 @@ from sys import intern
 from typing import Final, NamedTuple
 
 from volsched.mirror import reading
+from volsched.mirror.events import MirrorEvents
 from volsched.mirror.groups import Groups
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.pod_reading import FINISHED, PodReader, PodReading
@@ -20,11 +21,9 @@ from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
-from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.values.bounded import Bounded
 from volsched.model.verdict import Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
@@ -51,7 +50,7 @@ class Pods:
     _reader: PodReader
     _unknown_nodes: UnknownNodes
     _retries: Retries
-    _rejections: Bounded[RecordEvent, None]
+    _events: MirrorEvents
     _problems: ReadingProblems
 
     def put(self, pod: api.Pod) -> None:
@@ -206,7 +205,7 @@ class Pods:
     def _note_rejection(self, task: TaskInfo, pod: api.Pod) -> None:
         found = rejection_of(task, pod)
         if found is not None:
-            self._rejections[found] = None
+            self._events.record(found)
 
     def _hear_annotations(self, task: TaskInfo) -> None:
         """Once the API server shows a pod on its node, what it shows counts, and no longer what the Binding carried."""

@@ -185,7 +185,7 @@ class SchedulingThread:
             folder, self._dump_to = self._dump_to, None
             write_dump(self.mirror.cluster, folder)
         if not allowed:
-            self.mirror.rejections.clear()  # who leads has told them
+            self.mirror.events.forget_what_happened()
         if self._scheduler is None or self._stopping.is_set() or not allowed:
             return
         if self._is_session_due():
