@@ -186,6 +186,7 @@ if TYPE_CHECKING:
     from volsched.model.values.resources import PODS as PODS
     from volsched.model.values.resources import Resources as Resources
     from volsched.model.values.resources import accumulate as accumulate
+    from volsched.model.values.seen import Seen as Seen
     from volsched.model.values.series import Numbers as Numbers
     from volsched.model.values.series import Series as Series
     from volsched.model.verdict import ConditionReason as ConditionReason

@@ -124,7 +124,7 @@ def _pods(simulation: Simulation) -> Json:
 
 def _pod(simulation: Simulation, pod: api.Pod) -> Json:
     task = simulation.mirror.cluster.tasks.get(pod.metadata.uid)
-    key = _group_key(task, pod.metadata)
+    key = _group_key(task, pod.metadata.namespace, pod.metadata.annotations)
     found = simulation.world.groups.get(key) if key else None
     queue = _queue_of(simulation, found) if found is not None else None
     return {
@@ -141,13 +141,13 @@ def _native_job(task: TaskInfo | None) -> JobInfo | None:
     return job if job is not None and job.spec.native is not None else None
 
 
-def _group_key(task: TaskInfo | None, of: api.ObjectMeta | TaskInfo) -> str | None:
+def _group_key(task: TaskInfo | None, namespace: str, annotations: Mapping[str, str]) -> str | None:
     """Return the namespace and name of a pod's PodGroup of either kind, None without one."""
     job = _native_job(task)
     if job is not None and job.spec.native is not None:
         return job.spec.native.key
-    group = of.annotations.get(GROUP_NAME)
-    return f"{of.namespace}/{group}" if group else None
+    group = annotations.get(GROUP_NAME)
+    return f"{namespace}/{group}" if group else None
 
 
 def _queue_of(simulation: Simulation, group: api.PodGroup) -> str:
@@ -278,7 +278,7 @@ def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
     verdict = waiting_verdict(simulation, task)
     return {
         "pod": task.key,
-        "podGroup": _group_key(task, task),
+        "podGroup": _group_key(task, task.namespace, task.spec.annotations),
         "queue": task.job.queue or None if task.job is not None else None,
         **_why(verdict),
     }

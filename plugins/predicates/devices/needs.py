@@ -42,7 +42,7 @@ class KnownNeeds:
 
     def of(self, task: TaskInfo) -> ClaimNeeds:
         """Return what a pod's claims need."""
-        self._catch_up()
+        self._refresh()
         stamp = (task.spec.resource_claims, task.spec.claim_names, task.template, task.job)
         known = self._known.get(task.uid)
         if known is None or known.stamp != stamp:
@@ -103,7 +103,7 @@ class KnownNeeds:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def _catch_up(self) -> None:
+    def _refresh(self) -> None:
         devices = self._devices
         if self._position == devices.log_end and self._classes_version == devices.classes_version:
             return

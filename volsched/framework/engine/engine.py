@@ -238,7 +238,7 @@ class FastEngine:
 
     def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
         """Nodes where the task could go if others left and what is temporary were over, in order of names."""
-        self.entries.settle()
+        self.entries.refresh()
         predicates, static, columns = self.callbacks.predicates, self.entries.shared.static, self.nodes.columns
         columns.refresh_offers()
         self.nodes.facts.refresh()
