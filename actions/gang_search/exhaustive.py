@@ -12,7 +12,7 @@ from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 
 MOST_MEMBERS: Final = 32
-"""Of larger gangs not every placement is tried: nobody would see the end of it."""
+"""Larger gangs have too many placements to try each."""
 
 
 class Exhaustive:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from actions.gang_search.board import Board
@@ -91,7 +91,6 @@ def wanted_of(job: JobInfo, kinds: list[Kind]) -> Wanted:
         ((kind, task) for kind in kinds for task in kind.members), key=lambda each: (-len(each[0].homes), each[0].size)
     )
     wanted = Wanted(kinds, [], kind_of={task: kind for kind in kinds for task in kind.members})
-    lacking = job.spec.min_available - job.ready_count - job.pending_best_effort
     of_roles = dict(job.spec.min_roles) if job.judges_roles else {}
     left: list[TaskInfo] = []
     for role in of_roles:
@@ -103,7 +102,7 @@ def wanted_of(job: JobInfo, kinds: list[Kind]) -> Wanted:
         else:
             left.append(task)
     wanted.is_short = any(count > 0 for count in of_roles.values())
-    more = max(0, lacking - len(wanted.needed))
+    more = max(0, job.lacking - len(wanted.needed))
     wanted.needed += left[:more]
     wanted.spares = left[more:]
     return wanted
@@ -116,21 +115,15 @@ def _counts(job: JobInfo, task: TaskInfo) -> bool:
 
 def most_constrained_first(wanted: Wanted) -> list[TaskInfo]:
     """Order the needed members: those with the fewest nodes first, larger before smaller, then as they are tried."""
-    place = {id(kind): number for number, kind in enumerate(wanted.kinds)}
-
-    def key(task: TaskInfo) -> tuple[bool, int, float, int]:
-        kind = wanted.kind_of[task]
-        return kind.waits, len(kind.homes), -kind.size, place[id(kind)]
-
-    return sorted(wanted.needed, key=key)
+    return _in_order(wanted, lambda kind: (kind.waits, len(kind.homes), -kind.size))
 
 
 def largest_first(wanted: Wanted) -> list[TaskInfo]:
     """Order the needed members by size, and only then by how few nodes they have."""
-    place = {id(kind): number for number, kind in enumerate(wanted.kinds)}
+    return _in_order(wanted, lambda kind: (kind.waits, -kind.size, len(kind.homes)))
 
-    def key(task: TaskInfo) -> tuple[bool, float, int, int]:
-        kind = wanted.kind_of[task]
-        return kind.waits, -kind.size, len(kind.homes), place[id(kind)]
 
-    return sorted(wanted.needed, key=key)
+def _in_order(wanted: Wanted, key: Callable[[Kind], tuple[float, ...]]) -> list[TaskInfo]:
+    """Sort the needed members by a key of their kinds; equal kinds stay as they are tried."""
+    keys = {id(kind): (key(kind), number) for number, kind in enumerate(wanted.kinds)}
+    return sorted(wanted.needed, key=lambda task: keys[id(wanted.kind_of[task])])

@@ -179,7 +179,7 @@ class Repair:
     # -- found by trying ----------------------------------------------------------------------------------------------
 
     def _who_has_to_leave(self, task: TaskInfo, way: _Way) -> list[TaskInfo] | None:
-        """Find who has to leave so that a member can go on a node; everything is as before then. None: nobody helps."""
+        """Return the members that have to leave a node for a member, or None if that does not help; undo all moves."""
         board, off = self._board, [self._take_off(other) for other in way.leaving]
         try:
             if board.can_go(task, way.node):

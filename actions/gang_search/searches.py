@@ -118,8 +118,7 @@ class Searches:
         The text states why a search ended before it was through, and is empty if it did not.
         """
         self.put_off.jobs.pop(job.key, None)
-        lacking = job.spec.min_available - job.ready_count - job.pending_best_effort
-        if not self.most or len(job.tasks) < 2 or lacking > len(tasks):
+        if not self.most or len(job.tasks) < 2 or job.lacking > len(tasks):
             return None, ""
         if _is_settled(self.session, tasks, placed):
             self._note(Outcome.IMPOSSIBLE)

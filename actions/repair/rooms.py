@@ -124,7 +124,7 @@ class LostRooms(Observer):
             room.priority = max(member.eviction_priority for member in room.job.tasks.values())
 
     def _note_leaving(self, job: JobInfo) -> None:
-        """Keep the rooms of pods that are being deleted from whoever would be promised them."""
+        """Keep the rooms of pods that are being deleted; no other pod is promised them."""
         if not job.counts[TaskStatus.RELEASING] or not _lacks_pods(job) or not self._had_minimum(job):
             return
         self.broken[job.key] = job

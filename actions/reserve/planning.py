@@ -54,7 +54,6 @@ class ReservationPlan:
 def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
     """Return the waiting members that a job needs to start, and never more than its minimum."""
     waiting = session.rules.in_order(task for task in job.schedulable() if not task.best_effort)
-    missing = job.spec.min_available - job.ready_count - job.pending_best_effort
     lacking = {role: least - job.ready_in_role(role) for role, least in job.spec.min_roles.items()}
     first: list[TaskInfo] = []
     others: list[TaskInfo] = []
@@ -63,7 +62,7 @@ def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
         if wanted:
             lacking[task.spec.role] -= 1
         (first if wanted else others).append(task)
-    return (first + others)[: max(missing, len(first), 1)]
+    return (first + others)[: max(job.lacking, len(first), 1)]
 
 
 class Planner:

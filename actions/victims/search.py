@@ -151,7 +151,7 @@ class VictimSearch:
             yield from ((True, keeping) for keeping in passes)
 
     def takes_free_slot(self) -> bool:
-        """Promise an idle member of a gang a node that has a slot, now or soon: nobody goes for it."""
+        """Promise an idle member of a gang a node that has a slot, now or soon; evict no pod for it."""
         if is_busy(self.task) or self.task.best_effort or not self.allowed():
             return False
         nodes = (node for node, _ in self.session.engine.ranked(self.task))

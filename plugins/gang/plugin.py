@@ -88,8 +88,8 @@ def is_ready(job: JobInfo) -> bool:
 
 
 def lacking(job: JobInfo) -> int:
-    """Members that the job lacks: with fewer it cannot be ready."""
-    return job.spec.min_available - job.ready_count - job.pending_best_effort
+    """Return how many members the job lacks: with fewer it cannot be ready."""
+    return job.lacking
 
 
 def _may_wait(job: JobInfo) -> Ballot:

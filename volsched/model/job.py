@@ -352,6 +352,11 @@ class JobInfo:
         return self.counts[TaskStatus.PIPELINED]
 
     @property
+    def lacking(self) -> int:
+        """Members without room that the gang needs to start; pending best-effort members need none."""
+        return self.spec.min_available - self.ready_count - self.pending_best_effort
+
+    @property
     def is_ready(self) -> bool:
         """Whether enough members hold room for the gang to start; pending best-effort members count as ready."""
         return self.ready_count + self.pending_best_effort >= self.spec.min_available

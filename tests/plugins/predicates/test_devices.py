@@ -384,6 +384,17 @@ def test_a_shared_claim_goes_where_all_that_wait_for_it_have_room(engine: Any) -
     assert set(a_rig(cluster, CONFIGURATION, engine).cycle().bindings.values()) == {"n2"}
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_equal_pods_that_share_a_claim_go_where_all_of_them_fit(engine: Any) -> None:
+    """The first pod alone would choose the node with one slot, and its devices would keep the other from every node."""
+    cluster = a_cluster().node("n1", cpu="8", pods=1).node("n2", cpu="8")
+    for found in (device_class(), cards("n1", "d1"), cards("n2", "d1"), claim("c", exactly())):
+        cluster.add(found)
+    cluster.job("gang", tasks=2, cpu="1", spec=using("c"))
+
+    assert set(a_rig(cluster, CONFIGURATION, engine).cycle().bindings.values()) == {"n2"}
+
+
 def test_an_extended_resource_that_nodes_offer_is_theirs() -> None:
     cluster = a_cluster().node("n1", **{"example.com/gpu": 1})
     cluster.add(device_class(extendedResourceName="example.com/gpu")).job("a", cpu="1", **{"example.com/gpu": 1})

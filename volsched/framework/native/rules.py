@@ -25,9 +25,7 @@ def _is_ready(job: JobInfo) -> bool:
 
 def _lacking(job: JobInfo) -> int | None:
     """Members that the job lacks; of other jobs others state that."""
-    if job.spec.native is None:
-        return None
-    return job.spec.min_available - job.ready_count - job.pending_best_effort
+    return None if job.spec.native is None else job.lacking
 
 
 def _may_wait(job: JobInfo) -> Ballot:
