@@ -43,7 +43,6 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NAMESPACE_NAME, LabelSelector
 from volsched.model.status import ON_NODE, TaskStatus
-from volsched.model.values.seen import Seen
 
 NAME = "framework.domains"
 _MOST_CENSUSES = 4096
@@ -92,7 +91,7 @@ class Domains(Observer):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._namespaces_seen = Seen(cluster.clocks.namespaces)
+        self._namespaces_version = cluster.clocks.namespaces
         self._clock = 0
         self._nodes = DomainNodes(cluster)
         self._era = cluster.clocks.era
@@ -236,8 +235,9 @@ class Domains(Observer):
 
     def _follow_namespaces(self) -> None:
         """Count again what depends on labels of namespaces when these have changed."""
-        if not self._namespaces_seen.differs(self._cluster.clocks.namespaces):
+        if self._namespaces_version == self._cluster.clocks.namespaces:
             return
+        self._namespaces_version = self._cluster.clocks.namespaces
         for finder in (self._finder, self._apart, self._liked):
             finder.forget_answers()
         for selection, census in list(self._censuses.items()):

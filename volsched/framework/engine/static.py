@@ -19,7 +19,6 @@ from volsched.framework.engine.nodes import AskedNodes
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
-from volsched.model.values.seen import Seen
 
 Answers = TypeVar("Answers", Mask, Floats)
 
@@ -39,7 +38,7 @@ class StaticAnswers:
         self._reads: dict[int, tuple[Path, ...]] = {}
         self._masks: dict[Hashable, Mask] = {}
         self._scores: dict[Hashable, Floats] = {}
-        self._seen = Seen(0)
+        self._position = 0
 
     def forget(self) -> None:
         """Ask everything again."""
@@ -53,7 +52,8 @@ class StaticAnswers:
     def refresh(self) -> None:
         """Forget the answers when nodes' own properties have changed."""
         end = self._nodes.cluster.node_ledger.facts_log.end
-        if self._seen.differs(end) or self._is_full():
+        if self._position != end or self._is_full():
+            self._position = end
             self.forget()
 
     def _is_full(self) -> bool:
