@@ -142,8 +142,8 @@ def _above_parent(queue: QueueInfo, limit: Amounts) -> Iterator[str]:
 
 def _promised_twice(queue: QueueInfo, listed: list[QueueInfo]) -> Iterator[str]:
     for field, own, together in (
-        ("spec.deserved", queue.spec.deserved, total_of(of_nodes(child.deserved) for child in listed)),
-        ("spec.guarantee.resource", queue.spec.guarantee, total_of(of_nodes(child.guarantee) for child in listed)),
+        ("spec.deserved", queue.spec.deserved, total_of(of_nodes(child.spec.deserved) for child in listed)),
+        ("spec.guarantee.resource", queue.spec.guarantee, total_of(of_nodes(child.spec.guarantee) for child in listed)),
     ):
         for resource, amount in of_nodes(own).items():
             if together.get(resource, 0) > amount:
