@@ -158,6 +158,16 @@ def test_a_pod_whose_gate_was_lifted_has_the_condition_that_it_had_not_behind_th
     assert told_of(waiting, reporter) == [condition("a", NO_ROOM, "Unschedulable"), event("a", NO_ROOM)]
 
 
+def test_a_pod_that_asks_for_something_else_is_told_again() -> None:
+    reporter, pod = Reporter(Cluster()), task("a", NO_ROOM)
+    waiting = job(pod)
+    first = told_of(waiting, reporter)
+    waiting.dismiss(pod)
+    waiting.admit(task("a", NO_ROOM))
+
+    assert told_of(waiting, reporter) == first
+
+
 def test_another_podgroup_of_the_name_is_told_again() -> None:
     reporter, waiting = Reporter(Cluster()), job(refusal=NOT_ADMITTED)
     assert len(told_of(waiting, reporter)) == 1

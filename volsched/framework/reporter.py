@@ -52,14 +52,14 @@ def refusal_of(task: TaskInfo) -> Verdict | None:
 class _Reported:
     """What was reported last of a job and its pods.
 
-    ``refusal`` is that of the PodGroup with this ``group_uid``. ``pods`` has the refusal of each pod by uid, and
+    ``refusal`` is that of the PodGroup with this ``group_uid``. ``pods`` has the refusal of each pod that waits, and
     whether the pod had the gate of its queue. ``event_pods`` are the uids of the members that get the Event about a
     reason, by reason.
     """
 
     group_uid: str = ""
     refusal: Verdict | None = None
-    pods: dict[str, tuple[Verdict | None, bool]] = field(default_factory=dict)
+    pods: dict[TaskInfo, tuple[Verdict | None, bool]] = field(default_factory=dict)
     event_pods: dict[tuple[str, ...], set[str]] = field(default_factory=dict)
 
 
@@ -95,12 +95,12 @@ class Reporter(Observer):
             known.group_uid, known.refusal = job.spec.group_uid, job.refusal
             yield from self._on_group(job)
         pods = known.pods
-        for uid in [uid for uid in pods if uid not in job.waiting]:
-            del pods[uid]  # if its binding fails, why it waits is news
+        for task in [task for task in pods if job.waiting.get(task.uid) is not task]:
+            del pods[task]  # if its binding fails, or its pod asks for something else, why it waits is news
         waiting = ((task, _to_report(task)) for task in job.waiting.values() if task.spec.ours)
-        news = [(task, now) for task, now in waiting if pods.get(task.uid, _NEVER) != now]
+        news = [(task, now) for task, now in waiting if pods.get(task, _NEVER) != now]
         for task, now in sorted(news, key=lambda each: _by_number(each[0])):
-            pods[task.uid] = now
+            pods[task] = now
             yield from self._on_pod(job, task, now[0], known)
 
     def _on_pod(
