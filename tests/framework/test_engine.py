@@ -669,6 +669,21 @@ def test_entries_that_had_to_make_room_are_made_again() -> None:
     assert len(stage.engine.entries) == 2
 
 
+def least_used_in_zone_a(registrar: Registrar) -> None:
+    least_used(registrar)
+    registrar.register(Predicate(by_facts(lambda template, node: no() if node.labels["zone"] != "a" else None)))
+
+
+def test_what_no_node_can_take_is_told_without_an_entry() -> None:
+    """One tenant may have more kinds of pods than there are entries, all of them asked about when anything changes."""
+    world = a_cluster().node("a", cpu="2", labels={"zone": "a"}).node("b", cpu="4", labels={"zone": "b"})
+    world.job("fits", cpu="2").job("in-vain", cpu="4").job("huge", cpu="5").job("also-huge", cpu="1", memory="9Ti")
+    stage = Stage(world, least_used_in_zone_a)
+    hopeless = [stage.engine.hopeless(stage.task(f"{name}-0")) for name in ("huge", "also-huge", "in-vain", "fits")]
+    assert hopeless == [True, True, True, False]
+    assert len(stage.engine.entries) == 1
+
+
 @pytest.mark.parametrize("size", [255, 256, 257, 700])
 def test_the_best_of_many_blocks_is_found_as_totals_sink(size: int) -> None:
     """Scores are a shuffle of the rows; each node takes one pod, so nodes are filled from the best to the worst."""
