@@ -677,7 +677,9 @@ def least_used_in_zone_a(registrar: Registrar) -> None:
 def test_what_no_node_can_take_is_told_without_an_entry() -> None:
     """One tenant may have more kinds of pods than there are entries, all of them asked about when anything changes."""
     world = a_cluster().node("a", cpu="2", labels={"zone": "a"}).node("b", cpu="4", labels={"zone": "b"})
-    world.job("fits", cpu="2").job("in-vain", cpu="4", memory="2Gi").job("huge", cpu="9").job("also-huge", cpu="1", memory="9Ti")
+    world.job("fits", cpu="2").job("in-vain", cpu="4", memory="2Gi").job("huge", cpu="9").job(
+        "also-huge", cpu="1", memory="9Ti"
+    )
     world.node("full", cpu="8", memory="1Gi", labels={"zone": "a"}).job("later", cpu="6")
     leaving = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
     stage = Stage(world.pod("leaving", on="full", cpu="8", **leaving), least_used_in_zone_a)

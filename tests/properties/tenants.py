@@ -87,6 +87,8 @@ class NamesNobodyElse(Property):
     def after(self, steps: list[PlanStep]) -> None:
         for space, message in _told(steps):
             assert message.isprintable(), (space, message)
+            self.reader.seen["odd"] += "\\u202equeue" in message
+            self.reader.seen["replaced"] += "a job of queue" in message or "another job" in message
             others = {word for word in _WORD.findall(message) if self._owner(word) not in ("", space)}
             assert not others, (space, message)
         stated = {c.type for step in steps if isinstance(step, WriteGroupStatus) for c in step.conditions}
