@@ -64,7 +64,7 @@ TABLE: Final[dict[str, Cell]] = {
             tenants.of_tenants(scenarios),
             (tenants.NamesNobodyElse,),
             (),
-            {what: 1 / 20 for what in ("odd", *seen)},
+            dict.fromkeys(("odd", *seen), 1 / 20),
         )
         for name, scenarios, seen in (
             ("any plugins", worlds(evicting=True), ("replaced", "released")),

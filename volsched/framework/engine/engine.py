@@ -264,7 +264,7 @@ class FastEngine:
     def hopeless(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind; cheap once it was asked.
 
-        Of more kinds than there are entries, as one tenant may make, most are told by amounts and nodes' own properties.
+        Of more kinds than there are entries, which one tenant may make, amounts and nodes' own properties tell most.
         """
         return not (self.entries.knows(task) or self._may_fit(task)) or self._is_full_for(task)
 
