@@ -671,6 +671,27 @@ def test_entries_that_had_to_make_room_are_made_again() -> None:
     assert len(stage.engine.entries) == 2
 
 
+def least_used_in_zone_a(registrar: Registrar) -> None:
+    least_used(registrar)
+    registrar.register(Predicate(by_facts(lambda template, node: no() if node.labels["zone"] != "a" else None)))
+
+
+def test_what_no_node_can_take_is_told_without_an_entry() -> None:
+    """One tenant may have more kinds of pods than there are entries, all of them asked about when anything changes."""
+    world = a_cluster().node("a", cpu="2", labels={"zone": "a"}).node("b", cpu="4", labels={"zone": "b"})
+    world.job("fits", cpu="2").job("in-vain", cpu="4", memory="2Gi").job("huge", cpu="9").job(
+        "also-huge", cpu="1", memory="9Ti"
+    )
+    world.node("full", cpu="8", memory="1Gi", labels={"zone": "a"}).job("later", cpu="6")
+    leaving = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    stage = Stage(world.pod("leaving", on="full", cpu="8", **leaving), least_used_in_zone_a)
+    names = ("huge", "also-huge", "in-vain", "fits", "later")
+
+    assert [stage.engine.hopeless(stage.task(f"{name}-0")) for name in names] == [True, True, True, False, False]
+
+    assert len(stage.engine.entries) == 2
+
+
 @pytest.mark.parametrize("size", [255, 256, 257, 700])
 def test_the_best_of_many_blocks_is_found_as_totals_sink(size: int) -> None:
     """Scores are a shuffle of the rows; each node takes one pod, so nodes are filled from the best to the worst."""

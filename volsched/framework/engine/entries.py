@@ -78,6 +78,11 @@ class Entries:
         bytes_each = 20 * max(1, len(self._cluster.rows))
         self.capacity = max(_FEWEST, min(_MOST, _ENTRY_BYTES // bytes_each))
 
+    def knows(self, task: TaskInfo) -> bool:
+        """Whether there is an entry for a task."""
+        self.settle()
+        return self.key_of(task) in self._kept
+
     def is_of(self, entry: Entry, task: TaskInfo) -> bool:
         """Whether this entry is the one for a task."""
         return self._kept.get(self.key_of(task)) is entry
