@@ -80,7 +80,7 @@ class Entries:
 
     def knows(self, task: TaskInfo) -> bool:
         """Whether there is an entry for a task."""
-        self.settle()
+        self.refresh()
         return self.key_of(task) in self._kept
 
     def is_of(self, entry: Entry, task: TaskInfo) -> bool:
