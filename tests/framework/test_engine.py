@@ -525,13 +525,15 @@ def test_a_queue_that_comes_back_after_it_was_gone_is_not_taken_for_the_old_one(
 
 def test_answers_are_shared_by_key_until_the_version_of_the_key_changes() -> None:
     counted, versions = Counted(), {"red": 0, "blue": 0}
-    key: Callable[[Any], str | None] = lambda task: task.labels.get("team")  # noqa: E731
+    key: Callable[[Any], str | None] = lambda task: task.spec.labels.get("team")  # noqa: E731
     world = nodes(10)
     for name, labels in (("r1", "red"), ("r2", "red"), ("b1", "blue"), ("x1", None)):
         world.pod(name, labels={"team": labels} if labels else {}, cpu="1")
     stage = Stage(
         world,
-        lambda r: r.register(Predicate(counted.predicate, key=key, version=lambda task: versions[task.labels["team"]])),
+        lambda r: r.register(
+            Predicate(counted.predicate, key=key, version=lambda task: versions[task.spec.labels["team"]])
+        ),
     )
 
     def ask(name: str) -> int:

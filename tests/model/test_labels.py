@@ -69,8 +69,8 @@ def test_a_pod_with_too_many_labels_has_the_first_ones_and_is_told() -> None:
             kept_annotations(()).trim("Pod", pod.object)
         mirror.apply([pod])
         [task] = mirror.cluster.tasks.values()
-        looked_at.append(dict(task.labels))
-        [problem] = mirror.take_problems()
+        looked_at.append(dict(task.spec.labels))
+        [problem] = mirror.events.take_findings()
         assert (problem.field, problem.kind) == ("metadata.labels", "Pod")
     assert looked_at[0] == looked_at[1]
     assert list(looked_at[0]) == sorted(MANY)[: len(looked_at[0])]
@@ -83,5 +83,5 @@ def test_a_pod_group_with_too_many_labels_is_told() -> None:
     mirror = Mirror()
     mirror.apply([put(a_group("g", metadata={"labels": MANY}))])
 
-    [problem] = mirror.take_problems()
+    [problem] = mirror.events.take_findings()
     assert (problem.field, problem.kind, problem.name) == ("metadata.labels", "PodGroup", "g")

@@ -138,10 +138,15 @@ class FastEngine:
         entry = self._entry(first)
         if entry.shape_scores is None or self._with_care or self._batches(first):
             return
-        log, scores, labels, position = self.cluster.node_ledger.usage_log, entry.scores, first.labels, entry.position
+        log, scores, labels, position = (
+            self.cluster.node_ledger.usage_log,
+            entry.scores,
+            first.spec.labels,
+            entry.position,
+        )
         node: NodeInfo | None = None
         for task in tasks:
-            if task.labels is not labels and task.labels != labels and not self._is_alike(task, entry):
+            if task.spec.labels is not labels and task.spec.labels != labels and not self._is_alike(task, entry):
                 return
             if node is None:
                 row = scores.first_best()
@@ -233,7 +238,7 @@ class FastEngine:
 
     def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
         """Nodes where the task could go if others left and what is temporary were over, in order of names."""
-        self.entries.settle()
+        self.entries.refresh()
         predicates, static, columns = self.callbacks.predicates, self.entries.shared.static, self.nodes.columns
         columns.refresh_offers()
         self.nodes.facts.refresh()

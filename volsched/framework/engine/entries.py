@@ -55,11 +55,11 @@ class Entries:
 
     def of(self, task: TaskInfo) -> Entry:
         """The answers for a task as things are now."""
-        self.settle()
+        self.refresh()
         key = self.key_of(task)
         entry = self._kept.get(key)
         if entry is not None:
-            entry.catch_up(task)
+            entry.refresh(task)
             return entry
         entry = Entry(task, self.shared)
         if len(self._kept) >= self.capacity:
@@ -67,7 +67,7 @@ class Entries:
         self._kept[key] = entry
         return entry
 
-    def settle(self) -> None:
+    def refresh(self) -> None:
         """Forget everything where rows or amounts mean something else now."""
         cluster = self._cluster
         if self._layout == cluster.clocks.layout and self._left_to_devices is cluster.columns.left_to_devices:
