@@ -50,14 +50,14 @@ def what_holds_up(job: JobInfo) -> ConditionReason:
 
 def _enough_without(job: JobInfo, kept: Sequence[TaskInfo]) -> bool:
     """Whether a gang has its minimum of members, and each role its own, beside those that are kept from starting."""
-    if job.valid_count - len(kept) < job.min_available:
+    if job.valid_count - len(kept) < job.spec.min_available:
         return False
     return job.roles_valid({task.uid for task in kept})
 
 
 def same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
     """Return why a task is not tried: no node takes another one of its role."""
-    message = f'no node takes a task of role "{task.role}" of PodGroup "{task.job.key if task.job else ""}"'
+    message = f'no node takes a task of role "{task.spec.role}" of PodGroup "{task.job.key if task.job else ""}"'
     return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
 
 
@@ -93,8 +93,8 @@ def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: Cond
         return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
     ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.fitting)
     message = (
-        f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '
-        f"{ready + placed} could now"
+        f'gang of PodGroup "{job.key}" waits: {job.spec.min_available} of its {len(job.tasks)} pods have to start '
+        f"together, {ready + placed} could now"
     )
     if origin is not None:
         message += f"; the others: {origin.message}"
@@ -115,7 +115,7 @@ def look_ahead(session: Session, queue: QueueInfo, job: JobInfo) -> None:
     most = max(0, min(each.count for each in headrooms)) if headrooms else len(lacking)
     if most >= len(lacking):
         return
-    beyond = session.in_order(lacking)[most:] if most >= job.min_available - job.ready_count else lacking
+    beyond = session.in_order(lacking)[most:] if most >= job.spec.min_available - job.ready_count else lacking
     why = f'and queue "{queue.name}" may take on {most} such pod{"s" if most != 1 else ""} only'
     for task in beyond:
         also_waits(session, task, why, ConditionReason.QUOTA_EXCEEDED)

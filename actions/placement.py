@@ -51,7 +51,7 @@ class Attempt:
 def tasks_of(job: JobInfo) -> list[TaskInfo]:
     """Return what is to be placed of a job: idle pods alone are left to backfill."""
     waiting = job.schedulable()
-    return list(waiting) if job.min_available > 1 else [task for task in waiting if not task.best_effort]
+    return list(waiting) if job.spec.min_available > 1 else [task for task in waiting if not task.best_effort]
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
@@ -99,7 +99,7 @@ def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequen
             return None
     if session.nominations.held and any(session.nominations.is_kept(task) for task in job.tasks.values()):
         return None
-    tasks = [task for task in job.schedulable() if not (task.best_effort or task.admission_gate)]
+    tasks = [task for task in job.schedulable() if not (task.best_effort or task.spec.admission_gate)]
     found, attempt.ended = searches.find(queue, job, session.in_order(tasks), placed)
     if found is not None:
         attempt.tasks = last_first(session, tasks_of(job))
@@ -113,10 +113,10 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     most, refusal = _quota(session, queue, task)
     if refusal is not None:
         session.refuse(task, refusal)
-    elif task.admission_gate:
+    elif task.spec.admission_gate:
         session.lift_gate(task)
-    elif task.role and task.role in attempt.failed_roles and is_busy(task):
-        session.refuse(task, same_role(task, attempt.failed_roles.reason(task.role)))
+    elif task.spec.role and task.spec.role in attempt.failed_roles and is_busy(task):
+        session.refuse(task, same_role(task, attempt.failed_roles.reason(task.spec.role)))
     else:
         return _place_equal(session, statement, attempt, most)
     attempt.tasks.pop()
@@ -127,12 +127,12 @@ def _place_equal(session: Session, statement: Statement, attempt: Attempt, most:
     """Place the next task, and at most so many with it that are equal; whether it found a place."""
     task = attempt.tasks[-1]
     if most > 1:
-        most = 1 if task.role in attempt.failed_roles else min(most, session.together(task))
+        most = 1 if task.spec.role in attempt.failed_roles else min(most, session.together(task))
     count = _place_on_nodes(session, statement, attempt.retry, _equal_tasks(attempt.tasks, most))
     del attempt.tasks[-(count or 1) :]
     if not count:
         attempt.failed = task
-        attempt.failed_roles.add(task.role, waits_for(task))
+        attempt.failed_roles.add(task.spec.role, waits_for(task))
         attempt.given_up = not can_still_start(attempt)
     return count > 0
 
@@ -143,9 +143,9 @@ def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     run = [first]
     if most < 2 or has_history(first):
         return run
-    template, role, pending = first.template, first.role, TaskStatus.PENDING
+    template, role, pending = first.template, first.spec.role, TaskStatus.PENDING
     for task in islice(reversed(tasks), 1, most):
-        if task.template is not template or task.role != role or task.status is not pending:
+        if task.template is not template or task.spec.role != role or task.status is not pending:
             break
         if has_history(task):
             break
@@ -193,11 +193,11 @@ def can_still_start(attempt: Attempt) -> bool:
     Idle members of such a role are still tried (*ours*: Volcano leaves them to backfill).
     """
     job, failed = attempt.job, attempt.failed_roles
-    if job.min_available == len(job.tasks):
+    if job.spec.min_available == len(job.tasks):
         return False
-    idle = Counter(task.role for task in attempt.tasks if not is_busy(task) and task.role in failed)
-    if job.min_roles and not job.judges_roles:
-        left = sum(1 for task in job.waiting.values() if task.role not in failed)
-        return job.ready_count + left + idle.total() >= job.min_available
-    least = ((role, job.min_roles.get(role, 0)) for role in failed)
+    idle = Counter(task.spec.role for task in attempt.tasks if not is_busy(task) and task.spec.role in failed)
+    if job.spec.min_roles and not job.judges_roles:
+        left = sum(1 for task in job.waiting.values() if task.spec.role not in failed)
+        return job.ready_count + left + idle.total() >= job.spec.min_available
+    least = ((role, job.spec.min_roles.get(role, 0)) for role in failed)
     return all(not number or job.ready_in_role(role) + idle[role] >= number for role, number in least)

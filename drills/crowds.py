@@ -26,11 +26,10 @@ import msgspec
 
 from drills.idle_connections import unverified
 from drills.report import Report
-from drills.world import World, wait_until
+from drills.world import World, delete_collection, wait_until
 from tests.cluster.scheduling import GROUPS, MANIFESTS, SYSTEM, Json, SchedulerProcess, VolschedProcess
 from tools.controlplane import a_pod
 from tools.controlplane.controlplane import free_port
-from tools.controlplane.errors import ApiServerError
 from tools.controlplane.faults import FaultProxy, FaultRule, Latency, server_error
 from tools.patience import PATIENCE
 
@@ -152,13 +151,8 @@ class Crowd:
 
     def clear(self) -> None:
         """Delete everything of the crowd."""
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
         for path in (f"{GROUPS}/namespaces/{self.space}/podgroups", f"/api/v1/namespaces/{self.space}/pods"):
-            while self.there.api.items(f"{path}?limit=1"):
-                with contextlib.suppress(
-                    ApiServerError, OSError, http.client.HTTPException
-                ):  # it takes a minute each time
-                    self.there.api.request("DELETE", path, body, timeout=300)
+            delete_collection(self.there, path)
 
     def late(self, what: str) -> FaultRule:
         """Have writes for the crowd take longer, and count them."""

@@ -81,7 +81,7 @@ class CapacityRules:
             if queue := self._cluster.queues.get(level):
                 yield from raises(queue, "capability", sorted(capability_of(queue).keys() & asked))
         if own := self._cluster.queues.get(job.queue):
-            yield from raises(own, "deserved", sorted(own.deserved.keys() & asked))
+            yield from raises(own, "deserved", sorted(own.spec.deserved.keys() & asked))
 
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
         """Return what a queue may have, deserves, holds and has left, of what it or its jobs name."""
@@ -118,13 +118,13 @@ class CapacityRules:
         """
         above = self._standing.ancestors(queue.name)[::-1]
         path = [(*self._place(name), *self._age(name)) for name in (*above, queue.name)]
-        return -queue.priority, tuple(path)
+        return -queue.spec.priority, tuple(path)
 
     def _place(self, queue: str) -> Place:
         return self._standing.share(queue), not self._standing.due(queue).deserves_anything
 
     def _age(self, queue: str) -> tuple[float, str]:
-        return self._cluster.queues[queue].created, queue
+        return self._cluster.queues[queue].spec.created, queue
 
     # -- admission and placing ----------------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ class CapacityRules:
         barred = self._barred(job.queue, Step.ENQUEUE)
         if barred is not None:
             return Ballot(Vote.REJECT, barred)
-        least = job.min_resources
+        least = job.spec.min_resources
         if least is None:
             return ABSTAIN
         for level in self._standing.levels(job.queue):

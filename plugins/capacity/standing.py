@@ -109,4 +109,4 @@ class QueueDues(Observer):
 
 def _parents(cluster: Cluster) -> frozenset[str]:
     """Return the queues of which any other states that it is below them."""
-    return frozenset(queue.parent or ROOT for queue in cluster.queues.values() if queue.name != ROOT)
+    return frozenset(queue.spec.parent or ROOT for queue in cluster.queues.values() if queue.name != ROOT)

@@ -87,7 +87,7 @@ class DeviceQuotaRules:
         if not self._limits.due_amounts:
             return 0, ()
         path = (name for name in self._limits.levels(queue.name)[::-1] if name != ROOT)
-        return -queue.priority, tuple(map(self._place, path))
+        return -queue.spec.priority, tuple(map(self._place, path))
 
     def _place(self, queue: str) -> tuple[Fraction, bool]:
         """Return the share of a queue, and whether it deserves nothing: those that do go first among equal shares."""
@@ -169,7 +169,7 @@ class DeviceQuotaRules:
 
     def _report_announcement(self, job: JobInfo) -> None:
         """Report once what is wrong with what a PodGroup tells of its pods' claims."""
-        fault = announced_by(job.annotations).fault
+        fault = announced_by(job.spec.annotations).fault
         if not fault:
             self._misread.pop(job.key, None)
         elif self._misread.get(job.key) != fault and self._session is not None:
@@ -201,6 +201,6 @@ class DeviceQuotaRules:
         """
         job, known = task.job, task.refusal.message if task.refusal is not None else ""
         is_told = f"{known}; ".startswith(f"{refusal.message}; ")
-        if self._session is not None and job is not None and job.has_group and not is_told:
+        if self._session is not None and job is not None and job.spec.has_group and not is_told:
             self._session.tell(about_group(job, "Warning", refusal.reason, refusal.short_message()))
         return refusal

@@ -159,7 +159,7 @@ class TreeShares:
         def level_key(level: QueueLevel) -> object:
             return level if isinstance(level, int) else (place(level), *places.age(level))
 
-        return QueueOrder.in_tree(lambda queue: (-queue.priority, *places.tree.way_down(queue.name)), level_key)
+        return QueueOrder.in_tree(lambda queue: (-queue.spec.priority, *places.tree.way_down(queue.name)), level_key)
 
     def vote(self, job: JobInfo) -> Ballot:
         """Refuse work for a queue that has others below it."""

@@ -134,7 +134,7 @@ class FairShares:
         known = self._orders.get(queue.name)
         if known is not None and known[0] == queue.version and queue.name not in self._promised:
             return known[1]
-        order = -queue.priority, share(self.held(queue), self._deserved(queue))
+        order = -queue.spec.priority, share(self.held(queue), self._deserved(queue))
         self._orders[queue.name] = queue.version, order
         return order
 
@@ -148,7 +148,7 @@ class FairShares:
 
     def past_order(self, past: PastUse) -> QueueOrder:
         """Return the order of queues by what they held over time."""
-        return QueueOrder(lambda queue: (-queue.priority, past.key(queue, self.held(queue), self.totals)))
+        return QueueOrder(lambda queue: (-queue.spec.priority, past.key(queue, self.held(queue), self.totals)))
 
     def overused(self, queue: QueueInfo, below: str = "") -> Verdict | None:
         """Report that a queue holds its due on all resources; it is above ``below``, where that is given."""
@@ -161,8 +161,8 @@ class FairShares:
 
     def _why_nothing(self, queue: QueueInfo) -> str:
         """Return why a queue deserves nothing at all."""
-        if queue.weight <= 0:
-            return f"nothing, with a weight of {queue.weight}"
+        if queue.spec.weight <= 0:
+            return f"nothing, with a weight of {queue.spec.weight}"
         return "nothing: there is none of what it asks for, or it may have none"
 
     def refusal(self, queue: QueueInfo, template: PodTemplate, below: str = "") -> Verdict | None:
@@ -196,7 +196,7 @@ class FairShares:
 
     def vote(self, job: JobInfo) -> Ballot:
         """Admit a job whose minimum fits into what its queue may have."""
-        least = job.min_resources
+        least = job.spec.min_resources
         if least is None:
             return PERMIT
         return self._vote_of(self._cluster.queues[job.queue], least)
@@ -279,7 +279,7 @@ class FairShares:
         for name in sorted({*capability_of(queue), *due, *held, *sums.reserved} - {PODS}):
             most = self._most(queue, name)
             room = self._room(queue, name)
-            used, reserved, guarantee = held.get(name, 0), sums.reserved.get(name, 0), queue.guarantee.get(name)
+            used, reserved, guarantee = held.get(name, 0), sums.reserved.get(name, 0), queue.spec.guarantee.get(name)
             limits = (most, room) if most < MAX_AMOUNT else (None, None)
             found[name] = Dimension(limits[0], used, reserved, limits[1], due.get(name, 0), guarantee)
         return found
@@ -296,7 +296,7 @@ class FairShares:
     def _most(self, queue: QueueInfo, name: str) -> int:
         """Return the most of a resource that a queue is admitted with; what devices serve has no other limit."""
         if self._cluster.is_left_to_devices(name):
-            return queue.capability.get(name, MAX_AMOUNT)
+            return queue.spec.capability.get(name, MAX_AMOUNT)
         return self._limits(queue).get(name, 0)
 
     def _held_and_ungated(self, queue: QueueInfo) -> Mapping[str, int]:

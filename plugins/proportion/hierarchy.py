@@ -84,7 +84,7 @@ def _claim(queue: QueueInfo, demand: QueueDemand | None) -> Claim:
     request = {**queue.allocated, PODS: queue.placed}
     if demand is not None:
         request = {**Resources(demand.pending).plus(queue.allocated), PODS: demand.waiting + queue.placed}
-    return Claim(queue.weight, request, of_nodes(queue.guarantee), capability_of(queue))
+    return Claim(queue.spec.weight, request, of_nodes(queue.spec.guarantee), capability_of(queue))
 
 
 class HierarchicalShares(FairShares):
@@ -127,9 +127,9 @@ class HierarchicalShares(FairShares):
             if isinstance(level, int):
                 return level
             queue = queues[level]
-            return place(queue), queue.created, level
+            return place(queue), queue.spec.created, level
 
-        return QueueOrder.in_tree(lambda queue: (-queue.priority, *tree.way_down(queue.name)), level_key)
+        return QueueOrder.in_tree(lambda queue: (-queue.spec.priority, *tree.way_down(queue.name)), level_key)
 
     def past_use(self, half_life: float) -> PastUse:
         """Return an account of what queues, with those below them, hold over time."""
@@ -187,7 +187,7 @@ class HierarchicalShares(FairShares):
         barred = self._barred(job.queue, Step.ENQUEUE)
         if barred is not None:
             return Ballot(Vote.REJECT, barred)
-        least = job.min_resources
+        least = job.spec.min_resources
         if least is None:
             return ABSTAIN
         ballots = (self._vote_of(level, least) for level in self._levels(job.queue))

@@ -21,7 +21,7 @@ class CardGuarantees:
         self, queues: Mapping[str, QueueInfo], quotas: Mapping[str, CardQuota], *, is_hierarchical: bool
     ) -> None:
         self._below: dict[str, list[str]] = {}
-        self._parents = {name: (queue.parent or ROOT) if is_hierarchical else "" for name, queue in queues.items()}
+        self._parents = {name: (queue.spec.parent or ROOT) if is_hierarchical else "" for name, queue in queues.items()}
         for name, parent in self._parents.items():
             if name != parent:
                 self._below.setdefault(parent, []).append(name)

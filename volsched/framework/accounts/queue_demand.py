@@ -110,7 +110,7 @@ class QueueDemands(Observer):
             return
         for job in self._changed.values():
             self._forget(job.key)
-            if job.has_group or job.implicit:
+            if job.spec.has_group or job.spec.implicit:
                 self._count(job)
         self._changed.clear()
         self.version += 1
@@ -154,12 +154,12 @@ def _pending(job: JobInfo) -> dict[str, int]:
 
 def reserved_by(job: JobInfo) -> Resources:
     """What an admitted job may still take of its minimum, its gated pods left out."""
-    stated = job.min_resources
+    stated = job.spec.min_resources
     if stated is None or not job.keeps_room:
         return Resources.EMPTY
     least = job.counted_minimum or Resources.EMPTY
     for task in job.waiting.values():
-        if task.gated:
+        if task.spec.gated:
             stated = stated.minus(task.template.request)
     least = least.minimum(stated)
     return least.minus(job.allocated) if job.phase == RUNNING else least
@@ -167,7 +167,7 @@ def reserved_by(job: JobInfo) -> Resources:
 
 def _elastic(job: JobInfo) -> Mapping[str, int]:
     held = Resources(job.allocated)
-    return held.minus(job.min_resources) if job.min_resources is not None else held
+    return held.minus(job.spec.min_resources) if job.spec.min_resources is not None else held
 
 
 if not TYPE_CHECKING:  # a type checker knows the present names alone

@@ -20,8 +20,8 @@ def register(registrar: Registrar) -> None:
 
 
 def _is_ready(job: JobInfo) -> bool:
-    return job.native is None or job.is_ready
+    return job.spec.native is None or job.is_ready
 
 
 def _may_wait(job: JobInfo) -> Ballot:
-    return ABSTAIN if job.native is None or job.is_pipelined else Ballot(Vote.REJECT)
+    return ABSTAIN if job.spec.native is None or job.is_pipelined else Ballot(Vote.REJECT)
