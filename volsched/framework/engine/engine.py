@@ -288,7 +288,7 @@ class FastEngine:
         static.refresh()
         for place, predicate in enumerate(self.callbacks.predicates):
             if predicate.scope == "static" and predicate.speaks(task):
-                mask = mask & static.mask(task, place, predicate, task.template.constraints)
+                mask = mask & static.mask(task, place, predicate)
         return bool(mask.any())
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
