@@ -370,6 +370,27 @@ def test_a_run_leaves_everything_as_the_same_moves_one_by_one_would() -> None:
     run.check()
 
 
+@pytest.mark.parametrize("full", [0, 3_000])
+def test_a_score_that_fails_in_the_middle_of_a_run_leaves_no_trace(full: int) -> None:
+    def fails(pod: PodTemplate, node: NodeAmounts) -> float:
+        if node.used_of("cpu") == full and failing:
+            raise ZeroDivisionError
+        return used(pod, node)
+
+    failing: list[bool] = []
+    stage = Stage(a_world(), register_ready, lambda r: r.register(NodeOrder(fails)))
+    before = standing(stage.cluster)
+    statement = stage.session.statement()
+    failing.append(True)
+    with pytest.raises(ZeroDivisionError):
+        statement.place(members(stage), stage.engine.places(members(stage)))
+    assert statement.operations == []
+    failing.clear()
+
+    assert standing(stage.cluster) == before
+    stage.check()
+
+
 def test_a_run_is_bound_like_any_other_tasks() -> None:
     stage = Stage(a_world(tasks=4), register)
     tasks, statement = members(stage, 4), stage.session.statement()

@@ -197,11 +197,13 @@ class Cluster:
             self._leave(first)
         if first.ungated:
             self.queue_ledger.count_ungated(first, -1)
-        count = self.node_ledger.allocate_each(tasks, nodes)
-        if count:
-            self._count_allocated(tasks if count == len(tasks) else tasks[:count])
-        if first.ungated:
-            self.queue_ledger.count_ungated(first, 1)
+        try:
+            count = self.node_ledger.allocate_each(tasks, nodes)
+            if count:
+                self._count_allocated(tasks if count == len(tasks) else tasks[:count])
+        finally:
+            if first.ungated:
+                self.queue_ledger.count_ungated(first, 1)
         return count
 
     def _count_allocated(self, tasks: Sequence[TaskInfo]) -> None:

@@ -196,18 +196,35 @@ class NodeLedger:
             self.with_terminating_pods.pop(node.name, None)
 
     def allocate_each(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Allocate equal tasks that wait without a node, each to the next of some nodes; return how many."""
+        """Allocate equal tasks that wait without a node, each to the next of some nodes; return how many.
+
+        Where it fails which node is next, nothing has moved.
+        """
         charge, count = tasks[0].charge, 0
         note, allocated = self.usage_log.rows.append, TaskStatus.ALLOCATED
-        for task, node in zip(tasks, nodes, strict=False):
-            used = node.used
-            for column, amount in charge:
-                used[column] += amount
-            node.tasks[task.uid] = task
-            task.status, task.node = allocated, node
-            note(node.row)
-            count += 1
+        try:
+            for task, node in zip(tasks, nodes, strict=False):
+                used = node.used
+                for column, amount in charge:
+                    used[column] += amount
+                node.tasks[task.uid] = task
+                task.status, task.node = allocated, node
+                note(node.row)
+                count += 1
+        except BaseException:
+            self._take_back(tasks[:count])
+            raise
         self.usage_log.trim()
         for column, amount in charge:
             self.total_used[column] += count * amount
         return count
+
+    def _take_back(self, tasks: Sequence[TaskInfo]) -> None:
+        """Have tasks wait again that were allocated and not counted in the totals yet."""
+        for task in tasks:
+            if (node := task.node) is not None:
+                for column, amount in task.charge:
+                    node.used[column] -= amount
+                del node.tasks[task.uid]
+                task.status, task.node = TaskStatus.PENDING, None
+                self.usage_log.append(node.row)
