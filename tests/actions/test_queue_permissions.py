@@ -178,7 +178,7 @@ class Wilful:
             for node in session.cluster.rows:
                 if task.node is None and statement.allocate(task, node) is None:
                     break
-            statement.place([task], iter(session.cluster.rows)).count if task.node is None else 0
+            statement.place([task], iter(session.cluster.rows)).number if task.node is None else 0
             if task.job is not None:
                 session.cluster.queue_ledger.set_phase(task.job, INQUEUE)
             statement.commit()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -11,6 +11,7 @@ import pytest
 
 from tests.framework.stage import Plug, Register, Stage, standing
 from tests.framework.typed import by_amounts, by_facts, by_node
+from volsched.framework import rules
 from volsched.framework.callbacks import Headroom
 from volsched.framework.engine.engine import FastEngine
 from volsched.framework.registration import Registrar
@@ -352,7 +353,7 @@ def test_a_run_leaves_everything_as_the_same_moves_one_by_one_would() -> None:
     statement = run.session.statement()
     tasks = members(run)
 
-    placed = statement.place(tasks, run.engine.places(tasks)).count
+    placed = statement.place(tasks, run.engine.places(tasks)).number
     alone = single.session.statement()
     for task in members(single)[:placed]:
         node = single.engine.best(task)
@@ -394,7 +395,7 @@ def test_a_score_that_fails_in_the_middle_of_a_run_leaves_no_trace(full: int) ->
 def test_a_run_is_bound_like_any_other_tasks() -> None:
     stage = Stage(a_world(tasks=4), register)
     tasks, statement = members(stage, 4), stage.session.statement()
-    assert statement.place(tasks, stage.engine.places(tasks)).count == 4
+    assert statement.place(tasks, stage.engine.places(tasks)).number == 4
 
     statement.commit(tasks[0].job)
 
@@ -437,31 +438,34 @@ def test_tasks_beyond_what_makes_their_job_ready_are_placed_one_at_a_time() -> N
 # -- flags of one minor version ago -----------------------------------------------------------------------------------
 
 
+ALL: dict[str, Any] = {"key": lambda task: "all"}
+
+
 @pytest.mark.parametrize(
-    ("former", "size"),
+    ("make", "size"),
     [
-        (lambda: EventHandler(Handler(), within_headroom=True), GANG),
-        (lambda: EventHandler(Handler(), promises=True), GANG),
-        (lambda: EventHandler(events=Handler(), promises=True), GANG),
-        (lambda: EventHandler(Handler(), applies_to=of_small), GANG),
-        (lambda: EventHandler(Handler(), applies_to=lambda template: True), 1),
-        (lambda: EventHandler(Handler(), within_headroom=False), 1),
-        (lambda: Predicate(by_node(passes), key=lambda task: "all", within_headroom=True), GANG),
-        (lambda: NodeOrder(by_node(lambda pod, node: 0.0), key=lambda task: "all", within_session=True), GANG),
-        (lambda: JobReady(lambda job: True, lacking=lambda job: 3), 1),
+        (lambda kinds: kinds.EventHandler(Handler(), within_headroom=True), GANG),
+        (lambda kinds: kinds.EventHandler(Handler(), promises=True), GANG),
+        (lambda kinds: kinds.EventHandler(events=Handler(), promises=True), GANG),
+        (lambda kinds: kinds.EventHandler(Handler(), applies_to=of_small), GANG),
+        (lambda kinds: kinds.EventHandler(Handler(), applies_to=lambda template: True), 1),
+        (lambda kinds: kinds.EventHandler(Handler(), within_headroom=False), 1),
+        (lambda kinds: kinds.Predicate(by_node(passes), within_headroom=True, **ALL), GANG),
+        (lambda kinds: kinds.NodeOrder(by_node(lambda pod, node: 0.0), within_session=True, **ALL), GANG),
+        (lambda kinds: kinds.JobReady(lambda job: True, lacking=lambda job: 3), 1),
     ],
 )
-def test_flags_of_one_minor_version_ago_work_with_a_warning(former: Callable[[], Rule], size: int) -> None:
+def test_flags_of_one_minor_version_ago_work_with_a_warning(make: Callable[[Any], Rule], size: int) -> None:
     with pytest.warns(DeprecationWarning, match=r"ends with the next minor version; use for_each_pod="):
-        rule = former()
+        rule = make(rules)
 
     assert in_one_step(Stage(a_world(), register, lambda r: r.register(rule))) == size
 
 
 def test_a_handler_of_promises_still_hears_of_promises_alone() -> None:
-    handler = Handler()
+    handler, kinds = Handler(), cast("Any", rules)
     with pytest.warns(DeprecationWarning, match=r"EventHandler\(promises=\)"):
-        rule: EventHandler = EventHandler(handler, promises=True)  # type: ignore[call-arg]  # of one minor version ago
+        rule = kinds.EventHandler(handler, promises=True)
     stage = Stage(a_world(), register, lambda r: r.register(rule))
     statement = stage.session.statement()
     statement.allocate(stage.task("gang-0"), stage.node("a"))

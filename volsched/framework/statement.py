@@ -44,7 +44,7 @@ class Operation(msgspec.Struct, frozen=True):
 class Placed(NamedTuple):
     """How many of some tasks found a place, and why a plugin refused the next one."""
 
-    count: int
+    number: int
     refusal: Verdict | None = None
 
 
