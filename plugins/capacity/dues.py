@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from volsched.framework.accounts.quotas import Amounts
 from volsched.model.values.resources import UNLIMITED
 from volsched.plugin import CPU, MEMORY, PODS, ROOT, QueueInfo, format_amount
 from volsched.plugin.quota import Tree, capability_of, larger, of_nodes, room, total_of
+from volsched.quota.amounts import Amounts
 
 Queues = Mapping[str, QueueInfo]
 

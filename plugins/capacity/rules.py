@@ -33,10 +33,10 @@ from volsched.plugin import (
     Vote,
 )
 from volsched.plugin.quota import (
+    Consumer,
     Dimension,
-    Holding,
     QueueDemands,
-    Remedy,
+    Suggestion,
     Usage,
     asked_of,
     capability_of,
@@ -68,13 +68,13 @@ class CapacityRules:
         """Return what all queues may have and hold, for people."""
         return usage_by_resource(self._cluster, self.dimensions)
 
-    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, and of those below it, hold of what it has too little of."""
         level = refusal.queue or job.queue
         shared = queues_below(self._cluster, level) if len(self._standing.levels(job.queue)) > 1 else [level]
         return held_of_quota(self.usage(), shared, job, refusal)
 
-    def remedies(self, job: JobInfo) -> Iterator[Remedy]:
+    def remedies(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield a larger capability of the queue and of those above it, and more that it may reclaim."""
         asked = asked_of(job).keys()
         for level in self._standing.levels(job.queue):

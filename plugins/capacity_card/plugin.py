@@ -47,8 +47,8 @@ from volsched.plugin import (
 from volsched.plugin.cards import CARD_LISTS, UNMAPPED, CardLists, CardMapping
 from volsched.plugin.quota import (
     HALF_LIFE_ARGUMENT,
+    Consumer,
     Elastic,
-    Holding,
     PastUse,
     Usage,
     check_half_life,
@@ -225,7 +225,7 @@ class _CardAccounts:
         """What all queues may hold and hold, for people."""
         return usage_of(self._cluster, self._ledger, self._demands, self.series.stakes)
 
-    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """What jobs of the queue that refused, in a hierarchy of those below it, hold of what it has too little of."""
         level = refusal.queue or job.queue
         shared = queues_below(self._cluster, level) if self._ledger.limits.is_hierarchical else [level]

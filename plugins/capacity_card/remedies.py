@@ -15,7 +15,7 @@ from volsched.model.values.quantity import UNLIMITED
 from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, TaskInfo
 from volsched.plugin.cards import CARD_QUOTA, joined, whole
 from volsched.plugin.objects import api
-from volsched.plugin.quota import CARD, QUOTA, Remedy, Target, asked_of, raises, with_annotation
+from volsched.plugin.quota import CARD, QUOTA, Suggestion, Target, asked_of, raises, with_annotation
 
 
 class CardRemedies:
@@ -26,7 +26,7 @@ class CardRemedies:
         self._ledger = ledger
         self._demands = demands
 
-    def of(self, job: JobInfo) -> Iterator[Remedy]:
+    def of(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield what would let a job have more of what it names, then cards that it could name beside."""
         cards = self._named(job)
         for limit in self._ledger.limits.chain(job.queue):
@@ -39,7 +39,7 @@ class CardRemedies:
         by_group = (name for names in self._demands.request(job).lists for name in names)
         return tuple(dict.fromkeys((*by_pods, *by_group)))
 
-    def _of_queue(self, limit: QueueLimit, job: JobInfo, cards: Names) -> Iterator[Remedy]:
+    def _of_queue(self, limit: QueueLimit, job: JobInfo, cards: Names) -> Iterator[Suggestion]:
         queue = self._cluster.queues.get(limit.queue)
         if queue is None:
             return
@@ -52,7 +52,7 @@ class CardRemedies:
             if card in cards:
                 yield _raise(limit.queue, CARD_DESERVED, card)
 
-    def _other_cards(self, job: JobInfo, named: Names) -> Iterator[Remedy]:
+    def _other_cards(self, job: JobInfo, named: Names) -> Iterator[Suggestion]:
         """Yield cards of the cluster that a job does not name, of resources that its pods ask for."""
         tasks = [task for task in job.waiting.values() if self._ledger.charges.of(task.template).names]
         resources = self._ledger.catalogue.resources
@@ -62,7 +62,7 @@ class CardRemedies:
                 yield _with_card(card, able, job)
 
 
-def _raise(queue: str, annotation: str, card: str) -> Remedy:
+def _raise(queue: str, annotation: str, card: str) -> Suggestion:
     def changed(found: api.Queue, size: int) -> api.Queue:
         amounts = amounts_of(found.metadata.annotations, annotation)[0]
         cards = {name: whole(amount) for name, amount in amounts.items()}
@@ -71,14 +71,14 @@ def _raise(queue: str, annotation: str, card: str) -> Remedy:
     def text(size: int, _: Sequence[str]) -> str:
         return f"{card} of queue {queue} by {size} (annotation {annotation})"
 
-    return Remedy(QUOTA, ((api.Queue, queue),), changed, text)
+    return Suggestion(QUOTA, ((api.Queue, queue),), changed, text)
 
 
-def _with_card(card: str, tasks: Sequence[TaskInfo], job: JobInfo) -> Remedy:
+def _with_card(card: str, tasks: Sequence[TaskInfo], job: JobInfo) -> Suggestion:
     sentence = f"Let its pods take {card}, too: add it to their list of cards (annotation {CARD_NAME})."
     pods: list[Target] = [(api.Pod, task.key) for task in tasks]
     changed = partial(_naming, card)
-    return Remedy(CARD, (*pods, (api.PodGroup, job.key)), changed, lambda *_: sentence, most=1, is_alternative=True)
+    return Suggestion(CARD, (*pods, (api.PodGroup, job.key)), changed, lambda *_: sentence, most=1, is_alternative=True)
 
 
 def _naming(card: str, found: api.ApiObject, _: int) -> api.ApiObject:

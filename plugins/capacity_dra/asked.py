@@ -11,7 +11,7 @@ from plugins.capacity_dra.quota import as_named, total
 from plugins.capacity_dra.remedies import raised
 from volsched.plugin import Cluster, JobInfo, Verdict
 from volsched.plugin.devices import device_holdings
-from volsched.plugin.quota import Holding, Remedy, queues_below
+from volsched.plugin.quota import Consumer, Suggestion, queues_below
 
 
 class DeviceExplainer:
@@ -23,7 +23,7 @@ class DeviceExplainer:
         self._demands = demands
         self._limits = limits
 
-    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
         self._ledger.catch_up()
         level = refusal.queue or job.queue
@@ -31,7 +31,7 @@ class DeviceExplainer:
         short = {item.resource for item in refusal.shortfalls}
         return device_holdings(self._cluster, self._ledger, shared, short, self._limits.limited(level))
 
-    def remedies(self, job: JobInfo) -> Iterator[Remedy]:
+    def remedies(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""
         self._ledger.catch_up()
         claims = {key: found for task in job.waiting.values() for key, found in self._demands.of_task(task).items()}

@@ -11,12 +11,12 @@ from volsched.model.values.quantity import parse
 from volsched.plugin import QuantityError
 from volsched.plugin.devices import COUNT, Amount
 from volsched.plugin.objects import api
-from volsched.plugin.quota import QUOTA, Remedy, with_spec
+from volsched.plugin.quota import QUOTA, Suggestion, with_spec
 
 _GIB = 1 << 30
 
 
-def raised(queue: str, key: Amount, asked: Fraction) -> Remedy:
+def raised(queue: str, key: Amount, asked: Fraction) -> Suggestion:
     """Return a larger quota of a class, or of a dimension of it; by whole GiB where such are asked for."""
     step = Fraction(1) if key.dimension == COUNT else _step(asked)
 
@@ -26,7 +26,7 @@ def raised(queue: str, key: Amount, asked: Fraction) -> Remedy:
     def text(size: int, _: Sequence[str]) -> str:
         return f"{key.text()} of queue {queue} by {key.quantity(size * step)} (quota of devices)"
 
-    return Remedy(QUOTA, ((api.Queue, queue),), changed, text)
+    return Suggestion(QUOTA, ((api.Queue, queue),), changed, text)
 
 
 def _step(asked: Fraction) -> Fraction:

@@ -33,12 +33,12 @@ from volsched.plugin import (
 from volsched.plugin.objects import api
 from volsched.plugin.quota import (
     QUOTA,
+    Consumer,
     Dimension,
-    Holding,
     PastUse,
     QueueDemand,
     QueueDemands,
-    Remedy,
+    Suggestion,
     Usage,
     asked_of,
     capability_of,
@@ -256,15 +256,15 @@ class FairShares:
         """Return what all queues may have and hold, for people."""
         return usage_by_resource(self._cluster, self.dimensions)
 
-    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue hold of what it has too little of."""
         return held_of_quota(self.usage(), (job.queue,), job, refusal)
 
-    def remedies(self, job: JobInfo) -> Iterator[Remedy]:
+    def remedies(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield a larger capability, and a larger weight: what the queue may hold follows from both."""
         for queue in self._levels(job.queue):
             yield from raises(queue, "capability", sorted(capability_of(queue).keys() & asked_of(job)))
-            yield Remedy(QUOTA, ((api.Queue, queue.name),), _with_weight, partial(_text_of_weight, queue.name))
+            yield Suggestion(QUOTA, ((api.Queue, queue.name),), _with_weight, partial(_text_of_weight, queue.name))
 
     def _levels(self, queue: str) -> Sequence[QueueInfo]:
         """Return the queues that have a say in what a queue gets: the queue alone."""

@@ -38,7 +38,7 @@ from volsched.plugin import (
 )
 from volsched.plugin.quota import (
     Claim,
-    Holding,
+    Consumer,
     PastUse,
     QueueDemand,
     QueueDemands,
@@ -247,7 +247,7 @@ class HierarchicalShares(FairShares):
         """What a queue and those below it hold and were promised, pod slots too."""
         return self._usage.by(queue.name)
 
-    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, and of those below it, hold of what it has too little of."""
         return held_of_quota(self.usage(), self._tree.subtree(refusal.queue or job.queue), job, refusal)
 

@@ -20,9 +20,9 @@ from tests.asking.worlds import (
 from tests.framework.dra.worlds import device, part
 from tests.simulation.clusters import group, node, pod, queue
 from volsched.asking.discreet import discreet
-from volsched.framework.accounts.remedies import raises
 from volsched.mirror.reading import queue_info
 from volsched.model import api
+from volsched.quota.suggestions import raises
 
 pytestmark = pytest.mark.process  # a trial is a copy of the process
 

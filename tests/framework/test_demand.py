@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.mirror.mirror import Mirror
+from volsched.quota.demand import QueueDemands
 from volsched.testing.builders import ClusterBuilder, a_cluster, put
 
 

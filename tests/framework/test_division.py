@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.framework.accounts.division import Claim, Vessel, divide, fill, limits_in, summed
-from volsched.framework.accounts.queue_tree import Tree
+from volsched.quota.division import Claim, Vessel, divide, fill, limits_in, summed
+from volsched.quota.tree import Tree
 
 NAMES = tuple("abcdefgh")
 CPU = "cpu"

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.framework.stage import Stage
-from volsched.framework.accounts.queue_demand import QueueDemands
-from volsched.framework.accounts.queue_usage import QueueUsageObserver
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_CHOSEN
+from volsched.quota.demand import QueueDemands
+from volsched.quota.usage import QueueUsageObserver
 from volsched.testing.builders import ClusterBuilder, a_cluster, a_queue, put
 
 PARENTS = ("", "root", "a", "b", "c")

@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from tests.framework.dra.worlds import claim, device, device_class, exactly, held, part
 from tests.mirror import objects
 from tests.plugins.predicates.test_devices import using
-from volsched.framework.accounts import queue_status as holdings
-from volsched.framework.accounts.queue_status import QueueStatuses, as_quantities
 from volsched.framework.dra.amounts import Amount
 from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED
+from volsched.quota import status as holdings
+from volsched.quota.status import QueueStatuses, as_quantities
 from volsched.testing.builders import ClusterBuilder, CycleDecision, a_cluster, a_rig, put
 
 CONFIGURATION = """

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.framework.accounts.past_use import PastUse
 from volsched.mirror.reading import past_of
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queues.queue import QueueInfo, QueuePast
+from volsched.quota.past_use import PastUse
 from volsched.testing.builders import Rig, a_cluster, a_rig
 
 HALF_LIFE = 100.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.framework.accounts.queue_tree import QueueTree, Tree
 from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Gone
 from volsched.model.queues.queue import QueueInfo, levels
+from volsched.quota.tree import QueueTree, Tree
 from volsched.testing.builders import a_queue, put
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from volsched.framework.accounts.quotas import guaranteed, limits, not_admitted, of_nodes, room, share, there
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import UNLIMITED
 from volsched.model.verdict import Shortfall
+from volsched.quota.amounts import guaranteed, limits, not_admitted, of_nodes, room, share, there
 from volsched.testing.builders import a_cluster, a_rig
 
 Amounts = Mapping[str, int]

@@ -12,11 +12,11 @@ from plugins.proportion.fair_shares import FairShares
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
 from tests.properties.lives import Property, Reader, Scenario
-from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.model.changes import Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
+from volsched.quota.demand import QueueDemands
 from volsched.testing.builders import ClusterBuilder, put, puts
 
 QUEUES = ("a", "b", "c")

@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from random import Random
 from typing import Any, Final
 
-from tests.plugins.capacity_card.worlds import DESERVED, GUARANTEE, GPU, QUOTA, A, CardDraws, H
+from tests.plugins.capacity_card.worlds import DESERVED, GPU, GUARANTEE, QUOTA, CardDraws
 from tests.properties.lives import FAST, Reader
 from tests.properties.stories import THEMES, Manifest, Story, World, happening
 from volsched.cli.inputs.look import Look
@@ -28,6 +28,7 @@ from volsched.framework.config.configuration import PluginOption
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
+from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, TaskStatus
 from volsched.model.verdict import Verdict
@@ -165,51 +166,76 @@ def _asked(session: Session) -> Iterator[tuple[str, Any]]:
     ranks = sorted(queues, key=rules.queue_key)
     yield "order", [queue.name for queue in ranks]
     yield "overused", {queue.name: _verdict(rules.overused(queue)) for queue in queues}
-    yield "headroom", {
-        f"{queue.name} {task.name}": [_room(headroom(queue, task.template)) for headroom in rules.headrooms]
-        for queue in queues
-        for task in alike
-    }
-    yield "may preempt", {
-        f"{queue.name} {task.name}": [session.may_preempt(queue, [task]), session.may_preempt(queue, [task, *alike])]
-        for queue in queues
-        for task in alike[:3]
-    }
-    yield "refusal", {
-        task.name: _verdict(session.allocatable_refusal(cluster.queues[task.queue], task))
-        for task in waiting
-        if task.queue in cluster.queues
-    }
+    yield (
+        "headroom",
+        {
+            f"{queue.name} {task.name}": [_room(headroom(queue, task.template)) for headroom in rules.headrooms]
+            for queue in queues
+            for task in alike
+        },
+    )
+    yield (
+        "may preempt",
+        {
+            f"{queue.name} {task.name}": [
+                session.may_preempt(queue, [task]),
+                session.may_preempt(queue, [task, *alike]),
+            ]
+            for queue in queues
+            for task in alike[:3]
+        },
+    )
+    yield (
+        "refusal",
+        {
+            task.name: _verdict(session.allocatable_refusal(cluster.queues[task.queue], task))
+            for task in waiting
+            if task.queue in cluster.queues
+        },
+    )
     jobs = sorted(cluster.jobs.values(), key=lambda job: job.key)
     yield "vote", {job.key: _verdict(rules.enqueue_refusal(job)) for job in jobs if job.queue in cluster.queues}
     yield "victims", {task.name: _victims(session, task, tasks) for task in takers if task.queue in cluster.queues}
     yield "devices", {task.name: _plain(rules.device_limits(task)) for task in takers if task.queue in cluster.queues}
     yield "metrics", {series.name: _plain(numbers) for series, numbers in session.series()}
     yield "queue -o json", _queue_json(session)
-    yield "amounts", [
-        [queue.name, _plain(found.allocated), _plain(found.inqueue), _plain(found.capability), found.beside]
-        for amounts in session.reported(lambda report: report.amounts)
-        for queue in queues
-        for found in [amounts(queue)]
-    ]
-    yield "consumers", {
-        job.key: [[*map(str, found)] for of in session.reported(lambda report: report.consumers) for found in of(job, why)]
-        for job in jobs
-        for why in [_why(session, job)]
-        if why is not None
-    }
-    yield "suggestions", {
-        job.key: [
-            [found.sort, found.text(3, [key for _, key in found.objects]), found.most, found.is_each, found.is_alternative]
-            for of in session.reported(lambda report: report.suggestions)
-            for found in of(job)
-        ]
-        for job in jobs
-        if job.queue in cluster.queues
-    }
+    yield (
+        "amounts",
+        [
+            [queue.name, _plain(found.allocated), _plain(found.inqueue), _plain(found.capability), found.beside]
+            for amounts in session.reported(lambda report: report.amounts)
+            for queue in queues
+            for found in [amounts(queue)]
+        ],
+    )
+    yield "consumers", {job.key: sorted(_consumers(session, job)) for job in jobs}
+    yield (
+        "suggestions",
+        {
+            job.key: [
+                [
+                    found.sort,
+                    found.text(3, [key for _, key in found.objects]),
+                    found.most,
+                    found.is_each,
+                    found.is_alternative,
+                ]
+                for of in session.reported(lambda report: report.suggestions)
+                for found in of(job)
+            ]
+            for job in jobs
+            if job.queue in cluster.queues
+        },
+    )
 
 
-def _why(session: Session, job: Any) -> Verdict | None:
+def _consumers(session: Session, job: JobInfo) -> Iterator[list[str]]:
+    why = _why(session, job)
+    for consumers in session.reported(lambda report: report.consumers) if why is not None else ():
+        yield from ([*map(str, found)] for found in consumers(job, why))
+
+
+def _why(session: Session, job: JobInfo) -> Verdict | None:
     """A refusal of the job, or of one of its pods."""
     found = [job.refusal, *(task.refusal for task in job.tasks.values())]
     if job.queue in session.cluster.queues:
@@ -280,15 +306,16 @@ def answers(number: int, plugin: str) -> list[Any]:
 def main() -> None:
     plugin, first, *count = sys.argv[1:]
     if not count:
-        print(a_story(int(first), plugin).configuration)
-        print(json.dumps(answers(int(first), plugin), indent=1, default=str))
+        sys.stdout.write(a_story(int(first), plugin).configuration + "\n")
+        sys.stdout.write(json.dumps(answers(int(first), plugin), indent=1, default=str) + "\n")
         return
     for number in range(int(first), int(first) + int(count[0])):
         try:
             text = json.dumps(answers(number, plugin), default=str)
-        except Exception as error:  # noqa: BLE001 - both commits have to fail alike
+        except Exception as error:
             text = f"{type(error).__name__}: {error}"
-        print(number, len(text), hashlib.sha256(text.encode()).hexdigest()[:16], flush=True)
+        sys.stdout.write(f"{number} {len(text)} {hashlib.sha256(text.encode()).hexdigest()[:16]}\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

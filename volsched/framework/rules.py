@@ -57,7 +57,7 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 
 if TYPE_CHECKING:
-    from volsched.framework.accounts.elastic import ElasticQuota
+    from volsched.framework.elastic import ElasticQuota
 
 Lifetime: TypeAlias = Literal["static", "node", "domain", "pod"]
 """How long an answer about a pod and a node holds: until the node's own properties change, until something
@@ -503,7 +503,7 @@ if not TYPE_CHECKING:  # a type checker knows the present names alone
     __getattr__ = former(
         __name__,
         {
-            "CountedOverTime": ("volsched.framework.reports:CountedOverTime", "it is in volsched.framework.reports"),
+            "CountedOverTime": ("volsched.quota.past_use:CountedOverTime", "it is in volsched.quota.past_use"),
             **{
                 name: (f"volsched.framework.deprecated_rules:{name}", f"register Report({part}=...)")
                 for name, part in _PARTS.items()

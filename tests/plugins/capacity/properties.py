@@ -14,10 +14,10 @@ from tests.actions.rigs import conf
 from tests.plugins.capacity.desk import tree_conf
 from tests.properties.eviction import QUEUES, Play, build, crowded, raws, victims
 from tests.properties.lives import Property
-from volsched.framework.accounts.quotas import there
 from volsched.model.cluster import Cluster
 from volsched.model.plan import PlanStep
 from volsched.model.queues.queue import levels
+from volsched.quota.amounts import there
 
 ALL = "enqueue, allocate, preempt, reclaim, backfill"
 MAKE = {"side by side": conf, "in a tree": tree_conf}

@@ -12,12 +12,12 @@ from tests.actions.rigs import conf
 from tests.plugins.capacity.properties import made, specs
 from tests.properties.eviction import Play, crowded, raws, victims
 from tests.properties.lives import Property
-from volsched.framework.accounts.queue_demand import QueueDemands
-from volsched.framework.accounts.queue_tree import QueueTree
-from volsched.framework.accounts.queue_usage import QueueUsageObserver
-from volsched.framework.accounts.quotas import capability_of
 from volsched.model.plan import PlanStep
 from volsched.model.queues.queue import ROOT
+from volsched.quota.amounts import capability_of
+from volsched.quota.demand import QueueDemands
+from volsched.quota.tree import QueueTree
+from volsched.quota.usage import QueueUsageObserver
 
 ALL = "enqueue, allocate, preempt, reclaim, backfill"
 

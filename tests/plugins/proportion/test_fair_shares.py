@@ -12,11 +12,11 @@ from plugins.proportion.plugin import LEAVE_DUE, ProportionPlugin
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
 from tests.plugins.admission import ADMISSION, a_job_to_admit
-from volsched.framework.accounts.queue_demand import DEMANDS, QueueDemands
 from volsched.framework.callbacks import Vote
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler
 from volsched.model.verdict import Scope
+from volsched.quota.demand import DEMANDS, QueueDemands
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 

@@ -6,46 +6,18 @@ the changed objects, and shows the smallest change with which the job starts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
+from volsched.framework.quota_report import QUOTA, Suggestion
 from volsched.model import api
 from volsched.model.errors import QuantityError
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.quantity import Unit, amount_of, format_amount, unit_of
 
-MOST: Final = 1 << 20
-"""The largest size that is tried: more than any cluster has of whole cards, cores or GiB."""
-
-QUOTA: Final = "quota"
-NODE_QUOTA: Final = "nodeQuota"
-CARD: Final = "card"
-
 Found = TypeVar("Found", bound=api.ApiObject)
-
-Target: TypeAlias = tuple[type[api.ApiObject], str]
-"""The kind of an object, and its key."""
-
-
-@dataclass(frozen=True, slots=True)
-class Remedy:
-    """A change of objects, in sizes from 1 to ``most``; more is taken to help at least as much.
-
-    ``changed`` returns one of the ``objects`` with a change of that size, ``text`` the words for a size and a number of
-    objects: what follows "Raise", or a sentence of an ``is_alternative``. Remedies of one sort are tried together, each
-    as small as will do, but for alternatives. ``is_each``: fewer of the objects, the first ones, may do as well.
-    """
-
-    sort: str
-    objects: tuple[Target, ...]
-    changed: Callable[[Any, int], Any]
-    text: Callable[[int, Sequence[str]], str]
-    most: int = MOST
-    is_each: bool = False
-    is_alternative: bool = False
 
 
 def step_of(resource: str) -> int:
@@ -53,13 +25,13 @@ def step_of(resource: str) -> int:
     return 1 << 30 if unit_of(resource) is Unit.BYTE else amount_of(resource, 1)
 
 
-def raises(queue: QueueInfo, field: str, resources: Iterable[str]) -> Iterator[Remedy]:
+def raises(queue: QueueInfo, field: str, resources: Iterable[str]) -> Iterator[Suggestion]:
     """Yield a remedy for each resource of which the spec of a queue, in one of its fields, is to grant more."""
     for resource in resources:
         yield _raise(queue.name, field, resource, step_of(resource))
 
 
-def _raise(queue: str, field: str, resource: str, step: int) -> Remedy:
+def _raise(queue: str, field: str, resource: str, step: int) -> Suggestion:
     def changed(found: api.Queue, size: int) -> api.Queue:
         amounts: Mapping[str, Any] = getattr(found.spec, field)
         total = format_amount(resource, _counted(resource, amounts.get(resource, 0)) + size * step)
@@ -68,7 +40,7 @@ def _raise(queue: str, field: str, resource: str, step: int) -> Remedy:
     def text(size: int, _: Sequence[str]) -> str:
         return f"{resource} of queue {queue} by {format_amount(resource, size * step)} (spec.{field})"
 
-    return Remedy(QUOTA, ((api.Queue, queue),), changed, text)
+    return Suggestion(QUOTA, ((api.Queue, queue),), changed, text)
 
 
 def _counted(resource: str, stated: Any) -> int:

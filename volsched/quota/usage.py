@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Final
 
-from volsched.framework.accounts.queue_tree import QueueTree
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
@@ -19,6 +18,7 @@ from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, TaskStatus
 from volsched.model.values.resources import PODS, accumulate
+from volsched.quota.tree import QueueTree
 
 NOTHING: Final[Mapping[str, int]] = {}
 

@@ -11,13 +11,18 @@ about a queue that changed, once a minute at most. A new leader goes on from the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
+from volsched.framework.callbacks import QueueKeyFn
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.deprecated_names import former
+from volsched.framework.quota_report import QuotaRow, QuotaTable, Value
+from volsched.framework.registration import Registrar
+from volsched.framework.reports import Report
+from volsched.framework.rules import QueueOrder, Rule
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
@@ -233,6 +238,27 @@ def place_over_time(
 
 def _with_present(used: Mapping[str, float], held: Mapping[str, int], name: str) -> float:
     return used.get(name, 0.0) + PRESENT * held.get(name, 0)
+
+
+class CountedOverTime(Rule, frozen=True):
+    """Have what queues hold over time kept in their status (`status.usage`), from one session to the next."""
+
+    past: PastUse
+
+
+def order_over_time(registrar: Registrar, past: PastUse, order: QueueKeyFn | QueueOrder) -> None:
+    """Order queues by a key that is made from their past, which is counted up to now, kept in statuses and shown."""
+    rule = order if isinstance(order, QueueOrder) else QueueOrder(order)
+    past.settle(registrar.session.now)
+    counted: list[PastUse] = registrar.session.rules.of[CountedOverTime]
+    if not counted:
+        registrar.register(Report(metrics={MEAN_USE: lambda: _numbers(counted)}))
+    registrar.register(rule, CountedOverTime(past), Report(table=partial(past.table, rule.key)))
+
+
+def _numbers(counted: Sequence[PastUse]) -> Numbers:
+    """Return the numbers of all plugins that count over time as those of one metric."""
+    return {labels: number for past in counted for labels, number in past.numbers().items()}
 
 
 if not TYPE_CHECKING:  # a type checker knows the present names alone

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple, TypeAlias
 
-from volsched.framework.accounts.queue_tree import Tree
-from volsched.framework.accounts.quotas import larger, room, total_of
 from volsched.model.queues.queue import ROOT
+from volsched.quota.amounts import larger, room, total_of
+from volsched.quota.tree import Tree
 
 Amounts: TypeAlias = Mapping[str, int]
 Parts: TypeAlias = Mapping[str, Fraction]

@@ -17,19 +17,18 @@ in all: nobody is evicted in a ring, and evictions end.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from fractions import Fraction
-from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from volsched.framework.accounts.gangs import departing
+from volsched.framework.elastic import Number
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 
 K = TypeVar("K", bound=Hashable)
-Number: TypeAlias = int | Fraction
 
 
-class Stakes(Protocol[K]):
+class ReclaimView(Protocol[K]):
     """What queues hold and deserve, and pods want and hold, in the terms of one plugin."""
 
     def levels(self, queue: str) -> Sequence[str]:
@@ -51,85 +50,6 @@ class Stakes(Protocol[K]):
         """Return how much less a queue would hold of all that counts for a task, were these gone."""
 
 
-class ElasticQuota(Protocol):
-    """What a session asks a plugin of what queues deserve."""
-
-    def applies_to(self, task: TaskInfo) -> bool:
-        """Whether the rule is for a task."""
-
-    def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
-        """Whether a queue is below its due of something that each of these tasks asks for."""
-
-    def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
-        """Whether a queue is below its due of something that a task asks for; None when the rule is not for it."""
-
-    def released(self, task: TaskInfo, victim: TaskInfo) -> Number:
-        """Return how much a victim holds of what a task could use."""
-
-    def holders(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
-
-    def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
-        """Whether a victim that others have named stays, as it holds what nobody is evicted for."""
-
-    def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
-        """Return the candidates each of which may go by itself; None when the rule is not for the task."""
-
-
-class ElasticQuotas:
-    """Those of all plugins of a session. What they do not name stays, whichever tier has named it."""
-
-    def __init__(self) -> None:
-        self._reclaiming: list[ElasticQuota] = []
-        self._preempting: list[ElasticQuota] = []
-
-    def add(self, quota: ElasticQuota, *, reclaims: bool, preempts: bool) -> None:
-        """Take one in, as far as the switches of its plugin allow."""
-        if reclaims:
-            self._reclaiming.append(quota)
-        if preempts:
-            self._preempting.append(quota)
-
-    def reclaims_for(self, task: TaskInfo) -> bool:
-        """Whether the fewest pods of other queues go for a task, and gangs as a whole where they would break."""
-        return any(quota.applies_to(task) for quota in self._reclaiming)
-
-    def preempts_for(self, task: TaskInfo) -> bool:
-        """Whether the same holds for pods of its own queue."""
-        return any(quota.applies_to(task) for quota in self._preempting)
-
-    def released(self, task: TaskInfo, victim: TaskInfo) -> Number:
-        """Return how much a victim holds of what a task wants."""
-        return max(
-            (
-                quota.released(task, victim)
-                for quota in (*self._reclaiming, *self._preempting)
-                if quota.applies_to(task)
-            ),
-            default=0,
-        )
-
-    def reclaimable(self, task: TaskInfo, chosen: list[TaskInfo]) -> list[TaskInfo]:
-        """Strike off those from whom nothing may be taken back."""
-        for quota in self._reclaiming:
-            named = _named(quota.victims(task, chosen), chosen)
-            chosen = [victim for victim in named if not quota.spares(task, victim)]
-        return chosen
-
-    def preemptable(self, task: TaskInfo, chosen: list[TaskInfo]) -> list[TaskInfo]:
-        """Strike off those who hold nothing of what a task wants."""
-        for quota in self._preempting:
-            chosen = _named(quota.holders(task, chosen), chosen)
-        return chosen
-
-
-def _named(answer: Sequence[TaskInfo] | None, chosen: list[TaskInfo]) -> list[TaskInfo]:
-    if answer is None:
-        return chosen
-    named = {victim.uid for victim in answer}
-    return [victim for victim in chosen if victim.uid in named]
-
-
 class Elastic(Generic[K]):
     """The rule for what one plugin counts; an ``ElasticQuota``.
 
@@ -137,7 +57,7 @@ class Elastic(Generic[K]):
     plugins may have room made for the task, by pods that hold nothing of the kind.
     """
 
-    def __init__(self, stakes: Stakes[K], *, alone: bool = True) -> None:
+    def __init__(self, stakes: ReclaimView[K], *, alone: bool = True) -> None:
         self._stakes = stakes
         self._alone = alone
 
@@ -189,7 +109,7 @@ class Elastic(Generic[K]):
 class _Taking(Generic[K]):
     """What one task may take from whom, as things are now."""
 
-    def __init__(self, stakes: Stakes[K], task: TaskInfo, queue: str) -> None:
+    def __init__(self, stakes: ReclaimView[K], task: TaskInfo, queue: str) -> None:
         self._stakes = stakes
         self._task = task
         self._queue = queue
@@ -227,13 +147,13 @@ class _Taking(Generic[K]):
         )
 
 
-def is_within(stakes: Stakes[K], queue: str, key: K, amount: Number) -> bool:
+def is_within(stakes: ReclaimView[K], queue: str, key: K, amount: Number) -> bool:
     """Whether a queue states what it deserves of something, and with so much more of it holds no more than that."""
     due = stakes.due(queue, key)
     return due is not None and stakes.held(queue, key) + amount <= due
 
 
-def reclaimable_of(cluster: Cluster, stakes: Stakes[K], queue: str, deserved: Iterable[K]) -> dict[K, Any]:
+def reclaimable_of(cluster: Cluster, stakes: ReclaimView[K], queue: str, deserved: Iterable[K]) -> dict[K, Any]:
     """Return what queues below their due could take of what a queue holds; ``deserved``: what any queue deserves."""
     found = cluster.queues.get(queue)
     if found is None or not found.reclaimable:

@@ -1,9 +1,7 @@
-"""What quotas there are and who holds what of them, as the plugins that keep them count: for people.
+"""What plugins report about quotas: usage, tables, consumers and suggestions (types; ``reports`` has the rule).
 
-A plugin registers a ``Report``. One with quotas by resource or by card gives the ``Usage`` of all of them. Quotas of
-anything else are a ``QuotaTable``, whose columns the plugin names. Both are made from the plugin's own accounts when
-somebody asks: people are shown what the scheduler believes. Where no plugin has quotas, ``unlimited_usage`` has what
-queues hold.
+A plugin with quotas by resource or by card gives the ``Usage`` of all queues. Quotas of anything else are a
+``QuotaTable``, whose columns the plugin names. ``volsched.quota.report`` makes both from a plugin's accounts.
 
 Amounts are integers in each resource's unit, cards in milli-cards; None is an amount that nobody has set.
 """
@@ -12,15 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
-from typing import Final, TypeAlias, overload
+from typing import Any, Final, NamedTuple, TypeAlias, overload
 
-from volsched.framework.accounts.queue_demand import QueueDemand, QueueDemands, reserved_by
-from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
+from volsched.model.api import ApiObject
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.status import IS_CHOSEN
 from volsched.model.values.resources import CPU, MEMORY
 
 Names: TypeAlias = tuple[str, ...]
@@ -196,74 +191,48 @@ class Usage:
     by_card: bool = False
 
 
-# --- by resource ----------------------------------------------------------------------------------------------------
+# --- consumers and suggestions -------------------------------------------------------------------------------------
 
 
-def usage_by_resource(cluster: Cluster, dimensions: Callable[[QueueInfo], Mapping[str, Dimension]]) -> Usage:
-    """Return the usage of all queues, each with the dimensions that a plugin gives it, and with its jobs."""
-    jobs = jobs_by_queue(cluster)
+class Consumer(NamedTuple):
+    """What one job holds of one thing. ``amount`` orders holdings of that thing, ``text`` is what people read.
 
-    def of(name: str) -> QueueUse:
-        uses = JobUses(lambda: map(_job, sorted(jobs.get(name, ()), key=lambda job: job.key)))
-        return _queue(cluster.queues[name], dict(dimensions(cluster.queues[name])), uses)
+    ``reserved`` is how much of it is kept for the job, which was admitted and does not hold it yet; empty for nothing.
+    """
 
-    return Usage({name: of(name) for name in sorted(cluster.queues)})
-
-
-def jobs_by_queue(cluster: Cluster) -> dict[str, list[JobInfo]]:
-    """Return all jobs by their queue."""
-    found: dict[str, list[JobInfo]] = {}
-    for job in cluster.jobs.values():
-        found.setdefault(job.queue, []).append(job)
-    return found
+    job: str
+    queue: str
+    resource: str
+    amount: int | Fraction
+    text: str
+    pods: int
+    reserved: str = ""
 
 
-def unlimited_usage(cluster: Cluster) -> Usage:
-    """Return what queues hold and have reserved where no plugin states what they may hold."""
-    demands = QueueDemands(cluster).queues()
+MOST: Final = 1 << 20
+"""The largest size of a suggestion that is tried: more than any cluster has of whole cards, cores or GiB."""
 
-    def dimensions(queue: QueueInfo) -> dict[str, Dimension]:
-        reserved = demands.get(queue.name, QueueDemand()).reserved
-        return {
-            name: Dimension(used=queue.allocated.get(name, 0), reserved=reserved.get(name, 0))
-            for name in sorted({*queue.allocated, *reserved})
-        }
+QUOTA: Final = "quota"
+NODE_QUOTA: Final = "nodeQuota"
+CARD: Final = "card"
 
-    return usage_by_resource(cluster, dimensions)
+Target: TypeAlias = tuple[type[ApiObject], str]
+"""The kind of an object, and its key."""
 
 
-def left(quota: int, taken: int) -> int:
-    """Return what is left of a quota: nothing when it is exceeded."""
-    return max(0, quota - taken)
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A change of objects, in sizes from 1 to ``most``; more is taken to help at least as much.
 
+    ``changed`` returns one of the ``objects`` with a change of that size, ``text`` the words for a size and a number of
+    objects: what follows "Raise", or a sentence of an ``is_alternative``. Remedies of one sort are tried together, each
+    as small as will do, but for alternatives. ``is_each``: fewer of the objects, the first ones, may do as well.
+    """
 
-def _queue(queue: QueueInfo, dimensions: dict[str, Dimension], jobs: Sequence[JobUse]) -> QueueUse:
-    cpu, memory = dimensions.pop(CPU, Dimension()), dimensions.pop(MEMORY, Dimension())
-    return QueueUse(queue, cpu, memory, {}, {}, jobs, dict(sorted(dimensions.items())))
-
-
-def _job(job: JobInfo) -> JobUse:
-    pending: dict[str, int] = {}
-    for task in job.waiting.values():
-        for name, amount in task.template.request.items():
-            pending[name] = pending.get(name, 0) + amount
-    return JobUse(
-        job.key,
-        job.phase,
-        dict(job.allocated),
-        dict(reserved_by(job)),
-        pending,
-        pods_of(job, lambda task: PodUse(task.key, node_name(task))),
-        len(job.waiting),
-    )
-
-
-def pods_of(job: JobInfo, use: Callable[[TaskInfo], PodUse]) -> tuple[PodUse, ...]:
-    """Return the pods of a job that have a node, or room promised on one, by name."""
-    placed = [task for task in job.tasks.values() if IS_CHOSEN[task.status]]
-    return tuple(use(task) for task in sorted(placed, key=lambda task: task.key))
-
-
-def node_name(task: TaskInfo) -> str:
-    """Return the name of a task's node, empty without one."""
-    return task.node.name if task.node is not None else ""
+    sort: str
+    objects: tuple[Target, ...]
+    changed: Callable[[Any, int], Any]
+    text: Callable[[int, Sequence[str]], str]
+    most: int = MOST
+    is_each: bool = False
+    is_alternative: bool = False

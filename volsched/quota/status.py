@@ -11,33 +11,21 @@ Only queues that something changed in are looked at, and those above them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Final, Protocol
+from typing import Final
 
-from volsched.framework.accounts.past_use import PastUse
 from volsched.framework.dra.accounts import DeviceAccounts
 from volsched.framework.dra.amounts import Amount
+from volsched.framework.reports import QueueHoldings
 from volsched.model.cluster import Cluster
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queues.queue import QueueInfo, QueuePast, levels
 from volsched.model.status import IS_ALLOCATED
 from volsched.model.values.quantity import format_amount
+from volsched.quota.past_use import PastUse
 
 ALWAYS_STATED: Final = ("cpu", "memory")
-
-
-class QueueHoldings(Protocol):
-    """What placed pods hold in a plugin's own terms, for `status.allocated` of Queues.
-
-    Pods stand allocated there (``model.status.IS_ALLOCATED``): promised room is not held yet.
-    """
-
-    def take_changed(self) -> Iterable[str]:
-        """Return the names of queues that may hold something else than when this was last called."""
-
-    def of(self, queue: str) -> Mapping[str, int]:
-        """Return what a queue's own pods hold, in thousandths, by names that are no resource's; no zeros."""
 
 
 class QueueStatuses:

@@ -1,0 +1,1 @@
+"""Quotas of queues: what plugins that limit queues share, for any dimension that they count."""
