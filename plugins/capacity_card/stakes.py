@@ -1,4 +1,6 @@
-"""What queues deserve of cards, and of cpu and memory, as the rule of elastic quotas asks it (``accounts.elastic``).
+"""What queues deserve of cards, and of cpu and memory, as the rule of elastic quotas asks it.
+
+See ``volsched.quota.reclaim``.
 
 For a pod with cards cards alone are counted, the one that it holds, or those of its list any of which would do. For any
 other pod cpu and memory are, by ``spec.deserved`` and the guarantee, and it takes nothing from pods that hold cards.

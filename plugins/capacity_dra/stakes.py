@@ -1,4 +1,4 @@
-"""What queues hold and deserve of devices, as the rule of elastic quotas asks it (``framework.accounts.elastic``).
+"""What queues hold and deserve of devices, as the rule of elastic quotas asks it (``volsched.quota.reclaim``).
 
 A claim that several pods use is given back by the last of them only, in a queue and for all.
 """

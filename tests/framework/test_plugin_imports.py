@@ -138,7 +138,7 @@ def test_own_plugins_import_what_it_has_from_it_alone() -> None:
         ("volsched.quota.past_use", "ARGUMENT", "volsched.quota.past_use:HALF_LIFE_ARGUMENT"),
         ("volsched.plugin.quota", "Holding", "volsched.framework.quota_report:Consumer"),
         ("volsched.plugin.quota", "Remedy", "volsched.framework.quota_report:Suggestion"),
-        ("volsched.plugin.quota", "Stakes", "volsched.quota.elastic:ReclaimView"),
+        ("volsched.plugin.quota", "Stakes", "volsched.quota.reclaim:ReclaimView"),
         ("volsched.framework.accounts.card_lists", "ACCOUNT", "volsched.framework.accounts.card_lists:CARD_LISTS"),
         ("volsched.framework.accounts.card_parts", "ACCOUNT", "volsched.framework.accounts.card_parts:CARD_PARTS"),
     ],

@@ -1,6 +1,6 @@
 """What queues deserve, as a session asks each plugin (rule ``Deserved``), and how the answers of plugins are combined.
 
-The rule itself, who may take back from whom, is in ``volsched.quota.elastic``.
+The rule itself, who may take back from whom, is in ``volsched.quota.reclaim``.
 """
 
 from __future__ import annotations

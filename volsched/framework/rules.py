@@ -298,7 +298,7 @@ class Due(Rule, frozen=True):
 
 
 class Deserved(Rule, frozen=True):
-    """Have what queues deserve of something taken back, and nothing else of that; see ``accounts.elastic``.
+    """Have what queues deserve of something taken back, and nothing else of that; see ``volsched.quota.reclaim``.
 
     It is a ``Preemptive``, a ``Reclaimable`` and a ``Due`` rule. With ``inside``, preemption inside a queue takes only
     from those who hold what is wanted, too.

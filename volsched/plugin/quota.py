@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from volsched.framework.quota_report import Usage as Usage
     from volsched.framework.quota_report import Value as Value
     from volsched.framework.reports import QueueHoldings as QueueHoldings
+    from volsched.quota.amounts import Amounts as Amounts
     from volsched.quota.amounts import capability_of as capability_of
     from volsched.quota.amounts import figures as figures
     from volsched.quota.amounts import guaranteed as guaranteed
@@ -36,10 +37,15 @@ if TYPE_CHECKING:
     from volsched.quota.amounts import not_a_leaf as not_a_leaf
     from volsched.quota.amounts import not_admitted as not_admitted
     from volsched.quota.amounts import of_nodes as of_nodes
+    from volsched.quota.amounts import request_with_slot as request_with_slot
     from volsched.quota.amounts import room as room
     from volsched.quota.amounts import share as share
     from volsched.quota.amounts import there as there
     from volsched.quota.amounts import total_of as total_of
+    from volsched.quota.checks import At as At
+    from volsched.quota.checks import Exceeded as Exceeded
+    from volsched.quota.checks import QueueQuotas as QueueQuotas
+    from volsched.quota.checks import exceeded as exceeded
     from volsched.quota.demand import DEMANDS as DEMANDS
     from volsched.quota.demand import DEMANDS_ABOVE as DEMANDS_ABOVE
     from volsched.quota.demand import QueueDemand as QueueDemand
@@ -48,9 +54,6 @@ if TYPE_CHECKING:
     from volsched.quota.division import divide as divide
     from volsched.quota.division import limits_in as limits_in
     from volsched.quota.division import summed as summed
-    from volsched.quota.elastic import Elastic as Elastic
-    from volsched.quota.elastic import ReclaimView as ReclaimView
-    from volsched.quota.elastic import reclaimable_of as reclaimable_of
     from volsched.quota.faults import NO_PLACE as NO_PLACE
     from volsched.quota.faults import QUEUE_FAULTS as QUEUE_FAULTS
     from volsched.quota.faults import QueueFaults as QueueFaults
@@ -60,6 +63,10 @@ if TYPE_CHECKING:
     from volsched.quota.past_use import half_life_of as half_life_of
     from volsched.quota.past_use import order_over_time as order_over_time
     from volsched.quota.past_use import place_over_time as place_over_time
+    from volsched.quota.reclaim import Elastic as Elastic
+    from volsched.quota.reclaim import ReclaimView as ReclaimView
+    from volsched.quota.reclaim import Remaining as Remaining
+    from volsched.quota.reclaim import reclaimable_of as reclaimable_of
     from volsched.quota.report import asked_of as asked_of
     from volsched.quota.report import held_in_cluster as held_in_cluster
     from volsched.quota.report import held_of_quota as held_of_quota
@@ -69,6 +76,7 @@ if TYPE_CHECKING:
     from volsched.quota.report import pods_of as pods_of
     from volsched.quota.report import queues_below as queues_below
     from volsched.quota.report import usage_by_resource as usage_by_resource
+    from volsched.quota.resources import ResourceQuotas as ResourceQuotas
     from volsched.quota.suggestions import raises as raises
     from volsched.quota.suggestions import step_of as step_of
     from volsched.quota.suggestions import with_annotation as with_annotation
@@ -82,6 +90,6 @@ else:
         {
             "Holding": ("volsched.framework.quota_report:Consumer", "it is Consumer"),
             "Remedy": ("volsched.framework.quota_report:Suggestion", "it is Suggestion"),
-            "Stakes": ("volsched.quota.elastic:ReclaimView", "it is ReclaimView"),
+            "Stakes": ("volsched.quota.reclaim:ReclaimView", "it is ReclaimView"),
         },
     )

@@ -12,8 +12,9 @@ from typing import Final, Literal
 
 from volsched.framework.dra.amounts import FLAT
 from volsched.model.cluster import Cluster
+from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
-from volsched.model.values.resources import CPU, MAX_AMOUNT, MEMORY, minus, saturating_add
+from volsched.model.values.resources import CPU, MAX_AMOUNT, MEMORY, PODS, minus, saturating_add
 from volsched.model.verdict import ConditionReason, Scope, Shortfall, Step, Verdict
 
 NOT_ADMITTED: Final = "Unschedulable"
@@ -29,6 +30,11 @@ def there(cluster: Cluster) -> dict[str, int]:
     names, by_devices = cluster.columns.names, cluster.columns.left_to_devices
     offered = {names[c]: amount for c, amount in enumerate(cluster.node_ledger.totals) if amount > 0}
     return {**offered, **{names[column]: MAX_AMOUNT for column in sorted(by_devices)}}
+
+
+def request_with_slot(task: TaskInfo) -> dict[str, int]:
+    """Return what a task requests, with its pod slot."""
+    return {**task.template.request, PODS: 1}
 
 
 def total_of(listed: Iterable[Amounts]) -> dict[str, int]:

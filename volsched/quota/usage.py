@@ -1,9 +1,9 @@
 """Amounts of each queue during a session: the requests of its tasks that have a node or were promised one.
 
-Tasks without a node whose admission gate was lifted count as well, and pods beside resources, as slots. With ``above``
-the amounts of a queue count in every queue above it, too; ``places`` is the tree for that, where it is not the one by
-`spec.parent`. The amounts follow from the status and node of each task, so an account that follows moves is right after
-a rollback.
+Pods count beside resources, as slots. Tasks without a node whose admission gate was lifted count as well, unless
+``ungated`` is false. With ``above`` the amounts of a queue count in every queue above it, too; ``places`` is the tree
+for that, where it is not the one by `spec.parent`. The amounts follow from the status and node of each task, so an
+account that follows moves is right after a rollback.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, TaskStatus
 from volsched.model.values.resources import PODS, accumulate
+from volsched.quota.amounts import request_with_slot
 from volsched.quota.tree import QueueTree
 
 NOTHING: Final[Mapping[str, int]] = {}
@@ -26,8 +27,11 @@ NOTHING: Final[Mapping[str, int]] = {}
 class QueueUsageObserver(Observer):
     """Follows the cluster; ask ``catch_up`` when a session opens, so that changes of the tree of queues are in."""
 
-    def __init__(self, cluster: Cluster, *, above: bool = False, places: QueueTree | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, *, above: bool = False, places: QueueTree | None = None, ungated: bool = True
+    ) -> None:
         self._cluster = cluster
+        self._counts_ungated = ungated
         self._places = places if places is not None or not above else QueueTree(cluster)
         self._tree: Hashable = None
         self._held: dict[str, dict[str, int]] = {}
@@ -51,7 +55,7 @@ class QueueUsageObserver(Observer):
     def allocated(self, queue: str) -> dict[str, int]:
         """Return what a queue holds between sessions of resources, on nodes alone: without tasks that have none yet."""
         held = {name: amount for name, amount in self.by(queue).items() if name != PODS}
-        for name, amounts in self._cluster.queue_ledger.ungated.items():
+        for name, amounts in self._cluster.queue_ledger.ungated.items() if self._counts_ungated else ():
             if queue in self.levels(name):
                 accumulate(held, {n: amount for n, amount in amounts.items() if n != PODS}, -1)
         return held
@@ -69,7 +73,8 @@ class QueueUsageObserver(Observer):
         self._versions.clear()
         for queue in self._cluster.queues.values():
             self._add(queue.name, {**queue.allocated, PODS: queue.placed}, 1)
-            self._add(queue.name, self._cluster.queue_ledger.ungated.get(queue.name, NOTHING), 1)
+            if self._counts_ungated:
+                self._add(queue.name, self._cluster.queue_ledger.ungated.get(queue.name, NOTHING), 1)
         self._queue_of = {job.key: job.queue for job in self._cluster.jobs.values()}
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
@@ -79,7 +84,8 @@ class QueueUsageObserver(Observer):
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Charge and uncharge a task without a node whose gate was lifted."""
-        self._count(task, 1 if counts else -1)
+        if self._counts_ungated:
+            self._count(task, 1 if counts else -1)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Follow a job into another queue, with all that it holds."""
@@ -95,7 +101,7 @@ class QueueUsageObserver(Observer):
 
     def _count(self, task: TaskInfo, by: int) -> None:
         if task.job is not None:
-            self._add(task.job.queue, {**task.template.request, PODS: 1}, by)
+            self._add(task.job.queue, request_with_slot(task), by)
 
     def _add(self, queue: str, amounts: Mapping[str, int], by: int) -> None:
         """Add amounts to a queue and what it counts in; one that is gone is counted when it is there again."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plugins.capacity.dues import DueAmounts, in_a_tree, side_by_side
+from plugins.capacity.amounts import QuotaAmounts, in_a_tree, side_by_side
 from tests.actions.evictions import World
 from tests.actions.rigs import conf
 from tests.plugins.capacity.desk import tree_conf
@@ -63,7 +63,7 @@ def _written(spec: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     return texts
 
 
-def dues(cluster: Cluster, kind: str) -> dict[str, DueAmounts]:
+def dues(cluster: Cluster, kind: str) -> dict[str, QuotaAmounts]:
     make = in_a_tree if kind == "in a tree" else side_by_side
     return make(cluster.queues, there(cluster))
 

@@ -7,7 +7,7 @@ moved_modules(
         f"{__name__}.{before}": f"volsched.{now}"
         for before, now in {
             "division": "quota.division",
-            "elastic": "quota.elastic",
+            "elastic": "quota.reclaim",
             "holdings": "quota.report",
             "past_use": "quota.past_use",
             "queue_demand": "quota.demand",

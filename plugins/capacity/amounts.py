@@ -1,4 +1,4 @@
-"""What each queue may have, deserves and is guaranteed, from what Queues state and what there is.
+"""What each queue may have, deserves and is guaranteed: from what Queues state and what there is.
 
 For each queue and resource::
 
@@ -18,14 +18,13 @@ from dataclasses import dataclass
 
 from volsched.model.values.resources import UNLIMITED
 from volsched.plugin import CPU, MEMORY, PODS, ROOT, QueueInfo, format_amount
-from volsched.plugin.quota import Tree, capability_of, larger, of_nodes, room, total_of
-from volsched.quota.amounts import Amounts
+from volsched.plugin.quota import Amounts, Tree, capability_of, larger, of_nodes, room, total_of
 
 Queues = Mapping[str, QueueInfo]
 
 
 @dataclass(frozen=True, slots=True)
-class DueAmounts:
+class QuotaAmounts:
     """The amounts of one queue. A resource that ``limit`` does not name is one that nobody has."""
 
     capability: Amounts
@@ -44,21 +43,21 @@ class DueAmounts:
         return any(amount for name, amount in self.deserved.items() if name != PODS)
 
 
-def side_by_side(queues: Queues, total: Amounts) -> dict[str, DueAmounts]:
-    """Return the dues of queues that share the cluster without a hierarchy."""
+def side_by_side(queues: Queues, total: Amounts) -> dict[str, QuotaAmounts]:
+    """Return the amounts of queues that share the cluster without a hierarchy."""
     kept = total_of(of_nodes(queue.guarantee) for queue in queues.values())
-    found: dict[str, DueAmounts] = {}
+    found: dict[str, QuotaAmounts] = {}
     for name, queue in queues.items():
         capability, guarantee = capability_of(queue), of_nodes(queue.guarantee)
         limit = room(total, kept, guarantee, capability)
         wanted = of_nodes(queue.deserved)
         bounded = {resource: min(amount, limit.get(resource, 0)) for resource, amount in wanted.items()}
-        found[name] = DueAmounts(capability, limit, larger(bounded, guarantee), guarantee)
+        found[name] = QuotaAmounts(capability, limit, larger(bounded, guarantee), guarantee)
     return found
 
 
-def in_a_tree(queues: Queues, total: Amounts) -> dict[str, DueAmounts]:
-    """Return the dues of queues in a hierarchy, the root's among them; queues that hang nowhere have none."""
+def in_a_tree(queues: Queues, total: Amounts) -> dict[str, QuotaAmounts]:
+    """Return the amounts of queues in a hierarchy, the root's among them; queues that hang nowhere have none."""
     tree = tree_of(queues)
     found = {ROOT: _root(queues, _placed_below(tree, ROOT), total)}
     for name in tree.top_down():
@@ -77,20 +76,20 @@ def _placed_below(tree: Tree, name: str) -> list[str]:
     return [child for child in tree.below(name) if child not in tree.missing and child not in tree.circular]
 
 
-def _root(queues: Queues, listed: list[str], total: Amounts) -> DueAmounts:
+def _root(queues: Queues, listed: list[str], total: Amounts) -> QuotaAmounts:
     capability = capability_of(queues[ROOT]) if ROOT in queues else {}
     unlimited = dict.fromkeys((*total, CPU, MEMORY), UNLIMITED)
     deserved = total_of(_wanted(queues[name]) for name in listed)
     guarantee = total_of(of_nodes(queues[name].guarantee) for name in listed)
-    return DueAmounts(capability, {**unlimited, **capability}, deserved, guarantee)
+    return QuotaAmounts(capability, {**unlimited, **capability}, deserved, guarantee)
 
 
-def _below(queues: Queues, listed: list[str], above: DueAmounts) -> Iterator[tuple[str, DueAmounts]]:
+def _below(queues: Queues, listed: list[str], above: QuotaAmounts) -> Iterator[tuple[str, QuotaAmounts]]:
     kept = total_of(of_nodes(queues[name].guarantee) for name in listed)
     for name in listed:
         queue, guarantee = queues[name], of_nodes(queues[name].guarantee)
         capability = {**above.capability, **capability_of(queue)}
-        yield name, DueAmounts(capability, room(above.limit, kept, guarantee, capability), _wanted(queue), guarantee)
+        yield name, QuotaAmounts(capability, room(above.limit, kept, guarantee, capability), _wanted(queue), guarantee)
 
 
 def _wanted(queue: QueueInfo) -> Amounts:
@@ -117,14 +116,14 @@ def _why_lost(tree: Tree, name: str) -> str:
     return f'its parent "{parent}" does not exist' if top == name else f'"{parent}" above it does not exist'
 
 
-def doubts(queues: Queues, dues: Mapping[str, DueAmounts]) -> dict[str, tuple[str, ...]]:
+def doubts(queues: Queues, amounts: Mapping[str, QuotaAmounts]) -> dict[str, tuple[str, ...]]:
     """Return what cannot be kept of what each queue and its children state; nothing is refused for that."""
     tree = tree_of(queues)
     found: dict[str, tuple[str, ...]] = {}
     for name, queue in queues.items():
         if name == ROOT:
             continue
-        above = dues[queue.parent].capability if queue.parent in dues else {}
+        above = amounts[queue.parent].capability if queue.parent in amounts else {}
         listed = [queues[child] for child in _placed_below(tree, name)]
         message = (*_above_parent(queue, above), *_promised_twice(queue, listed))
         if message:

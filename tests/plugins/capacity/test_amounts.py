@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity.dues import DueAmounts, doubts, in_a_tree, lost, side_by_side
+from plugins.capacity.amounts import QuotaAmounts, doubts, in_a_tree, lost, side_by_side
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import UNLIMITED
 
@@ -127,7 +127,7 @@ def test_the_root_deserves_and_is_guaranteed_what_its_children_are() -> None:
     ("deserved", "expected"), [({}, False), ({"cpu": 0}, False), ({"pods": 5}, False), ({"gpu": 1, "cpu": 0}, True)]
 )
 def test_a_queue_deserves_anything_beside_pod_slots(deserved: Amounts, expected: bool) -> None:
-    assert DueAmounts({}, {}, deserved, {}).deserves_anything is expected
+    assert QuotaAmounts({}, {}, deserved, {}).deserves_anything is expected
 
 
 LOST: dict[str, tuple[Specs, dict[str, str]]] = {

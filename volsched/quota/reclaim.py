@@ -16,7 +16,7 @@ in all: nobody is evicted in a ring, and evictions end.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from volsched.framework.accounts.gangs import departing
@@ -24,6 +24,8 @@ from volsched.framework.elastic import Number
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.resources import accumulate
+from volsched.quota.amounts import request_with_slot
 
 K = TypeVar("K", bound=Hashable)
 
@@ -160,3 +162,22 @@ def reclaimable_of(cluster: Cluster, stakes: ReclaimView[K], queue: str, deserve
         return {}
     beyond = {key: stakes.held(queue, key) - (stakes.due(queue, key) or 0) for key in deserved}
     return {key: amount for key, amount in beyond.items() if amount > 0}
+
+
+class Remaining:
+    """What queues hold while victims for one task are chosen one after the other; each counts as gone for the next."""
+
+    def __init__(self, allocated: Callable[[str], Mapping[str, int]]) -> None:
+        self._allocated = allocated
+        self._left: dict[str, dict[str, int]] = {}
+
+    def of(self, level: str) -> dict[str, int]:
+        """Return what a queue still holds."""
+        if level not in self._left:
+            self._left[level] = dict(self._allocated(level))
+        return self._left[level]
+
+    def leave(self, levels: Iterable[str], victim: TaskInfo) -> None:
+        """Take a victim off queues."""
+        for level in levels:
+            accumulate(self.of(level), request_with_slot(victim), -1)

@@ -1,0 +1,177 @@
+"""What queues may have, hold and deserve, and which goes first.
+
+A queue is asked about itself, and over a hierarchy about every queue above it. The rules are those of Volcano's plugin
+of this name; differences are marked. Amounts are made again when a Queue states something else or the cluster has
+other amounts; what is held follows moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from fractions import Fraction
+from typing import ClassVar, Final
+
+from plugins.capacity.amounts import QuotaAmounts, doubts, in_a_tree, lost, side_by_side
+from volsched.model.values.resources import UNLIMITED
+from volsched.plugin import (
+    MAX_AMOUNT,
+    ROOT,
+    Cluster,
+    ConditionReason,
+    JobInfo,
+    Numbers,
+    Observer,
+    QueueInfo,
+    Scope,
+    Shortfall,
+    Step,
+    Verdict,
+    in_base_units,
+)
+from volsched.plugin.quota import (
+    NO_PLACE,
+    At,
+    QueueDemands,
+    QueueUsageObserver,
+    ResourceQuotas,
+    Suggestion,
+    asked_of,
+    figures,
+    named,
+    raises,
+    share,
+    there,
+)
+
+NAME: Final = "capacity"
+INSUFFICIENT: Final = "InsufficientQueueCapability"
+NOTHING: Final = QuotaAmounts({}, {}, {}, {})
+
+
+class CapacityQuotas(ResourceQuotas, Observer):
+    """Follows what Queues state; ``catch_up`` when a session opens."""
+
+    name: ClassVar[str] = NAME
+
+    def __init__(
+        self, cluster: Cluster, usage: QueueUsageObserver, demand: QueueDemands, *, hierarchical: bool
+    ) -> None:
+        super().__init__(cluster, usage, demand)
+        self._hierarchical = hierarchical
+        self._changes = 0
+        self._made_from: Hashable = None
+        self._amounts: Mapping[str, QuotaAmounts] = {}
+        self._parents: frozenset[str] = frozenset()
+        self._lost: Mapping[str, str] = {}
+        self._doubts: Mapping[str, tuple[str, ...]] = {}
+        self.limits: Numbers = {}
+        """What each queue may have, by queue and resource, as metrics show it."""
+
+    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
+        """Have amounts made again."""
+        self._changes += 1
+
+    def catch_up(self) -> None:
+        """Make amounts again if anything has changed that they are made from."""
+        cluster = self._cluster
+        made_from = self._changes, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
+        if made_from == self._made_from:
+            return
+        self._made_from = made_from
+        self._amounts = (in_a_tree if self._hierarchical else side_by_side)(cluster.queues, there(cluster))
+        if self._hierarchical:
+            self._parents = _parents(cluster)
+            self._lost = lost(cluster.queues)
+            self._doubts = doubts(cluster.queues, self._amounts)
+        self._shares.clear()
+        self.limits = {
+            (name, resource): in_base_units(resource, amount)
+            for name in cluster.queues
+            for resource, amount in self.amounts(name).limit.items()
+            if amount < MAX_AMOUNT
+        }
+
+    def faults(self) -> dict[str, tuple[str, ...]]:
+        """Return what is to be told of queues: that they have no place, and which amounts contradict each other."""
+        lost = {name: (f"{why}; it takes no work",) for name, why in self._lost.items()}
+        return {name: (*lost.get(name, ()), *self._doubts.get(name, ())) for name in {**lost, **self._doubts}}
+
+    # -- amounts ------------------------------------------------------------------------------------------------------
+
+    def amounts(self, queue: str) -> QuotaAmounts:
+        """Return the amounts of a queue; one that hangs nowhere has none."""
+        return self._amounts.get(queue, NOTHING)
+
+    def limit(self, level: str, dimension: str) -> int:
+        """Return how much a queue may have of a resource; of what devices serve nobody knows how much there is."""
+        amounts = self.amounts(level)
+        if self._cluster.is_left_to_devices(dimension):
+            return amounts.capability.get(dimension, UNLIMITED)
+        return amounts.limit.get(dimension, 0)
+
+    def deserved(self, level: str) -> Mapping[str, int]:
+        """Return what a queue deserves, zeros that it states too."""
+        return self.amounts(level).deserved
+
+    def shown(self, queue: QueueInfo) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Return what a queue deserves and is guaranteed."""
+        amounts = self.amounts(queue.name)
+        return amounts.deserved, amounts.guarantee
+
+    def is_within(self, queue: str, request: Mapping[str, int]) -> bool | None:
+        """Whether a queue with a request holds no more than it deserves of all of it; None: it states nothing of it."""
+        held, stated = self.allocated(queue), self.amounts(queue).stated
+        asked = [name for name in request if name in stated]
+        return all(held.get(name, 0) + request[name] <= stated[name] for name in asked) if asked else None
+
+    # -- refusals -----------------------------------------------------------------------------------------------------
+
+    def is_parent(self, queue: str) -> bool:
+        """Whether a queue has others below it, and so takes no work itself."""
+        return queue in self._parents
+
+    def closed(self, queue: str, step: At) -> Verdict | None:
+        """Report that a queue takes no work at all; *ours*: others go on, where Volcano's plugin stops them all."""
+        why = self._lost.get(queue)
+        if self.is_parent(queue) or not why:
+            return super().closed(queue, step)
+        message = f'queue "{queue}" has no place in the hierarchy of queues: {why}; correct spec.parent'
+        return Verdict(step, NAME, Scope.QUEUE, NO_PLACE, message, shown_as=ConditionReason.QUEUE_INVALID)
+
+    def exceeds(self, queue: str, level: str, short: tuple[Shortfall, ...]) -> Verdict:
+        """A pod would take its queue, or one above it, beyond what that may have."""
+        short = tuple(sorted(short, key=lambda each: each.resource))
+        message = f"{named(queue, level)} may have no more: {figures(short)}"
+        return Verdict(Step.ALLOCATABLE, NAME, Scope.QUEUE, INSUFFICIENT, message, short, queue=level)
+
+    # -- order and suggestions ----------------------------------------------------------------------------------------
+
+    def order(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
+        """Higher priority first, then the smaller share: of queues above, where two part, then their own.
+
+        Among equal shares a queue that deserves nothing goes first. Where queues above are equal the older one goes
+        first (*ours*), so that the order has no circles.
+        """
+        path = (*self.ancestors(queue.name)[::-1], queue.name)
+        return -queue.priority, tuple(
+            (self.share(level), not self.amounts(level).deserves_anything, self._cluster.queues[level].created, level)
+            for level in path
+        )
+
+    def share_now(self, level: str) -> Fraction:
+        """Return the largest part of what it deserves that a queue holds; 1 for a queue that deserves nothing."""
+        amounts = self.amounts(level)
+        if not amounts.deserves_anything:
+            return Fraction(1)
+        return share(self.allocated(level), {name: amount for name, amount in amounts.deserved.items() if amount})
+
+    def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
+        """Yield a larger capability of the queue and of those above it, and more that it may reclaim."""
+        yield from super().suggestions(job)
+        if own := self._cluster.queues.get(job.queue):
+            yield from raises(own, "deserved", sorted(own.deserved.keys() & asked_of(job)))
+
+
+def _parents(cluster: Cluster) -> frozenset[str]:
+    """Return the queues of which any other states that it is below them."""
+    return frozenset(queue.parent or ROOT for queue in cluster.queues.values() if queue.name != ROOT)

@@ -1,0 +1,161 @@
+"""Quotas by resource: what plugins that limit cpu, memory and all else that nodes offer have in common.
+
+A plugin states what each queue may have (``limit``) and deserves. The checks are those of ``checks``; what a queue
+holds is counted by ``usage``, what its jobs reserve by ``demand``.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from volsched.framework.quota_report import Consumer, Dimension, Suggestion, Usage
+from volsched.framework.reports import Report, SeriesFn
+from volsched.model.cluster import Cluster
+from volsched.model.job import JobInfo
+from volsched.model.pods.template import PodTemplate
+from volsched.model.queues.queue import ROOT, QueueInfo
+from volsched.model.values.resources import MAX_AMOUNT, PODS, UNLIMITED
+from volsched.model.values.series import Series
+from volsched.model.verdict import Verdict
+from volsched.quota.amounts import capability_of, share
+from volsched.quota.checks import QueueQuotas
+from volsched.quota.demand import QueueDemand, QueueDemands
+from volsched.quota.report import asked_of, held_of_quota, left, queues_below, usage_by_resource
+from volsched.quota.suggestions import raises
+from volsched.quota.usage import QueueUsageObserver
+
+_NO_DEMAND = QueueDemand()
+
+
+class ResourceQuotas(QueueQuotas[str]):
+    """The answers of one plugin, kept from one session to the next."""
+
+    def __init__(self, cluster: Cluster, usage: QueueUsageObserver, demand: QueueDemands) -> None:
+        self._cluster = cluster
+        self._usage = usage
+        self._demand = demand
+        self._shares: dict[str, tuple[int, Fraction]] = {}
+
+    # -- what a plugin states -----------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def limit(self, level: str, dimension: str) -> int:
+        """Return the most that a queue is admitted with; MAX_AMOUNT and more is no limit."""
+
+    @abstractmethod
+    def deserved(self, level: str) -> Mapping[str, int | Fraction]:
+        """Return what a queue deserves."""
+
+    @abstractmethod
+    def shown(self, queue: QueueInfo) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        """Return what a queue deserves and is guaranteed, as people see it."""
+
+    # -- what is used -------------------------------------------------------------------------------------------------
+
+    def levels(self, queue: str) -> Sequence[str]:
+        """Return a queue, and in a hierarchy those above it, the root last."""
+        return self._usage.levels(queue)
+
+    def ancestors(self, queue: str) -> tuple[str, ...]:
+        """Return the queues above a queue, its parent first, without the root."""
+        return tuple(level for level in self.levels(queue)[1:] if level != ROOT)
+
+    def allocated(self, level: str) -> Mapping[str, int]:
+        """Return what a queue, in a hierarchy with those below it, holds and was promised; pod slots too."""
+        return self._usage.by(level)
+
+    def committed(self, level: str, dimension: str) -> int:
+        """Return what a queue holds and has reserved, beyond what its jobs could do without."""
+        held, sums = self.allocated(level), self._sums(level)
+        reserved = sums.reserved.get(dimension, 0) - sums.elastic.get(dimension, 0)
+        return max(0, held.get(dimension, 0) + reserved)
+
+    def _sums(self, level: str) -> QueueDemand:
+        return self._demand.queues().get(level, _NO_DEMAND)
+
+    def minimum(self, job: JobInfo) -> Mapping[str, int] | None:
+        """Return the minResources of a job."""
+        return job.min_resources
+
+    def request(self, template: PodTemplate) -> Mapping[str, int]:
+        """Return what a pod requests."""
+        return template.request
+
+    # -- order --------------------------------------------------------------------------------------------------------
+
+    def share(self, level: str) -> Fraction:
+        """Return the largest part of what it deserves that a queue holds; kept while it holds the same."""
+        known, version = self._shares.get(level), self._usage.version(level)
+        if known is not None and known[0] == version:
+            return known[1]
+        found = self.share_now(level)
+        self._shares[level] = version, found
+        return found
+
+    def share_now(self, level: str) -> Fraction:
+        """Return the share, worked out anew."""
+        return share(self.allocated(level), self.deserved(level))
+
+    def distance(self, queue: QueueInfo, own: QueueInfo) -> int:
+        """Return a number that is the smaller the lower the ways up from two queues meet."""
+        theirs = self.levels(own.name)[1:]
+        return -sum(level in theirs for level in self.levels(queue.name)[1:])
+
+    # -- reports ------------------------------------------------------------------------------------------------------
+
+    def report(self, metrics: Mapping[Series, SeriesFn]) -> Report:
+        """Return what the plugin reports."""
+        return Report(metrics=metrics, usage=self.usage, consumers=self.consumers, suggestions=self.suggestions)
+
+    def usage(self) -> Usage:
+        """Return what all queues may have and hold."""
+        return usage_by_resource(self._cluster, self.dimensions)
+
+    def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
+        """Return what a queue may have, deserves, holds and has left, of all that it or its jobs name."""
+        name, (deserved, guarantee) = queue.name, self.shown(queue)
+        held, reserved = self.allocated(name), self._sums(name).reserved
+        named = {*capability_of(queue), *deserved, *guarantee, *held, *reserved} - {PODS}
+        return {
+            resource: Dimension(
+                _limited(self.limit(name, resource)),
+                held.get(resource, 0),
+                reserved.get(resource, 0),
+                self.headroom_of(name, resource),
+                deserved.get(resource),
+                guarantee.get(resource),
+            )
+            for resource in sorted(named)
+        }
+
+    def headroom_of(self, queue: str, resource: str) -> int | None:
+        """Return how much more of a resource a queue would be admitted with; None without a limit."""
+        return _limited(min(self._headroom_of(level, resource) for level in self.levels(queue)))
+
+    def _headroom_of(self, level: str, resource: str) -> int:
+        most = self.limit(level, resource)
+        return left(most, self.committed(level, resource)) if most < MAX_AMOUNT else UNLIMITED
+
+    def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
+        """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
+        level = refusal.queue or job.queue
+        sharing = queues_below(self._cluster, level) if len(self.levels(job.queue)) > 1 else [level]
+        return held_of_quota(self.usage(), sharing, job, refusal)
+
+    def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
+        """Yield a larger capability of the queue and of those above it, and what else the plugin names of each."""
+        asked = asked_of(job)
+        for level in self.levels(job.queue):
+            if queue := self._cluster.queues.get(level):
+                yield from raises(queue, "capability", sorted(capability_of(queue).keys() & asked))
+                yield from self.suggestions_for(queue)
+
+    def suggestions_for(self, queue: QueueInfo) -> Iterator[Suggestion]:
+        """Yield what else could be changed in one queue."""
+        yield from ()
+
+
+def _limited(amount: int) -> int | None:
+    return amount if amount < MAX_AMOUNT else None
