@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plugins.proportion.fair_shares import FairShares
+from plugins.proportion.shares import side_by_side
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
 from tests.properties.lives import Property, Reader, Scenario
@@ -310,8 +310,8 @@ class Dues(Property):
     """What every queue deserved and held when the session began."""
 
     def before(self) -> None:
-        shares = FairShares(self.cluster, QueueDemands(self.cluster))
-        self.due = {queue: dict(shares._deserved(info)) for queue, info in self.cluster.queues.items()}
+        divided = side_by_side(self.cluster, QueueDemands(self.cluster).queues())
+        self.due = {queue: dict(divided[queue].deserved) if queue in divided else {} for queue in self.cluster.queues}
         self.held = {queue: dict(info.allocated) for queue, info in self.cluster.queues.items()}
 
 

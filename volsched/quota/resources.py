@@ -62,6 +62,11 @@ class ResourceQuotas(QueueQuotas[str]):
         """Return the queues above a queue, its parent first, without the root."""
         return tuple(level for level in self.levels(queue)[1:] if level != ROOT)
 
+    def apart(self, queue: str, other: str) -> tuple[str, ...]:
+        """Return the queues in which a queue counts and another one does not, the queue itself first."""
+        theirs = self.levels(other)
+        return tuple(level for level in self.levels(queue) if level not in theirs)
+
     def allocated(self, level: str) -> Mapping[str, int]:
         """Return what a queue, in a hierarchy with those below it, holds and was promised; pod slots too."""
         return self._usage.by(level)
