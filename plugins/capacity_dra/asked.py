@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
-from plugins.capacity_dra.quota import as_named, total
-from plugins.capacity_dra.remedies import raised
+from plugins.capacity_dra.quota import as_named
+from plugins.capacity_dra.suggestions import raised
 from volsched.plugin import Cluster, JobInfo, Verdict
 from volsched.plugin.devices import device_holdings
-from volsched.plugin.quota import Consumer, Suggestion, queues_below
+from volsched.plugin.quota import Consumer, Suggestion, queues_below, total_of
 
 
 class DeviceExplainer:
@@ -35,7 +35,7 @@ class DeviceExplainer:
         """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""
         self._ledger.catch_up()
         claims = {key: found for task in job.waiting.values() for key, found in self._demands.of_task(task).items()}
-        asked = total((*claims.values(), self._demands.minimum(job)))
+        asked = total_of((*claims.values(), self._demands.minimum(job)))
         for level in self._limits.levels(job.queue):
             for key, amount in sorted(as_named(asked, self._limits.limited(level)).items()):
                 if self._limits.limit(key, level) is not None:

@@ -14,11 +14,11 @@ from plugins.capacity_dra.asked import DeviceExplainer
 from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
+from plugins.capacity_dra.reclaim import DeviceReclaimView
 from plugins.capacity_dra.refusals import NAME
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.rules import DeviceQuotaRules
 from plugins.capacity_dra.shown import QueueFigures
-from plugins.capacity_dra.stakes import DeviceStakes
 from volsched.model.annotations import LAST_APPLIED
 from volsched.model.dra.announced import ANNOTATION
 from volsched.plugin import Argument, Cluster, Registrar, Session, about_queue
@@ -59,9 +59,9 @@ class Quotas:
         demands = DeviceDemands(cluster, self.ledger, with_admin=arguments.with_admin)
         self.limits = ClaimLimits(cluster, arguments)
         self.reservations = Reservations(cluster, self.ledger, demands)
-        stakes = DeviceStakes(self.ledger, demands, self.limits)
-        self.rules = DeviceQuotaRules(cluster, self.ledger, demands, self.reservations, self.limits, stakes)
-        self.shown = QueueFigures(cluster, self.ledger, self.reservations, self.limits, stakes)
+        view = DeviceReclaimView(self.ledger, demands, self.limits)
+        self.rules = DeviceQuotaRules(cluster, self.ledger, demands, self.reservations, self.limits, view)
+        self.shown = QueueFigures(cluster, self.ledger, self.reservations, self.limits, view)
         self.asked = DeviceExplainer(cluster, self.ledger, demands, self.limits)
 
     def open(self, session: Session, *, above: bool) -> None:

@@ -9,12 +9,12 @@ from typing import Final
 from plugins.capacity_dra.asked import DeviceExplainer
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
-from plugins.capacity_dra.quota import Quota, as_named, total
+from plugins.capacity_dra.quota import Quota, as_named
+from plugins.capacity_dra.reclaim import DeviceReclaimView
 from plugins.capacity_dra.reserved import Reservations
-from plugins.capacity_dra.stakes import DeviceStakes
 from volsched.plugin import Cluster, Numbers, QueueAmounts, QueueInfo, Report, Series, as_float
 from volsched.plugin.devices import COUNT, Amount, Amounts, milli, named_as
-from volsched.plugin.quota import QuotaRow, QuotaTable, Value, reclaimable_of
+from volsched.plugin.quota import QuotaRow, QuotaTable, Value, reclaimable_of, total_of
 
 _LABELS: Final = ("queue_name", "device_class", "dimension")
 CAPACITY: Final = Series("volcano_queue_dra_capacity", "The queue's quota of devices, or of their capacity", _LABELS)
@@ -34,13 +34,13 @@ class QueueFigures:
         ledger: ClaimLedger,
         reservations: Reservations,
         limits: ClaimLimits,
-        stakes: DeviceStakes,
+        view: DeviceReclaimView,
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._reservations = reservations
         self._limits = limits
-        self._stakes = stakes
+        self._view = view
         self._made: dict[str, tuple[object, Numbers]] = {}
 
     def report(self, explainer: DeviceExplainer) -> Report:
@@ -103,7 +103,7 @@ class QueueFigures:
         limit = self._limits.limit(named, level)
         if limit is None:
             return None
-        taken = as_named(total((self._ledger.account(level).used, self._reserved(level))), limited)
+        taken = as_named(total_of((self._ledger.account(level).used, self._reserved(level))), limited)
         return max(Fraction(0), limit - taken.get(named, Fraction(0)))
 
     def _shown(self, amounts: Amounts) -> dict[str, int]:
@@ -130,7 +130,7 @@ class QueueFigures:
         return self._numbers("reclaimable", state, self._beyond_due)
 
     def _beyond_due(self, queue: str) -> Amounts:
-        return reclaimable_of(self._cluster, self._stakes, queue, self._limits.due_amounts)
+        return reclaimable_of(self._cluster, self._view, queue, self._limits.due_amounts)
 
     def inqueue(self) -> Numbers:
         """Return what is reserved in all queues."""

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from volsched.quota.faults import NO_PLACE as NO_PLACE
     from volsched.quota.faults import QUEUE_FAULTS as QUEUE_FAULTS
     from volsched.quota.faults import QueueFaults as QueueFaults
+    from volsched.quota.guarantees import Guarantees as Guarantees
+    from volsched.quota.guarantees import left_by as left_by
     from volsched.quota.past_use import HALF_LIFE_ARGUMENT as HALF_LIFE_ARGUMENT
     from volsched.quota.past_use import PastUse as PastUse
     from volsched.quota.past_use import check_half_life as check_half_life

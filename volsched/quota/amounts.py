@@ -6,11 +6,12 @@ Volcano writes them, are another plugin's and left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from volsched.framework.dra.amounts import FLAT
+from volsched.framework.elastic import Number
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -22,7 +23,10 @@ NOT_ADMITTED: Final = "Unschedulable"
 
 NOT_A_LEAF: Final = "NotALeafQueue"
 
-Amounts = Mapping[str, int]
+D = TypeVar("D", bound=Hashable)
+N = TypeVar("N", int, Fraction)
+
+Amounts: TypeAlias = Mapping[str, int]
 
 
 def there(cluster: Cluster) -> dict[str, int]:
@@ -37,18 +41,18 @@ def request_with_slot(task: TaskInfo) -> dict[str, int]:
     return {**task.template.request, PODS: 1}
 
 
-def total_of(listed: Iterable[Amounts]) -> dict[str, int]:
+def total_of(listed: Iterable[Mapping[D, N]]) -> dict[D, N]:
     """Add amounts up."""
-    total: dict[str, int] = {}
+    total: dict[D, N] = {}
     for amounts in listed:
         for name, amount in amounts.items():
-            total[name] = total.get(name, 0) + amount
+            total[name] = total[name] + amount if name in total else amount
     return total
 
 
-def larger(left: Amounts, right: Amounts) -> dict[str, int]:
-    """Return the larger amount of each resource."""
-    return {name: max(left.get(name, 0), right.get(name, 0)) for name in {**left, **right}}
+def larger(left: Mapping[D, N], right: Mapping[D, N]) -> dict[D, N]:
+    """Return the larger amount of each dimension."""
+    return {**left, **{name: max(left.get(name, amount), amount, amount * 0) for name, amount in right.items()}}
 
 
 def guaranteed(cluster: Cluster) -> dict[str, int]:
@@ -90,12 +94,12 @@ def limits(queue: QueueInfo, total: Amounts, kept: Amounts) -> dict[str, int]:
     return room(total, kept, of_nodes(queue.guarantee), capability_of(queue))
 
 
-def share(held: Amounts, deserved: Mapping[str, Fraction | int]) -> Fraction:
-    """Return the largest part of its due that a queue holds of any resource; holding without a due counts as 1."""
+def share(held: Mapping[D, Number], deserved: Mapping[D, Number]) -> Fraction:
+    """Return the largest part that a queue holds of what it deserves; holding without deserving counts as 1."""
     return max((_part(held.get(name, 0), due) for name, due in deserved.items()), default=Fraction(0))
 
 
-def _part(held: int, due: Fraction | int) -> Fraction:
+def _part(held: Number, due: Number) -> Fraction:
     return Fraction(held) / due if due else Fraction(1 if held else 0)
 
 

@@ -18,9 +18,9 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.values.resources import MAX_AMOUNT, PODS, UNLIMITED
 from volsched.model.values.series import Series
-from volsched.model.verdict import Verdict
-from volsched.quota.amounts import capability_of, share
-from volsched.quota.checks import QueueQuotas
+from volsched.model.verdict import Shortfall, Step, Verdict
+from volsched.quota.amounts import capability_of, not_admitted, share
+from volsched.quota.checks import At, Exceeded, QueueQuotas
 from volsched.quota.demand import QueueDemand, QueueDemands
 from volsched.quota.report import asked_of, held_of_quota, left, queues_below, usage_by_resource
 from volsched.quota.suggestions import raises
@@ -29,7 +29,7 @@ from volsched.quota.usage import QueueUsageObserver
 _NO_DEMAND = QueueDemand()
 
 
-class ResourceQuotas(QueueQuotas[str]):
+class ResourceQuotas(QueueQuotas[str, int]):
     """The answers of one plugin, kept from one session to the next."""
 
     def __init__(self, cluster: Cluster, usage: QueueUsageObserver, demand: QueueDemands) -> None:
@@ -71,22 +71,34 @@ class ResourceQuotas(QueueQuotas[str]):
         """Return what a queue, in a hierarchy with those below it, holds and was promised; pod slots too."""
         return self._usage.by(level)
 
-    def committed(self, level: str, dimension: str) -> int:
+    def committed(self, level: str, minimum: Iterable[str]) -> dict[str, int]:
         """Return what a queue holds and has reserved, beyond what its jobs could do without."""
         held, sums = self.allocated(level), self._sums(level)
-        reserved = sums.reserved.get(dimension, 0) - sums.elastic.get(dimension, 0)
-        return max(0, held.get(dimension, 0) + reserved)
+        return {
+            name: max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0)) for name in minimum
+        }
 
     def _sums(self, level: str) -> QueueDemand:
         return self._demand.queues().get(level, _NO_DEMAND)
 
-    def minimum(self, job: JobInfo) -> Mapping[str, int] | None:
+    def minimum(self, job: JobInfo, level: str) -> Mapping[str, int] | None:
         """Return the minResources of a job."""
         return job.min_resources
 
-    def request(self, template: PodTemplate) -> Mapping[str, int]:
+    def request(self, pod: PodTemplate, level: str) -> Mapping[str, int]:
         """Return what a pod requests."""
-        return template.request
+        return pod.request
+
+    def refused(self, queue: str, level: str, short: Sequence[Exceeded[str, int]], step: At) -> Verdict:
+        """Return the refusal of work of a queue, as it is too much for a level."""
+        amounts = tuple(Shortfall(*each) for each in short)
+        if step is Step.ENQUEUE:
+            return not_admitted(self.name, level, tuple(sorted(amounts, key=lambda each: each.resource)))
+        return self.exceeds(queue, level, amounts)
+
+    @abstractmethod
+    def exceeds(self, queue: str, level: str, short: tuple[Shortfall, ...]) -> Verdict:
+        """Return the refusal of a pod of a queue, as it is too much for a level."""
 
     # -- order --------------------------------------------------------------------------------------------------------
 
@@ -141,7 +153,7 @@ class ResourceQuotas(QueueQuotas[str]):
 
     def _headroom_of(self, level: str, resource: str) -> int:
         most = self.limit(level, resource)
-        return left(most, self.committed(level, resource)) if most < MAX_AMOUNT else UNLIMITED
+        return left(most, self.committed(level, (resource,))[resource]) if most < MAX_AMOUNT else UNLIMITED
 
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""

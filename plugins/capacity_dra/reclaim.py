@@ -12,13 +12,13 @@ from fractions import Fraction
 from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
-from plugins.capacity_dra.quota import as_named, total
+from plugins.capacity_dra.quota import as_named
 from volsched.plugin import TaskInfo
 from volsched.plugin.devices import Amount, Amounts, named_as
-from volsched.plugin.quota import departing
+from volsched.plugin.quota import departing, total_of
 
 
-class DeviceStakes:
+class DeviceReclaimView:
     """Devices by class, and dimensions of their capacity."""
 
     def __init__(
@@ -52,7 +52,7 @@ class DeviceStakes:
             return {}
         self._ledger.catch_up()
         users = self._ledger.account(task.queue).users
-        asked = total(amounts for key, amounts in self._demands.of_task(task).items() if key not in users)
+        asked = total_of(amounts for key, amounts in self._demands.of_task(task).items() if key not in users)
         return {key: amount for key, amount in self._limits.counted(asked).items() if amount}
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
@@ -72,4 +72,4 @@ class DeviceStakes:
         return counts.items()
 
     def _charges(self, keys: Iterable[str]) -> Amounts:
-        return self._limits.counted(total(self._ledger.charge(key) for key in keys))
+        return self._limits.counted(total_of(self._ledger.charge(key) for key in keys))
