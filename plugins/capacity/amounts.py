@@ -14,33 +14,12 @@ rules are those of Volcano's plugin of this name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from volsched.model.values.resources import UNLIMITED
-from volsched.plugin import CPU, MEMORY, PODS, ROOT, QueueInfo, format_amount
-from volsched.plugin.quota import Amounts, Tree, capability_of, larger, of_nodes, room, total_of
+from volsched.plugin import CPU, MEMORY, ROOT, QueueInfo, format_amount
+from volsched.plugin.quota import Amounts, QuotaAmounts, Tree, capability_of, larger, of_nodes, room, total_of
 
 Queues = Mapping[str, QueueInfo]
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaAmounts:
-    """The amounts of one queue. A resource that ``limit`` does not name is one that nobody has."""
-
-    capability: Amounts
-    limit: Amounts
-    deserved: Amounts
-    guarantee: Amounts
-
-    @property
-    def stated(self) -> Amounts:
-        """What it deserves of the resources of which it states that; of cpu and memory 0 states nothing."""
-        return {name: amount for name, amount in self.deserved.items() if amount or name not in (CPU, MEMORY)}
-
-    @property
-    def deserves_anything(self) -> bool:
-        """Whether it deserves any amount, pod slots aside; else it has what others leave."""
-        return any(amount for name, amount in self.deserved.items() if name != PODS)
 
 
 def side_by_side(queues: Queues, total: Amounts) -> dict[str, QuotaAmounts]:

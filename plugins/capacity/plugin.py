@@ -84,7 +84,6 @@ class CapacityPlugin:
         quotas = registrar.account(
             f"{NAME}.quotas", lambda cluster: CapacityQuotas(cluster, usage, demand, hierarchical=above)
         )
-        usage.catch_up()
-        quotas.catch_up()
+        quotas.refresh()
         registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, quotas.faults())
         return quotas

@@ -7,12 +7,11 @@ other amounts; what is held follows moves.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import ClassVar, Final
 
-from plugins.capacity.amounts import QuotaAmounts, doubts, in_a_tree, lost, side_by_side
-from volsched.model.values.resources import UNLIMITED
+from plugins.capacity.amounts import doubts, in_a_tree, lost, side_by_side
 from volsched.plugin import (
     MAX_AMOUNT,
     ROOT,
@@ -20,7 +19,6 @@ from volsched.plugin import (
     ConditionReason,
     JobInfo,
     Numbers,
-    Observer,
     QueueInfo,
     Scope,
     Shortfall,
@@ -29,10 +27,12 @@ from volsched.plugin import (
     in_base_units,
 )
 from volsched.plugin.quota import (
+    NO_AMOUNTS,
     NO_PLACE,
     At,
     QueueDemands,
     QueueUsageObserver,
+    QuotaAmounts,
     ResourceQuotas,
     Suggestion,
     asked_of,
@@ -45,11 +45,10 @@ from volsched.plugin.quota import (
 
 NAME: Final = "capacity"
 INSUFFICIENT: Final = "InsufficientQueueCapability"
-NOTHING: Final = QuotaAmounts({}, {}, {}, {})
 
 
-class CapacityQuotas(ResourceQuotas, Observer):
-    """Follows what Queues state; ``catch_up`` when a session opens."""
+class CapacityQuotas(ResourceQuotas):
+    """The quotas; over a hierarchy it is also known which queues have no place there."""
 
     name: ClassVar[str] = NAME
 
@@ -58,71 +57,32 @@ class CapacityQuotas(ResourceQuotas, Observer):
     ) -> None:
         super().__init__(cluster, usage, demand)
         self._hierarchical = hierarchical
-        self._changes = 0
-        self._made_from: Hashable = None
-        self._amounts: Mapping[str, QuotaAmounts] = {}
         self._parents: frozenset[str] = frozenset()
         self._lost: Mapping[str, str] = {}
         self._doubts: Mapping[str, tuple[str, ...]] = {}
         self.limits: Numbers = {}
         """What each queue may have, by queue and resource, as metrics show it."""
 
-    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
-        """Have amounts made again."""
-        self._changes += 1
-
-    def catch_up(self) -> None:
-        """Make amounts again if anything has changed that they are made from."""
-        cluster = self._cluster
-        made_from = self._changes, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
-        if made_from == self._made_from:
-            return
-        self._made_from = made_from
-        self._amounts = (in_a_tree if self._hierarchical else side_by_side)(cluster.queues, there(cluster))
+    def state_amounts(self) -> Mapping[str, QuotaAmounts]:
+        """Return the amounts that Queues state, within what there is."""
+        queues, total = self._cluster.queues, there(self._cluster)
+        found = in_a_tree(queues, total) if self._hierarchical else side_by_side(queues, total)
         if self._hierarchical:
-            self._parents = _parents(cluster)
-            self._lost = lost(cluster.queues)
-            self._doubts = doubts(cluster.queues, self._amounts)
-        self._shares.clear()
+            self._parents = _parents(self._cluster)
+            self._lost = lost(queues)
+            self._doubts = doubts(queues, found)
         self.limits = {
             (name, resource): in_base_units(resource, amount)
-            for name in cluster.queues
-            for resource, amount in self.amounts(name).limit.items()
+            for name in queues
+            for resource, amount in found.get(name, NO_AMOUNTS).limit.items()
             if amount < MAX_AMOUNT
         }
+        return found
 
     def faults(self) -> dict[str, tuple[str, ...]]:
         """Return what is to be told of queues: that they have no place, and which amounts contradict each other."""
         lost = {name: (f"{why}; it takes no work",) for name, why in self._lost.items()}
         return {name: (*lost.get(name, ()), *self._doubts.get(name, ())) for name in {**lost, **self._doubts}}
-
-    # -- amounts ------------------------------------------------------------------------------------------------------
-
-    def amounts(self, queue: str) -> QuotaAmounts:
-        """Return the amounts of a queue; one that hangs nowhere has none."""
-        return self._amounts.get(queue, NOTHING)
-
-    def limit(self, level: str, dimension: str) -> int:
-        """Return how much a queue may have of a resource; of what devices serve nobody knows how much there is."""
-        amounts = self.amounts(level)
-        if self._cluster.is_left_to_devices(dimension):
-            return amounts.capability.get(dimension, UNLIMITED)
-        return amounts.limit.get(dimension, 0)
-
-    def deserved(self, level: str) -> Mapping[str, int]:
-        """Return what a queue deserves, zeros that it states too."""
-        return self.amounts(level).deserved
-
-    def shown(self, queue: QueueInfo) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Return what a queue deserves and is guaranteed."""
-        amounts = self.amounts(queue.name)
-        return amounts.deserved, amounts.guarantee
-
-    def is_within(self, queue: str, request: Mapping[str, int]) -> bool | None:
-        """Whether a queue with a request holds no more than it deserves of all of it; None: it states nothing of it."""
-        held, stated = self.allocated(queue), self.amounts(queue).stated
-        asked = [name for name in request if name in stated]
-        return all(held.get(name, 0) + request[name] <= stated[name] for name in asked) if asked else None
 
     # -- refusals -----------------------------------------------------------------------------------------------------
 

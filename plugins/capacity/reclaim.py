@@ -12,9 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from plugins.capacity.quotas import CapacityQuotas
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.plugin import QueueInfo, Resources, TaskInfo
-from volsched.plugin.quota import Remaining, request_with_slot
-
-Amounts = Mapping[str, int]
+from volsched.plugin.quota import Amounts, Number, Remaining, request_with_slot
 
 
 class Reclaim:
@@ -45,8 +43,14 @@ class Reclaim:
         Compared is what it states; None when that is nothing of what the task asks for.
         """
         request, near = task.template.request, self._near(queue.name)
-        answers = [self._quotas.is_within(level, request) for level in (queue.name, *near)]
+        answers = [self._is_within(level, request) for level in (queue.name, *near)]
         return True if True in answers else False if False in answers else None
+
+    def _is_within(self, queue: str, request: Amounts) -> bool | None:
+        """Whether a queue with a request holds no more than it deserves of all of it; None: it states nothing of it."""
+        held, stated = self._quotas.allocated(queue), self._quotas.amounts(queue).stated
+        asked = [name for name in request if name in stated]
+        return all(held.get(name, 0) + request[name] <= stated[name] for name in asked) if asked else None
 
     def _deserves_any(self, queue: str, request: Amounts) -> bool:
         return _deserves_of(self._quotas.amounts(queue).deserved, request)
@@ -81,7 +85,7 @@ class Reclaim:
     def _may_go_by_due(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
         own, theirs = usage.own, self._quotas.levels(victim.queue)
         above = [level for level in self._quotas.ancestors(own)[self._ancestors :] if level not in theirs]
-        is_due = all(self._quotas.is_within(level, task.template.request) is not False for level in above)
+        is_due = all(self._is_within(level, task.template.request) is not False for level in above)
         return is_due and usage.keeps_due(victim) and self._may_go(usage, task, victim)
 
     def _may_go(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
@@ -159,5 +163,5 @@ class _UsageLeft:
         return tuple(level for level in self._quotas.levels(queue) if level not in self._own_levels)
 
 
-def _deserves_of(deserved: Amounts, request: Amounts) -> bool:
+def _deserves_of(deserved: Mapping[str, Number], request: Amounts) -> bool:
     return any(deserved.get(name, 0) for name in request)

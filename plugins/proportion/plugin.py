@@ -72,7 +72,7 @@ class ProportionPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Divide the cluster, and register."""
         quotas = self._quotas(registrar)
-        quotas.catch_up()
+        quotas.refresh()
         self._order_queues(registrar, quotas)
         registrar.register(
             Reclaimable(quotas.reclaimable),
@@ -91,7 +91,6 @@ class ProportionPlugin:
         usage = registrar.account(
             f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above, ungated=above)
         )
-        usage.catch_up()
         name, make = (DEMANDS_ABOVE, QueueDemands.with_above) if above else (DEMANDS, QueueDemands)
         demand, leaves_due = registrar.account(name, make), self._leaves_due
         quotas = registrar.account(

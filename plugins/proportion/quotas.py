@@ -36,10 +36,12 @@ from volsched.plugin import (
 from volsched.plugin.objects import api
 from volsched.plugin.quota import (
     QUOTA,
+    Number,
     PastUse,
     QueueDemands,
     QueueTree,
     QueueUsageObserver,
+    QuotaAmounts,
     Remaining,
     ResourceQuotas,
     Suggestion,
@@ -59,7 +61,7 @@ _NOTHING: Mapping[str, int] = {}
 
 
 class ProportionQuotas(ResourceQuotas):
-    """The answers; ``catch_up`` when a session opens. ``places`` is the tree of queues, None for side by side."""
+    """The answers; ``refresh`` when a session opens. ``places`` is the tree of queues, None for side by side."""
 
     name: ClassVar[str] = NAME
 
@@ -75,61 +77,44 @@ class ProportionQuotas(ResourceQuotas):
         super().__init__(cluster, usage, demand)
         self._places = places
         self._leaves_due = leaves_due
-        self._made_from: Hashable = None
-        self._divided: dict[str, QueueShare] = {}
         self._whole: dict[str, dict[str, int]] = {}
         self.without_minimum = PERMIT if places is None else ABSTAIN
         self.fair_shares: Numbers = {}
         """What each queue deserves of each resource, as metrics show it."""
 
-    def catch_up(self) -> None:
-        """Divide the cluster again if anything has changed that the division is made from."""
-        demands, cluster = self._demand.queues(), self._cluster
-        queues = tuple((name, queue.version) for name, queue in cluster.queues.items())
-        totals, by_devices = tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
-        made_from = self._demand.version, totals, queues, by_devices
-        if made_from == self._made_from:
-            return
-        self._made_from = made_from
+    # -- amounts ------------------------------------------------------------------------------------------------------
+
+    def made_from(self) -> Hashable:
+        """Return what the division is made from: what queues state, hold and ask for, and the cluster."""
+        self._demand.queues()  # those jobs are counted again that have changed
+        versions = tuple((name, queue.version) for name, queue in self._cluster.queues.items())
+        return super().made_from(), self._demand.version, versions
+
+    def state_amounts(self) -> Mapping[str, QuotaAmounts]:
+        """Divide the cluster."""
+        cluster, demands = self._cluster, self._demand.queues()
         tree = None if self._places is None else self._places.tree
-        self._divided = side_by_side(cluster, demands) if tree is None else in_a_tree(tree, cluster, demands)
+        divided = side_by_side(cluster, demands) if tree is None else in_a_tree(tree, cluster, demands)
         self._whole = {
-            name: {resource: int(due) for resource, due in part.deserved.items()}
-            for name, part in self._divided.items()
+            name: {resource: int(due) for resource, due in part.deserved.items()} for name, part in divided.items()
         }
-        self._shares.clear()
         self.fair_shares = {
             (name, resource): in_base_units(resource, due)
-            for name, part in self._divided.items()
+            for name, part in divided.items()
             for resource, due in part.deserved.items()
             if resource != PODS
         }
+        return {name: self._amounts_of(queue, divided.get(name)) for name, queue in cluster.queues.items()}
 
-    # -- amounts ------------------------------------------------------------------------------------------------------
-
-    def limit(self, level: str, dimension: str) -> int:
-        """Return the most of a resource that a queue is admitted with; what devices serve has no other limit."""
-        queue = self._cluster.queues.get(level)
-        if queue is None:
-            return MAX_AMOUNT
-        if self._cluster.is_left_to_devices(dimension):
-            return queue.capability.get(dimension, MAX_AMOUNT)
-        return self._limits(queue).get(dimension, 0)
-
-    def _limits(self, queue: QueueInfo) -> Mapping[str, int]:
-        if self._is_top(queue.name):
-            return room(there(self._cluster), _NOTHING, _NOTHING, capability_of(queue))
-        part = self._divided.get(queue.name)
+    def _amounts_of(self, queue: QueueInfo, part: QueueShare | None) -> QuotaAmounts:
+        total, capability = there(self._cluster), capability_of(queue)
         if part is not None:
-            return part.limit
-        return limits(queue, there(self._cluster), guaranteed(self._cluster))
+            return QuotaAmounts(capability, part.limit, part.deserved, queue.guarantee)
+        if self._is_top(queue.name):
+            return QuotaAmounts(capability, room(total, _NOTHING, _NOTHING, capability), {}, queue.guarantee)
+        return QuotaAmounts(capability, limits(queue, total, guaranteed(self._cluster)), {}, queue.guarantee)
 
-    def deserved(self, level: str) -> Mapping[str, Fraction]:
-        """Return what a queue deserves, without zeros."""
-        part = self._divided.get(level)
-        return part.deserved if part is not None else {}
-
-    def shown(self, queue: QueueInfo) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    def displayed(self, queue: QueueInfo) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Return what a queue deserves in whole amounts, 0 of what else it has, and its guarantee of just these."""
         due = self._whole.get(queue.name, _NOTHING)
         known = {*capability_of(queue), *due, *self.allocated(queue.name), *self._sums(queue.name).reserved}
@@ -307,12 +292,12 @@ def _text_of_weight(queue: str, more: int, _: Sequence[str]) -> str:
     return f"the weight of queue {queue} by {more} (spec.weight)"
 
 
-def _without_slots(deserved: Mapping[str, Fraction]) -> dict[str, Fraction]:
+def _without_slots(deserved: Mapping[str, Number]) -> dict[str, Number]:
     """Its due less pod slots: a queue that waits deserves more of these than it holds, which helps none of its pods."""
     return {name: due for name, due in deserved.items() if name != PODS}
 
 
-def _held_of_due(held: Mapping[str, int], deserved: Mapping[str, Fraction]) -> str:
+def _held_of_due(held: Mapping[str, int], deserved: Mapping[str, Number]) -> str:
     due = Resources({name: int(amount) for name, amount in deserved.items()}).human()
     have = Resources(held).human()
     return "; ".join(f"{name}: {have.get(name, '0')} of {amount}" for name, amount in due.items())

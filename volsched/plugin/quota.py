@@ -9,6 +9,7 @@ from volsched.plugin import _on_first_use
 if TYPE_CHECKING:
     from volsched.framework.accounts.gangs import departing as departing
     from volsched.framework.elastic import ElasticQuota as ElasticQuota
+    from volsched.framework.elastic import Number as Number
     from volsched.framework.quota_report import CARD as CARD
     from volsched.framework.quota_report import NODE_QUOTA as NODE_QUOTA
     from volsched.framework.quota_report import QUOTA as QUOTA
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from volsched.framework.quota_report import Value as Value
     from volsched.framework.reports import QueueHoldings as QueueHoldings
     from volsched.quota.amounts import Amounts as Amounts
+    from volsched.quota.amounts import QuotaAmounts as QuotaAmounts
     from volsched.quota.amounts import capability_of as capability_of
     from volsched.quota.amounts import figures as figures
     from volsched.quota.amounts import guaranteed as guaranteed
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from volsched.quota.report import pods_of as pods_of
     from volsched.quota.report import queues_below as queues_below
     from volsched.quota.report import usage_by_resource as usage_by_resource
+    from volsched.quota.resources import NO_AMOUNTS as NO_AMOUNTS
     from volsched.quota.resources import ResourceQuotas as ResourceQuotas
     from volsched.quota.suggestions import raises as raises
     from volsched.quota.suggestions import step_of as step_of

@@ -7,6 +7,7 @@ Volcano writes them, are another plugin's and left out.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias, TypeVar
 
@@ -27,6 +28,29 @@ D = TypeVar("D", bound=Hashable)
 N = TypeVar("N", int, Fraction)
 
 Amounts: TypeAlias = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAmounts:
+    """What one queue may have, deserves and is guaranteed, by resource.
+
+    A resource that ``limit`` does not name is one that no queue has. ``capability`` limits what devices serve.
+    """
+
+    capability: Amounts
+    limit: Amounts
+    deserved: Mapping[str, Number]
+    guarantee: Amounts
+
+    @property
+    def stated(self) -> Mapping[str, Number]:
+        """What it deserves of the resources of which it states that; of cpu and memory 0 states nothing."""
+        return {name: amount for name, amount in self.deserved.items() if amount or name not in (CPU, MEMORY)}
+
+    @property
+    def deserves_anything(self) -> bool:
+        """Whether it deserves any amount, pod slots aside; else it has what others leave."""
+        return any(amount for name, amount in self.deserved.items() if name != PODS)
 
 
 def there(cluster: Cluster) -> dict[str, int]:

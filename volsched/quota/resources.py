@@ -1,56 +1,96 @@
 """Quotas by resource: what plugins that limit cpu, memory and all else that nodes offer have in common.
 
-A plugin states what each queue may have (``limit``) and deserves. The checks are those of ``checks``; what a queue
-holds is counted by ``usage``, what its jobs reserve by ``demand``.
+A plugin states the amounts of each queue (``QuotaAmounts``) and the words of its refusals. The checks are those of
+``checks``; what a queue holds is counted by ``usage``, what its jobs reserve by ``demand``.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from typing import Final
 
+from volsched.framework.elastic import Number
 from volsched.framework.quota_report import Consumer, Dimension, Suggestion, Usage
 from volsched.framework.reports import Report, SeriesFn
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
+from volsched.model.observers import Observer
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import ROOT, QueueInfo
 from volsched.model.values.resources import MAX_AMOUNT, PODS, UNLIMITED
 from volsched.model.values.series import Series
 from volsched.model.verdict import Shortfall, Step, Verdict
-from volsched.quota.amounts import capability_of, not_admitted, share
+from volsched.quota.amounts import Amounts, QuotaAmounts, capability_of, not_admitted, share
 from volsched.quota.checks import At, Exceeded, QueueQuotas
 from volsched.quota.demand import QueueDemand, QueueDemands
 from volsched.quota.report import asked_of, held_of_quota, left, queues_below, usage_by_resource
 from volsched.quota.suggestions import raises
 from volsched.quota.usage import QueueUsageObserver
 
-_NO_DEMAND = QueueDemand()
+NO_AMOUNTS: Final = QuotaAmounts({}, {}, {}, {})
+_NO_DEMAND: Final = QueueDemand()
 
 
-class ResourceQuotas(QueueQuotas[str, int]):
-    """The answers of one plugin, kept from one session to the next."""
+class ResourceQuotas(QueueQuotas[str, int], Observer):
+    """The answers of one plugin, kept from one session to the next; ``refresh`` when a session opens."""
 
     def __init__(self, cluster: Cluster, usage: QueueUsageObserver, demand: QueueDemands) -> None:
         self._cluster = cluster
         self._usage = usage
         self._demand = demand
+        self._changes = 0
+        self._made_from: Hashable = None
+        self._amounts: Mapping[str, QuotaAmounts] = {}
         self._shares: dict[str, tuple[int, Fraction]] = {}
 
     # -- what a plugin states -----------------------------------------------------------------------------------------
 
     @abstractmethod
+    def state_amounts(self) -> Mapping[str, QuotaAmounts]:
+        """Return what each queue may have and deserves, as the cluster is now."""
+
+    @abstractmethod
+    def exceeds(self, queue: str, level: str, short: tuple[Shortfall, ...]) -> Verdict:
+        """Return the refusal of a pod of a queue, as it is too much for a level."""
+
+    def made_from(self) -> Hashable:
+        """Return what amounts are made from: they are made again when it is something else."""
+        cluster = self._cluster
+        return self._changes, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
+
+    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
+        """Have amounts made again."""
+        self._changes += 1
+
+    def refresh(self) -> bool:
+        """Make amounts again if anything has changed that they are made from; return whether that is so."""
+        self._usage.catch_up()
+        made_from = self.made_from()
+        if made_from == self._made_from:
+            return False
+        self._made_from = made_from
+        self._amounts = self.state_amounts()
+        self._shares.clear()
+        return True
+
+    # -- amounts ------------------------------------------------------------------------------------------------------
+
+    def amounts(self, queue: str) -> QuotaAmounts:
+        """Return the amounts of a queue; one of which nothing is known has none."""
+        return self._amounts.get(queue, NO_AMOUNTS)
+
     def limit(self, level: str, dimension: str) -> int:
-        """Return the most that a queue is admitted with; MAX_AMOUNT and more is no limit."""
+        """Return how much a queue may have of a resource; of what devices serve nobody knows how much there is."""
+        amounts = self.amounts(level)
+        if self._cluster.is_left_to_devices(dimension):
+            return amounts.capability.get(dimension, UNLIMITED)
+        return amounts.limit.get(dimension, 0)
 
-    @abstractmethod
-    def deserved(self, level: str) -> Mapping[str, int | Fraction]:
+    def deserved(self, level: str) -> Mapping[str, Number]:
         """Return what a queue deserves."""
-
-    @abstractmethod
-    def shown(self, queue: QueueInfo) -> tuple[Mapping[str, int], Mapping[str, int]]:
-        """Return what a queue deserves and is guaranteed, as people see it."""
+        return self.amounts(level).deserved
 
     # -- what is used -------------------------------------------------------------------------------------------------
 
@@ -96,10 +136,6 @@ class ResourceQuotas(QueueQuotas[str, int]):
             return not_admitted(self.name, level, tuple(sorted(amounts, key=lambda each: each.resource)))
         return self.exceeds(queue, level, amounts)
 
-    @abstractmethod
-    def exceeds(self, queue: str, level: str, short: tuple[Shortfall, ...]) -> Verdict:
-        """Return the refusal of a pod of a queue, as it is too much for a level."""
-
     # -- order --------------------------------------------------------------------------------------------------------
 
     def share(self, level: str) -> Fraction:
@@ -132,7 +168,7 @@ class ResourceQuotas(QueueQuotas[str, int]):
 
     def dimensions(self, queue: QueueInfo) -> dict[str, Dimension]:
         """Return what a queue may have, deserves, holds and has left, of all that it or its jobs name."""
-        name, (deserved, guarantee) = queue.name, self.shown(queue)
+        name, (deserved, guarantee) = queue.name, self.displayed(queue)
         held, reserved = self.allocated(name), self._sums(name).reserved
         named = {*capability_of(queue), *deserved, *guarantee, *held, *reserved} - {PODS}
         return {
@@ -146,6 +182,11 @@ class ResourceQuotas(QueueQuotas[str, int]):
             )
             for resource in sorted(named)
         }
+
+    def displayed(self, queue: QueueInfo) -> tuple[Amounts, Amounts]:
+        """Return what a queue deserves and is guaranteed in whole amounts."""
+        amounts = self.amounts(queue.name)
+        return {name: int(amount) for name, amount in amounts.deserved.items()}, amounts.guarantee
 
     def headroom_of(self, queue: str, resource: str) -> int | None:
         """Return how much more of a resource a queue would be admitted with; None without a limit."""

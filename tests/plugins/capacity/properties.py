@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plugins.capacity.amounts import QuotaAmounts, in_a_tree, side_by_side
+from plugins.capacity.amounts import in_a_tree, side_by_side
 from tests.actions.evictions import World
 from tests.actions.rigs import conf
 from tests.plugins.capacity.desk import tree_conf
@@ -17,6 +17,7 @@ from tests.properties.lives import Property
 from volsched.model.cluster import Cluster
 from volsched.model.plan import PlanStep
 from volsched.model.queues.queue import levels
+from volsched.plugin.quota import QuotaAmounts
 from volsched.quota.amounts import there
 
 ALL = "enqueue, allocate, preempt, reclaim, backfill"

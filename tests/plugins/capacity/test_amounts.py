@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity.amounts import QuotaAmounts, doubts, in_a_tree, lost, side_by_side
+from plugins.capacity.amounts import doubts, in_a_tree, lost, side_by_side
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.values.resources import UNLIMITED
+from volsched.plugin.quota import QuotaAmounts
 
 Amounts = Mapping[str, int]
 Specs = dict[str, dict[str, Any]]
