@@ -134,7 +134,7 @@ class QueueFigures:
 
     def inqueue(self) -> Numbers:
         """Return what is reserved in all queues."""
-        self._reservations.catch_up()
+        self._reservations.refresh()
         state = (self._reservations.version, tuple(self._cluster.queues))
         return self._numbers("inqueue", state, self._reserved)
 

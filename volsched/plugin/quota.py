@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from volsched.quota.checks import exceeded as exceeded
     from volsched.quota.demand import DEMANDS as DEMANDS
     from volsched.quota.demand import DEMANDS_ABOVE as DEMANDS_ABOVE
+    from volsched.quota.demand import JobSums as JobSums
     from volsched.quota.demand import QueueDemand as QueueDemand
     from volsched.quota.demand import QueueDemands as QueueDemands
     from volsched.quota.division import Claim as Claim

@@ -13,9 +13,10 @@ counts in every queue above theirs, too.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from volsched.framework.deprecated_names import former
 from volsched.model.cluster import Cluster
@@ -26,6 +27,8 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import levels
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import Resources, accumulate
+
+S = TypeVar("S")
 
 DEMANDS = "framework.demand"
 """The name under which plugins share this account (``session.account(DEMANDS, QueueDemands)``)."""
@@ -56,28 +59,30 @@ class _JobDemand:
     elastic: Mapping[str, int]
 
 
-class QueueDemands(Observer):
-    """The account; ``version`` changes when any figure may have."""
+class JobSums(Observer, ABC, Generic[S]):
+    """Sums by queue of what jobs add to them. A job is counted again if it changed, when sums are next read.
 
-    def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
+    ``version`` changes when any sum may have.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._above = above
-        self._tree = cluster.clocks.queue_tree
-        self._queues: dict[str, QueueDemand] = {}
-        self._reserved: dict[str, int] = {}
-        self._shares: dict[str, _JobDemand] = {}
+        self._shares: dict[str, S] = {}
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self.version = 0
 
-    @classmethod
-    def with_above(cls, cluster: Cluster) -> QueueDemands:
-        """Make the account in which queues above count, too."""
-        return cls(cluster, above=True)
+    @abstractmethod
+    def share_of(self, job: JobInfo) -> S | None:
+        """Return what a job adds now; None for one that is not counted."""
+
+    @abstractmethod
+    def add(self, key: str, share: S, by: int) -> None:
+        """Add what a job adds, or take it off (-1); ``key`` is that of the job."""
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Have the job counted again."""
         if task.job is not None:
-            self._changed[task.job.key] = task.job
+            self.job_changed(task.job, gone=False)
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Have their job counted again."""
@@ -87,50 +92,73 @@ class QueueDemands(Observer):
         """Have the job counted again, or no longer."""
         if gone:
             self._changed.pop(job.key, None)
-            self._forget(job.key)
-            self.version += 1
+            self._take_off(job.key)
         else:
             self._changed[job.key] = job
 
+    def refresh(self) -> None:
+        """Count jobs again that have changed."""
+        for job in self._changed.values():
+            self._take_off(job.key)
+            share = self.share_of(job)
+            if share is not None:
+                self._shares[job.key] = share
+                self.add(job.key, share, 1)
+                self.version += 1
+        self._changed.clear()
+
+    def _take_off(self, key: str) -> None:
+        share = self._shares.pop(key, None)
+        if share is not None:
+            self.add(key, share, -1)
+            self.version += 1
+
+
+class QueueDemands(JobSums[_JobDemand]):
+    """The account; ``version`` changes when any figure may have."""
+
+    def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
+        super().__init__(cluster)
+        self._above = above
+        self._tree = cluster.clocks.queue_tree
+        self._queues: dict[str, QueueDemand] = {}
+        self._reserved: dict[str, int] = {}
+
+    @classmethod
+    def with_above(cls, cluster: Cluster) -> QueueDemands:
+        """Make the account in which queues above count, too."""
+        return cls(cluster, above=True)
+
     def queues(self) -> Mapping[str, QueueDemand]:
         """The sums of every queue that has a job."""
-        self._catch_up()
+        self.refresh()
         return self._queues
 
     def reserved(self) -> Mapping[str, int]:
         """What admitted jobs of all queues may still take."""
-        self._catch_up()
+        self.refresh()
         return self._reserved
 
-    def _catch_up(self) -> None:
+    def refresh(self) -> None:
+        """Count jobs again that have changed; all of them if queues are below others now."""
         if self._above and self._tree != self._cluster.clocks.queue_tree:
             self._tree = self._cluster.clocks.queue_tree
             self._changed.update(self._cluster.jobs)
-        if not self._changed:
-            return
-        for job in self._changed.values():
-            self._forget(job.key)
-            if job.has_group or job.implicit:
-                self._count(job)
-        self._changed.clear()
-        self.version += 1
+        super().refresh()
 
-    def _count(self, job: JobInfo) -> None:
+    def share_of(self, job: JobInfo) -> _JobDemand | None:
+        """Return what a job with a group adds; another one adds nothing."""
+        if not (job.has_group or job.implicit):
+            return None
         waiting = 0 if job.barred else len(job.waiting)
-        share = _JobDemand(self._counted_in(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
-        self._shares[job.key] = share
-        self._add(share, 1)
+        return _JobDemand(self._counted_in(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
 
     def _counted_in(self, queue: str) -> tuple[str, ...]:
         queues = self._cluster.queues
         return levels(queues, queue) if self._above and queue in queues else (queue,)
 
-    def _forget(self, key: str) -> None:
-        share = self._shares.pop(key, None)
-        if share is not None:
-            self._add(share, -1)
-
-    def _add(self, share: _JobDemand, by: int) -> None:
+    def add(self, key: str, share: _JobDemand, by: int) -> None:
+        """Add what a job adds, or take it off."""
         accumulate(self._reserved, share.reserved, by)
         for name in share.queues:
             queue = self._queues.setdefault(name, QueueDemand())
