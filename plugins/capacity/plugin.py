@@ -23,7 +23,6 @@ from volsched.plugin import (
     Reclaimable,
     Registrar,
     Series,
-    VictimQueueOrder,
 )
 from volsched.plugin.quota import (
     DEMANDS,
@@ -32,6 +31,7 @@ from volsched.plugin.quota import (
     QueueDemands,
     QueueFaults,
     QueueUsageObserver,
+    nearest_first,
 )
 
 ANCESTORS: Final = "ancestorReclaimLevel"
@@ -71,7 +71,7 @@ class CapacityPlugin:
             Preemptive(reclaim.may_take_room),
             Reclaimable(reclaim.victims),
             Due(reclaim.is_within, reclaim.victims_by_due),
-            *(VictimQueueOrder(quotas.distance) for _ in range(registrar.checks_ancestors)),
+            *(nearest_first(quotas.levels) for _ in range(registrar.checks_ancestors)),
             quotas.report({LIMIT: lambda: quotas.limits}),
         )
 

@@ -38,6 +38,7 @@ from volsched.plugin.quota import (
     asked_of,
     figures,
     named,
+    path_key,
     raises,
     share,
     there,
@@ -113,10 +114,10 @@ class CapacityQuotas(ResourceQuotas):
         first (*ours*), so that the order has no circles.
         """
         path = (*self.ancestors(queue.name)[::-1], queue.name)
-        return -queue.priority, tuple(
-            (self.share(level), not self.amounts(level).deserves_anything, self._cluster.queues[level].created, level)
-            for level in path
-        )
+        return path_key(self._cluster.queues, queue, path, self._place)
+
+    def _place(self, level: str) -> tuple[Fraction, bool]:
+        return self.share(level), not self.amounts(level).deserves_anything
 
     def share_now(self, level: str) -> Fraction:
         """Return the largest part of what it deserves that a queue holds; 1 for a queue that deserves nothing."""

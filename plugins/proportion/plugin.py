@@ -26,7 +26,6 @@ from volsched.plugin import (
     Reclaimable,
     Registrar,
     Series,
-    VictimQueueOrder,
 )
 from volsched.plugin.quota import (
     DEMANDS,
@@ -39,6 +38,7 @@ from volsched.plugin.quota import (
     QueueUsageObserver,
     check_half_life,
     half_life_of,
+    nearest_first,
     order_over_time,
 )
 
@@ -98,7 +98,7 @@ class ProportionPlugin:
         )
         if places is not None:
             registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, places.tree.faults())
-            registrar.register(VictimQueueOrder(quotas.distance))
+            registrar.register(nearest_first(quotas.levels))
         return quotas
 
     def _order_queues(self, registrar: Registrar, quotas: ProportionQuotas) -> None:

@@ -23,7 +23,6 @@ from volsched.plugin import (
     Cluster,
     Numbers,
     QueueInfo,
-    QueueLevel,
     QueueOrder,
     Resources,
     Scope,
@@ -50,6 +49,7 @@ from volsched.plugin.quota import (
     guaranteed,
     limits,
     named,
+    order_in_tree,
     room,
     there,
     with_spec,
@@ -151,30 +151,17 @@ class ProportionQuotas(ResourceQuotas):
 
     def queue_order(self) -> QueueOrder:
         """Order by priority, then by the smaller part of what they deserve that queues hold."""
-        if self._places is None:
-            return QueueOrder(lambda queue: (-queue.priority, self.share(queue.name)))
-        return self._in_tree(lambda queue: self.share(queue.name))
+        return self._in_order(self.share)
 
     def past_order(self, past: PastUse) -> QueueOrder:
         """Order by priority, then by what queues held over time."""
-        totals = there(self._cluster)
+        totals, queues = there(self._cluster), self._cluster.queues
+        return self._in_order(lambda level: past.key(queues[level], self.allocated(level), totals))
 
-        def place(queue: QueueInfo) -> float:
-            return past.key(queue, self.allocated(queue.name), totals)
-
-        return QueueOrder(lambda queue: (-queue.priority, place(queue))) if not self._places else self._in_tree(place)
-
-    def _in_tree(self, place: Callable[[QueueInfo], Fraction | float]) -> QueueOrder:
-        """Order at the first level at which two queues differ; equal ones by age, so that the order has no circles."""
-        queues = self._cluster.queues
-
-        def level_key(level: QueueLevel) -> object:
-            if isinstance(level, int):
-                return level
-            queue = queues[level]
-            return place(queue), queue.created, level
-
-        return QueueOrder.in_tree(lambda queue: (-queue.priority, *self._way_down(queue.name)), level_key)
+    def _in_order(self, place: Callable[[str], Fraction | float]) -> QueueOrder:
+        if self._places is None:
+            return QueueOrder(lambda queue: (-queue.priority, place(queue.name)))
+        return order_in_tree(self._cluster.queues, self._way_down, place)
 
     def _way_down(self, queue: str) -> Sequence[str]:
         return (queue,) if self._places is None else self._places.way_down(queue)

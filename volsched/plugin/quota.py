@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from volsched.quota.amounts import total_of as total_of
     from volsched.quota.checks import At as At
     from volsched.quota.checks import Exceeded as Exceeded
+    from volsched.quota.checks import LeafQueues as LeafQueues
     from volsched.quota.checks import QueueQuotas as QueueQuotas
     from volsched.quota.checks import exceeded as exceeded
     from volsched.quota.demand import DEMANDS as DEMANDS
@@ -62,6 +63,9 @@ if TYPE_CHECKING:
     from volsched.quota.faults import QueueFaults as QueueFaults
     from volsched.quota.guarantees import Guarantees as Guarantees
     from volsched.quota.guarantees import left_by as left_by
+    from volsched.quota.order import nearest_first as nearest_first
+    from volsched.quota.order import order_in_tree as order_in_tree
+    from volsched.quota.order import path_key as path_key
     from volsched.quota.past_use import HALF_LIFE_ARGUMENT as HALF_LIFE_ARGUMENT
     from volsched.quota.past_use import PastUse as PastUse
     from volsched.quota.past_use import check_half_life as check_half_life

@@ -50,11 +50,34 @@ def exceeded(request: Mapping[D, N], used: Mapping[D, N], limit: Callable[[D], N
     return tuple(found)
 
 
-class QueueQuotas(ABC, Generic[D, N]):
-    """The checks of one plugin; a plugin states what is requested, what is used, and the limits."""
+class LeafQueues:
+    """The check of a plugin that limits nothing, but has work in queues without any below them alone."""
 
     name: ClassVar[str]
     """The name of the plugin."""
+
+    def is_parent(self, queue: str) -> bool:
+        """Return whether a queue has others below it, and so takes no work itself."""
+        return False
+
+    def closed(self, queue: str, step: At) -> Verdict | None:
+        """Return why a queue takes no work at all."""
+        return not_a_leaf(self.name, queue, step) if self.is_parent(queue) else None
+
+    def vote(self, job: JobInfo) -> Ballot:
+        """Reject a job whose queue takes no work."""
+        closed = self.closed(job.queue, Step.ENQUEUE)
+        return ABSTAIN if closed is None else Ballot(Vote.REJECT, closed)
+
+    def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
+        """Return that a queue may take on any number of pods, or none."""
+        closed = self.closed(queue.name, Step.ALLOCATABLE)
+        return Headroom(NO_LIMIT) if closed is None else Headroom(0, closed)
+
+
+class QueueQuotas(LeafQueues, ABC, Generic[D, N]):
+    """The checks of one plugin; a plugin states what is requested, what is used, and the limits."""
+
     without_minimum: Ballot = ABSTAIN
     """The vote on a job that states no minimum."""
     admission: Ballot = PERMIT
@@ -90,14 +113,6 @@ class QueueQuotas(ABC, Generic[D, N]):
     def refused(self, queue: str, level: str, short: Sequence[Exceeded[D, N]], step: At) -> Verdict:
         """Return the refusal of work of a queue, as it is too much for a level."""
 
-    def is_parent(self, queue: str) -> bool:
-        """Return whether a queue has others below it, and so takes no work itself."""
-        return False
-
-    def closed(self, queue: str, step: At) -> Verdict | None:
-        """Return why a queue takes no work at all."""
-        return not_a_leaf(self.name, queue, step) if self.is_parent(queue) else None
-
     def bound(self, level: str, dimension: D) -> N | None:
         """Return the most that a queue may hold for a pod to be placed; None is no limit."""
         return self.limit(level, dimension)
@@ -110,9 +125,9 @@ class QueueQuotas(ABC, Generic[D, N]):
 
     def vote(self, job: JobInfo) -> Ballot:
         """Admit a job whose minimum fits into what its queue, and those above it, may have."""
-        closed = self.closed(job.queue, Step.ENQUEUE)
-        if closed is not None:
-            return Ballot(Vote.REJECT, closed)
+        ballot = super().vote(job)
+        if ballot.vote is Vote.REJECT:
+            return ballot
         for level in self.levels(job.queue):
             least = self.minimum(job, level)
             if least is None:
@@ -124,10 +139,10 @@ class QueueQuotas(ABC, Generic[D, N]):
 
     def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
         """Return how many such pods a queue, and those above it, may take on, and why not even one."""
-        closed = self.closed(queue.name, Step.ALLOCATABLE)
-        if closed is not None:
-            return Headroom(0, closed)
-        count = NO_LIMIT
+        found = super().headroom(queue, template)
+        if found.refusal is not None:
+            return found
+        count = found.count
         for level in self.levels(queue.name):
             used = self.counted(level)
             for dimension, amount in self.request(template, level).items():

@@ -151,11 +151,6 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
         """Return the share, worked out anew."""
         return share(self.allocated(level), self.deserved(level))
 
-    def distance(self, queue: QueueInfo, own: QueueInfo) -> int:
-        """Return a number that is the smaller the lower the ways up from two queues meet."""
-        theirs = self.levels(own.name)[1:]
-        return -sum(level in theirs for level in self.levels(queue.name)[1:])
-
     # -- reports ------------------------------------------------------------------------------------------------------
 
     def report(self, metrics: Mapping[Series, SeriesFn]) -> Report:
