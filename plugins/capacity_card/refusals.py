@@ -78,8 +78,8 @@ def short_of_resource(limit: QueueLimit, short: ExceededLimit, step: At) -> Verd
     numbers = [str(amount) if is_cpu else _mi(amount) for amount in (short.requested, short.total, short.limit)]
     text = _sentence(limit.queue, "CPU" if is_cpu else MEMORY, *numbers)
     message = f"{text} ({short.human()}{_advice(limit, short.resource)})"
-    reason = NO_CPU if is_cpu else NO_MEMORY
-    return Verdict(step, NAME, Scope.QUEUE, reason, message, (short.shortfall(),), queue=limit.queue)
+    shortfalls = (short.shortfall(),)
+    return Verdict(step, NAME, Scope.QUEUE, NO_CPU if is_cpu else NO_MEMORY, message, shortfalls, queue=limit.queue)
 
 
 def short_of_cards(
