@@ -97,7 +97,7 @@ unit: $(VENV)/dev.stamp ## the tests that need no other process, but for the slo
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not process and not slow" $(PYTEST_ARGS)
 
 compiled: $(VENV)/dev.stamp
-	@$(BIN)/python -m compileall -q volsched actions plugins tests
+	@$(BIN)/python -m compileall -q volsched actions plugins tools tests
 
 known-plugin:
 	@test -n "$(filter $(P_NAME),$(PLUGINS))" || { echo "make test-plugin P=NAME, where NAME is one of: $(PLUGINS)" >&2; exit 2; }
@@ -121,10 +121,10 @@ contracts: $(VENV)/dev.stamp ## import-linter
 	$(BIN)/lint-imports
 
 cluster-up: $(VENV)/dev.stamp ## a real local control plane with the example cluster and volsched running on it
-	$(BIN)/python -m volsched.testing.playground up --folder $(CLUSTER) --examples manifests/examples
+	$(BIN)/python -m tools.playground up --folder $(CLUSTER) --examples manifests/examples
 
 cluster-down: ## end what cluster-up started
-	$(BIN)/python -m volsched.testing.playground down --folder $(CLUSTER)
+	$(BIN)/python -m tools.playground down --folder $(CLUSTER)
 
 conformance: $(VENV)/dev.stamp ## Kubernetes' own specs of scheduling and DRA with volsched in kube-scheduler's place, 25 minutes
 	$(BIN)/python -m tests.conformance
@@ -140,24 +140,24 @@ archive: image ## that image as a file in dist/
 
 sbom: $(VENV)/dev.stamp ## what is in the file in dist/, as SPDX beside it; after `make archive`
 	@test -f $(ARCHIVE) || { echo "there is no $(ARCHIVE); make it first: make archive" >&2; exit 1; }
-	$(BIN)/python -m volsched.testing.syft scan docker-archive:$(ARCHIVE) --output spdx-json=$(ARCHIVE:.tar=.spdx.json)
+	$(BIN)/python -m tools.syft scan docker-archive:$(ARCHIVE) --output spdx-json=$(ARCHIVE:.tar=.spdx.json)
 
 release: archive sbom ## the image, what is in it, and their checksums, in dist/
 	cd dist && sha256sum volsched-$(VERSION)-$(ARCH).* > volsched-$(VERSION)-$(ARCH).sha256
 
 real-node: $(VENV)/dev.stamp ## the image on a real kubelet with containerd: tests/realnode, 10 minutes, the first time 20; takes root
 	$(BIN)/python -m tests.realnode.devices
-	$(BIN)/python -m volsched.testing.syft version
-	$(BIN)/python -m volsched.testing.realnode run $(BIN)/python -m pytest tests/realnode $(PYTEST_ARGS)
+	$(BIN)/python -m tools.syft version
+	$(BIN)/python -m tools.realnode run $(BIN)/python -m pytest tests/realnode $(PYTEST_ARGS)
 
 real-node-up: $(VENV)/dev.stamp ## leave that node running; look around with `make real-node-shell`
-	$(BIN)/python -m volsched.testing.realnode up
+	$(BIN)/python -m tools.realnode up
 
 real-node-shell: $(VENV)/dev.stamp ## a shell inside, where kubectl speaks to the node's cluster
-	$(BIN)/python -m volsched.testing.realnode enter $${SHELL:-/bin/sh}
+	$(BIN)/python -m tools.realnode enter $${SHELL:-/bin/sh}
 
 real-node-down: $(VENV)/dev.stamp ## end what real-node-up started
-	$(BIN)/python -m volsched.testing.realnode down
+	$(BIN)/python -m tools.realnode down
 
 monitoring: $(VENV)/dev.stamp ## write the dashboards, and the alert rules for the Prometheus operator
 	$(BIN)/python -m monitoring
@@ -175,7 +175,7 @@ pictures: $(VENV)/dev.stamp ## make the pictures of docs/pictures anew, by the t
 	VOLSCHED_PICTURES=yes $(BIN)/python -m pytest tests/ui
 
 schemas: $(VENV)/dev.stamp ## write which fields objects have, as a real kube-apiserver says
-	$(BIN)/python -m volsched.testing.schemas
+	$(BIN)/python -m tools.schemas
 
 lock: $(VENV)/dev.stamp ## resolve the lock files anew
 	$(BIN)/python -m pip install --quiet pip-tools

@@ -20,7 +20,7 @@ from typing import Any
 from bench import live
 from bench.common import Report, memory_mib, parser, quantile
 from bench.latency import Load
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 SCHEDULER = live.SCHEDULER_NAMES["volsched"]
 IN_GROUP = f'"{live.GROUP_NAME}":"podgroup-'.encode()

@@ -25,11 +25,11 @@ from typing import Any
 from bench import live, worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.devices import PER_NODE, VERSION, device_class, slices, spec
+from tools.controlplane import ControlPlane, a_pod
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.framework.engine.engine import FastEngine
 from volsched.mirror.settings import MirrorSettings
 from volsched.testing.builders import ClusterBuilder, a_rig
-from volsched.testing.controlplane import ControlPlane, a_pod
 
 DEVICES = f"/apis/{VERSION}"
 NAMESPACE = "dra"

@@ -18,8 +18,8 @@ from typing import Final
 
 from bench import live
 from bench.common import Report, Stopwatch, parser
+from tools.controlplane import ControlPlane
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.testing.controlplane import ControlPlane
 
 GANG: Final = 8
 NAMESPACE: Final = "asked"

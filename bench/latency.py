@@ -20,7 +20,7 @@ import msgspec
 
 from bench import live
 from bench.common import Report, parser, quantile
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 _NAME = re.compile(rb'"name":"(pod-\d+)"')
 CREATORS = 16

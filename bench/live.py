@@ -22,9 +22,9 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from bench.common import cpu_seconds, memory_mib
-from volsched.testing.controlplane import ApiServerError, ControlPlane, a_node, a_pod
-from volsched.testing.controlplane.binaries import find_kube_scheduler
-from volsched.testing.controlplane.client import lines_of
+from tools.controlplane import ApiServerError, ControlPlane, a_node, a_pod
+from tools.controlplane.binaries import find_kube_scheduler
+from tools.controlplane.client import lines_of
 
 GROUP_NAME = "scheduling.k8s.io/group-name"
 CARDS = "nvidia.com/gpu"

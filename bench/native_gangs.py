@@ -20,8 +20,8 @@ from typing import Any
 
 from bench import live
 from bench.common import Report
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.controlplane import free_port
+from tools.controlplane import ControlPlane
+from tools.controlplane.controlplane import free_port
 
 CONTESTANTS = ("kube-scheduler", "volsched")
 SIZE = 50

@@ -28,8 +28,8 @@ from typing import Any, Final
 from bench import live
 from bench.common import Report, Stopwatch, cpu_seconds, memory_mib, parser, quantile
 from bench.page import CONFIGURATION
-from volsched.testing.controlplane import ControlPlane, a_pod
-from volsched.testing.controlplane.controlplane import free_port
+from tools.controlplane import ControlPlane, a_pod
+from tools.controlplane.controlplane import free_port
 
 GANG: Final = 8
 NAMESPACE: Final = "shown"

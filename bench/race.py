@@ -19,7 +19,7 @@ from typing import Any
 
 from bench import live, native_gangs
 from bench.common import Report, parser
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 
 @dataclass(frozen=True)

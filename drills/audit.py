@@ -40,7 +40,7 @@ from drills.reading import (
     shares_of,
 )
 from drills.report import Report
-from volsched.testing.controlplane import ApiClient, ApiServerError
+from tools.controlplane import ApiClient, ApiServerError
 
 GROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1"
 PATHS: Final = {

@@ -23,13 +23,13 @@ from drills.broken import KEY, WAYS, Data
 from drills.report import Report
 from drills.world import World, wait_until, world
 from tests.cluster.scheduling import CONFIG, PATIENT_LEASE, SYSTEM, SchedulerProcess
+from tools.controlplane import a_node
+from tools.controlplane.stages import RUN_FOR
+from tools.patience import PATIENCE
 from volsched.kube.watch.config_source import text_hash
 from volsched.kube.watch.config_state import LOADED, MISSING, REFUSED
 from volsched.kube.write.events import LONGEST_INTERVAL_SECONDS
 from volsched.model.verdict import truncated
-from volsched.testing.controlplane import a_node
-from volsched.testing.controlplane.stages import RUN_FOR
-from volsched.testing.patience import PATIENCE
 
 NAME: Final = "configuration"
 WHAT: Final = "the configuration is broken and repaired while pods come"

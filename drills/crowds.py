@@ -28,11 +28,11 @@ from drills.idle_connections import unverified
 from drills.report import Report
 from drills.world import World, wait_until
 from tests.cluster.scheduling import GROUPS, MANIFESTS, SYSTEM, Json, SchedulerProcess, VolschedProcess
-from volsched.testing.controlplane import a_pod
-from volsched.testing.controlplane.controlplane import free_port
-from volsched.testing.controlplane.errors import ApiServerError
-from volsched.testing.controlplane.faults import FaultProxy, FaultRule, Latency, server_error
-from volsched.testing.patience import PATIENCE
+from tools.controlplane import a_pod
+from tools.controlplane.controlplane import free_port
+from tools.controlplane.errors import ApiServerError
+from tools.controlplane.faults import FaultProxy, FaultRule, Latency, server_error
+from tools.patience import PATIENCE
 
 FIRST_SECONDS: Final = 2.0
 """Another tenant's first request is served within this time, beside each crowd."""

@@ -33,8 +33,8 @@ from drills.report import Report
 from drills.world import Replica, World, world
 from tests.cluster.controlling import LEASE as CONTROLLERS_LEASE
 from tests.cluster.scheduling import LEASE as SCHEDULERS_LEASE
-from volsched.testing.controlplane.faults import Latency
-from volsched.testing.controlplane.request_counts import NO_ANSWER, Write
+from tools.controlplane.faults import Latency
+from tools.controlplane.request_counts import NO_ANSWER, Write
 
 LATE: Final = "late renewal"
 ROBBED: Final = "stolen Lease"

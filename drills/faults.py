@@ -37,9 +37,9 @@ from drills.report import RESULTS, Report
 from drills.world import Replica, World, world
 from tests.cluster.controlling import JOBS
 from tests.cluster.scheduling import GROUPS
-from volsched.testing.controlplane import a_pod
-from volsched.testing.controlplane.fault_rules import InjectedFault, status
-from volsched.testing.controlplane.faults import (
+from tools.controlplane import a_pod
+from tools.controlplane.fault_rules import InjectedFault, status
+from tools.controlplane.faults import (
     BlackHole,
     EndWatch,
     FailWatch,

@@ -45,11 +45,11 @@ from tests.cluster.controlling import JOBS, VOLCANO
 from tests.cluster.forks import run_volsched
 from tests.cluster.native.stage import API_FLAGS, GATES
 from tests.cluster.scheduling import GROUPS, LEASE, Json
+from tools.controlplane.errors import ApiServerError
 from volsched.kube.write.views import GONE_LATELY_SECONDS
 from volsched.mirror.quarantine import NO_MEMORY
 from volsched.model.values import json_text
 from volsched.model.values.quantity import parse
-from volsched.testing.controlplane.errors import ApiServerError
 
 HONEST_SECONDS: Final = 5.0
 ALONE_SECONDS: Final = 2.0

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from drills.fuzz_inputs import Maker
 from drills.fuzz_words import ANNOTATIONS, CLAIMS, LABELS, LISTS_OF_CARDS, NAMESPACES, QUANTITIES, SELECTORS
-from volsched.testing.controlplane import a_pod
+from tools.controlplane import a_pod
 
 Json = dict[str, Any]
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.testing.patience import PATIENCE
+from tools.patience import PATIENCE
 
 POD, NODE = "127.0.0.2", "127.0.0.1"
 """Who floods, and who asks beside it."""

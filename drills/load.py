@@ -17,8 +17,8 @@ from drills.reading import CARD_NAME, CARD_QUOTA, CORE, GROUP_NAME, MEMORY, QUEU
 from drills.world import World
 from tests.cluster.controlling import JOBS
 from tests.cluster.scheduling import GROUPS
-from volsched.testing.controlplane import a_pod
-from volsched.testing.controlplane.stages import RUN_FOR
+from tools.controlplane import a_pod
+from tools.controlplane.stages import RUN_FOR
 
 GPU: Final = "nvidia.com/gpu"
 CARD: Final = "NVIDIA-A100"

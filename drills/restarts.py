@@ -36,9 +36,9 @@ from drills.report import Report
 from drills.world import Replica, World, wait_until, world
 from tests.cluster.controlling import JOBS
 from tests.cluster.scheduling import GROUPS, PATIENT_LEASE
-from volsched.testing.controlplane import ApiServerError
-from volsched.testing.controlplane.stages import RUN_FOR
-from volsched.testing.patience import PATIENCE
+from tools.controlplane import ApiServerError
+from tools.controlplane.stages import RUN_FOR
+from tools.patience import PATIENCE
 
 NAME: Final = "restarts"
 WHAT: Final = "the API server is killed, etcd compacted and put back while pods come"

@@ -26,8 +26,8 @@ from drills.report import Report
 from drills.tables import BOUNDED, BY_TEMPLATE, MOST_BY_TEMPLATE, SWEPT
 from drills.world import Replica, World, wait_until, world
 from tests.cluster.scheduling import GROUPS, PATIENT_LEASE
-from volsched.testing.controlplane.stages import RUN_FOR
-from volsched.testing.patience import PATIENCE
+from tools.controlplane.stages import RUN_FOR
+from tools.patience import PATIENCE
 
 NAME: Final = "soak"
 WHAT: Final = "pods come and go while others wait"

@@ -23,9 +23,9 @@ from tests.cluster.controlling import Controlled, ControllersProcess
 from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
 from tests.cluster.served import wait_served
-from volsched.testing.controlplane import ControlPlane, a_node, find_binaries
-from volsched.testing.controlplane.faults import FaultProxy
-from volsched.testing.patience import PATIENCE, looks
+from tools.controlplane import ControlPlane, a_node, find_binaries
+from tools.controlplane.faults import FaultProxy
+from tools.patience import PATIENCE, looks
 
 CONFIGURATION: Final = """
 actions: "enqueue, allocate, backfill"

@@ -121,7 +121,6 @@ WAITS = Row(
             ),
             "Decided by a session, then deleted at the API server, or refused there.",
             unit="ops",
-            width=12,
         ),
         Panel(
             "Searches for room and victims a second",
@@ -129,9 +128,15 @@ WAITS = Row(
                 Query(rate("volsched_preemption_attempts_total", "action"), "searches by {{action}}"),
                 Query(rate("volsched_preemption_victims_total", "action"), "victims of {{action}}"),
             ),
-            "Searches that find nobody to evict have no victims.",
+            "Searches that find no pod to evict have no victims.",
             unit="ops",
-            width=12,
+        ),
+        Panel(
+            "Searches for whole gangs a second",
+            (Query(rate("volsched_gang_searches_total", "outcome"), "{{outcome}}"),),
+            "Gangs whose pods found no nodes one by one. Exhausted ones used up gang.searchSteps; skipped ones wait for "
+            "the next session.",
+            unit="ops",
         ),
     ),
 )

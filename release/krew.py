@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import subprocess
 import sys
 import tarfile
@@ -49,7 +50,11 @@ VERBS: Final = ("kubectl-volsched", "kubectl_complete-volsched")
 def wheel(folder: Path) -> Path:
     """Build the wheel of this checkout into a folder and return it."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]
-    subprocess.run([*command, "--wheel-dir", folder, ROOT], check=True)  # noqa: S603 - our own line
+    with tempfile.TemporaryDirectory() as scratch:
+        settings = Path(scratch, "settings.cfg")
+        settings.write_text(f"[build]\nbuild_base = {scratch}/build\n")  # `build` may have modules that have moved
+        environment = os.environ | {"DIST_EXTRA_CONFIG": str(settings)}
+        subprocess.run([*command, "--wheel-dir", folder, ROOT], env=environment, check=True)  # noqa: S603 - our own line
     [found] = folder.glob("volsched-*.whl")
     return found
 

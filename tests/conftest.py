@@ -15,7 +15,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from tests.container import why_not
-from volsched.testing.controlplane.binaries import cache_root
+from tools.controlplane.binaries import cache_root
 
 pytest_plugins = ("tests.processes", "tests.suite.plugin")
 

@@ -21,9 +21,9 @@ from itertools import chain
 from typing import Final
 
 from tests.monitoring.linter import find_linter
-from volsched.testing import chromium, debian, helm, krew, prometheus, shells
-from volsched.testing.controlplane.binaries import Report, find_binaries, find_kube_scheduler
-from volsched.testing.controlplane.errors import BuildError
+from tools import chromium, debian, helm, krew, prometheus, shells
+from tools.controlplane.binaries import Report, find_binaries, find_kube_scheduler
+from tools.controlplane.errors import BuildError
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.no_retry(reason="a guard")
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = ROOT / "pyproject.toml"
-LOOKED_AT = ("tests", "drills", "bench", "volsched/testing")
+LOOKED_AT = ("tests", "tools", "drills", "bench", "volsched/testing")
 
 PREAMBLE = """
 from __future__ import annotations
@@ -141,4 +141,4 @@ def test_no_assertion_is_always_true_by_how_it_is_written(folder: str) -> None:
 
 def test_tests_are_among_what_mypy_checks() -> None:
     settings = tomllib.loads(SETTINGS.read_text())["tool"]["mypy"]
-    assert {"tests", "drills", "bench", "volsched"} <= set(settings["packages"])
+    assert {"tests", "tools", "drills", "bench", "volsched"} <= set(settings["packages"])

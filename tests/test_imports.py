@@ -51,7 +51,7 @@ def room_of(module: str, package: str) -> str | None:
 def imports(*, for_types: bool) -> Mapping[str, Set[str]]:
     """What each module imports, as files say it."""
     graph = grimp.build_graph(
-        "volsched", "actions", "plugins", exclude_type_checking_imports=not for_types, cache_dir=None
+        "volsched", "actions", "plugins", "tools", exclude_type_checking_imports=not for_types, cache_dir=None
     )
     return {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
 

@@ -13,18 +13,15 @@ from tests.tools import passed
 from tests.tools.passed import ALWAYS, ROOT, TOOLS, Tool, files_of, files_to_run, remember, stale_tools
 from tests.tools.remembering import Outcomes, chooses
 
-FOR_PLUGIN_AUTHORS = {"__init__", "builders", "checked", "contract", "naive", "recount"}
-"""Modules of `volsched.testing` that are no tools: tests of the product use them, and have tests in every run."""
-
 CHECKOUT = {
-    "tests/tools/test_proxy.py": "import yaml\nfrom volsched.testing.proxy import serve\nfrom ..waiting import wait\n",
+    "tests/tools/test_proxy.py": "import yaml\nfrom tools.proxy import serve\nfrom ..waiting import wait\n",
     "tests/waiting.py": "def wait(): ...\n",
     "tests/test_other.py": "",
-    "volsched/testing/proxy.py": "import time\nimport volsched.model\nfrom volsched.testing import rules\n",
-    "volsched/testing/rules.py": "RULES = ()\n",
-    "volsched/testing/other.py": "",
+    "tools/proxy.py": "import time\nimport volsched.model\nfrom tools import rules\n",
+    "tools/rules.py": "RULES = ()\n",
+    "tools/other.py": "",
     "volsched/model.py": "",
-    "volsched/testing/guard/main.py": "",
+    "tools/guard/main.py": "",
     "requirements/dev.lock": "pyyaml==6.0.2 \\\n    --hash=sha256:1\naiohttp==3.14.5 \\\n    --hash=sha256:2\n",
 }
 
@@ -38,7 +35,7 @@ def checkout(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(passed, "ROOT", tmp_path)
     monkeypatch.setattr(passed, "LOCK", tmp_path / "requirements/dev.lock")
     monkeypatch.setattr(
-        passed, "TOOLS", {"the proxy": Tool(tests=("tests/tools/test_proxy.py",), sources=("volsched/testing/guard",))}
+        passed, "TOOLS", {"the proxy": Tool(tests=("tests/tools/test_proxy.py",), sources=("tools/guard",))}
     )
     monkeypatch.setenv("VOLSCHED_CACHE", str(tmp_path / "cache"))
     return tmp_path
@@ -61,11 +58,11 @@ def test_a_tool_is_stale_until_it_has_passed(checkout: Path) -> None:
     ("name", "is_stale"),
     [
         ("tests/tools/test_proxy.py", True),
-        ("volsched/testing/proxy.py", True),
-        ("volsched/testing/rules.py", True),
-        ("volsched/testing/guard/main.py", True),
+        ("tools/proxy.py", True),
+        ("tools/rules.py", True),
+        ("tools/guard/main.py", True),
         ("tests/waiting.py", True),
-        ("volsched/testing/other.py", False),
+        ("tools/other.py", False),
         ("volsched/model.py", False),
         ("tests/test_other.py", False),
     ],
@@ -101,7 +98,7 @@ def test_another_python_makes_it_stale(checkout: Path, monkeypatch: pytest.Monke
 def test_a_change_while_the_tests_run_leaves_it_stale(checkout: Path) -> None:
     before = stale_tools()
 
-    (checkout / "volsched/testing/rules.py").write_text("RULES = (1,)\n")
+    (checkout / "tools/rules.py").write_text("RULES = (1,)\n")
     remember("the proxy", before["the proxy"])
 
     assert stale_tools()
@@ -126,12 +123,9 @@ def test_what_cannot_be_read_counts_as_stale(checkout: Path, content: bytes | No
 
 def test_each_module_of_tools_belongs_to_a_tool() -> None:
     known = {path.relative_to(ROOT).as_posix() for tool in TOOLS.values() for path in files_of(tool)}
-    for path in (ROOT / "volsched/testing").rglob("*.py"):
+    for path in (ROOT / "tools").rglob("*.py"):
         name = path.relative_to(ROOT).as_posix()
-        is_for_authors = path.parent.name == "testing" and path.stem in FOR_PLUGIN_AUTHORS
-        assert is_for_authors or name in known or name.startswith(tuple(ALWAYS)), (
-            f"{name}: name it in {passed.__file__}"
-        )
+        assert name in known or name.startswith(tuple(ALWAYS)), f"{name}: name it in {passed.__file__}"
 
 
 def test_each_file_of_tests_belongs_to_one_tool() -> None:
@@ -149,8 +143,7 @@ def test_what_the_table_names_exists() -> None:
 def test_the_product_makes_no_tool_stale() -> None:
     for name, tool in TOOLS.items():
         files = {path.relative_to(ROOT).as_posix() for path in files_of(tool)}
-        product = [file for file in files if file.startswith(("volsched/", "actions/", "plugins/"))]
-        assert all(file.startswith("volsched/testing/") for file in product), name
+        assert [file for file in files if file.startswith(("volsched/", "actions/", "plugins/"))] == [], name
 
 
 # ---------------------------------------------------------------------------------------------------------- remembering

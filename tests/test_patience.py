@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from volsched.testing import patience
-from volsched.testing.patience import looks
+from tools import patience
+from tools.patience import looks
 
 
 class Clock:

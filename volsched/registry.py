@@ -231,16 +231,17 @@ def build(configuration: Configuration) -> Profile:
 
     Raises ConfigError when one of another distribution fails, or registers a callback that cannot be asked.
     """
-    rehearse(_made(configuration))
-    return _made(configuration)
+    rehearse(make(configuration))
+    return make(configuration)
 
 
 def reports_in(configuration: Configuration) -> Sequence[Report]:
     """Return what the plugins of a configuration report of a cluster that is empty, as how they name cards."""
-    return rehearse(_made(configuration))
+    return rehearse(make(configuration))
 
 
-def _made(configuration: Configuration) -> Profile:
+def make(configuration: Configuration) -> Profile:
+    """Make the plugins and actions of a configuration that `build` has accepted before."""
     given = configuration.action_arguments
     return Profile(
         configuration,

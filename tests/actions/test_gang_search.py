@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench.opcodes import opcodes_of
 from tests.actions.rigs import cycle, finished, order_of, rig
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, Predicate
@@ -239,6 +240,23 @@ def test_without_nodes_no_gang_starts() -> None:
     cluster = a_cluster().queue("default").group("g", minimum=2).pod("a", "g", cpu=1, spec=near("b", "rack"))
 
     assert placed(start(cluster.pod("b", "g", cpu=2, labels={"role": "b"}))) == {}
+
+
+@pytest.mark.parametrize("arguments", [{}, {"searchSteps": 3}], ids=["impossible", "exhausted"])
+def test_gangs_that_cannot_start_cost_a_session_nothing_in_which_nothing_changes(arguments: dict[str, int]) -> None:
+    cluster = a_cluster().queue("default").node("n1", cpu=4).node("n2", cpu=4)
+    for number in range(60):
+        hard(cluster, f"hard-{number}")
+    searching, not_searching = (rig(cluster, conf(**each)) for each in (arguments, {"searchSteps": 0}))
+    assert cycle(searching).report.gang_searches
+    while cycle(searching).report.is_unfinished:
+        pass
+    for _ in range(2):
+        cycle(not_searching)
+
+    searched, not_searched = (opcodes_of(each.scheduler.cycle).total() for each in (searching, not_searching))
+
+    assert searched <= 1.01 * not_searched
 
 
 # -- namespaces share the steps of a session --------------------------------------------------------------------------

@@ -12,7 +12,7 @@ import yaml
 from charts.readme import CHART, README, described, readme
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, identity, of_kind, rendered
 from tests.manifests.test_overlays import VERSION
-from volsched.testing import helm
+from tools import helm
 
 VALUES = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())

@@ -14,7 +14,7 @@ from release.krew import archive, manifest
 from tests.cli.calls import without_progress
 from tests.manifests.rendering import MANIFESTS, kubectl
 from tests.manifests.test_overlays import VERSION
-from volsched.testing import krew
+from tools import krew
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from tests.cli.calls import call
+from tools import debian
+from tools.prometheus import print_progress
 from volsched.cli import _VERBS, completion, names, volsched
-from volsched.testing import debian
-from volsched.testing.prometheus import print_progress
 
 
 def completed(words: str) -> list[str]:

@@ -15,8 +15,8 @@ import yaml
 from tests.cluster.controlling import Controlled, ControllersProcess
 from tests.cluster.forks import run_volsched
 from tests.cluster.scheduling import GROUPS, SYSTEM, Json, eventually
-from volsched.testing.controlplane import ApiServerError, ControlPlane
-from volsched.testing.patience import PATIENCE
+from tools.controlplane import ApiServerError, ControlPlane
+from tools.patience import PATIENCE
 
 HOOKS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 CERTIFICATES = f"system:serviceaccount:{SYSTEM}:volsched-certificates"

@@ -13,8 +13,8 @@ import yaml
 from tests.cluster.admitting import CERTIFICATES, HOOKS, SECRET, Admitting
 from tests.cluster.controlling import Controlled
 from tests.cluster.scheduling import MANIFESTS, SYSTEM, Json, wait_allowed
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.documents import yaml_documents
+from tools.controlplane import ControlPlane
+from tools.documents import yaml_documents
 
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 COLLECTIONS: Final = {

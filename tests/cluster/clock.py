@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from volsched.testing.patience import PATIENCE
+from tools.patience import PATIENCE
 
 
 class Clock:

@@ -14,8 +14,8 @@ from typing import Any, Final
 import pytest
 
 from tests.cluster.scheduling import MANIFESTS
-from volsched.testing.controlplane import ControlPlane, Manifests, a_node, find_binaries
-from volsched.testing.controlplane.faults import FaultProxy
+from tools.controlplane import ControlPlane, Manifests, a_node, find_binaries
+from tools.controlplane.faults import FaultProxy
 
 MakeNodes = Callable[..., list[str]]
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import GROUPS, PATIENT_LEASE, SYSTEM, Installed, Json, VolschedProcess, eventually
-from volsched.testing.controlplane import ControlPlane, a_pod
-from volsched.testing.controlplane.faults import FaultProxy
-from volsched.testing.patience import PATIENCE
+from tools.controlplane import ControlPlane, a_pod
+from tools.controlplane.faults import FaultProxy
+from tools.patience import PATIENCE
 
 ACCOUNT = "volsched-controllers"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/volsched-controllers"

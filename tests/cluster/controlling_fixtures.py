@@ -10,7 +10,7 @@ import pytest
 from tests.cluster.controlling import LEASE, VOLCANO, Controlled, volcano_leases
 from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import LEASE as SCHEDULER_LEASE
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 
 @pytest.fixture

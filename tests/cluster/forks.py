@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO, Any, Final
 
-from volsched.testing.patience import PATIENCE
+from tools.patience import PATIENCE
 
 _MODULE: Final = "tests.cluster.fork_server"
 

@@ -17,9 +17,9 @@ from typing import Any, BinaryIO, Final
 
 from tests.cluster.checkout import command_of_checkout
 from tests.cluster.forks import Fork, ForkServer
-from volsched.testing.controlplane import ControlPlane, a_pod
-from volsched.testing.controlplane.faults import FaultProxy
-from volsched.testing.patience import PATIENCE, looks
+from tools.controlplane import ControlPlane, a_pod
+from tools.controlplane.faults import FaultProxy
+from tools.patience import PATIENCE, looks
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 SYSTEM = "volsched-system"

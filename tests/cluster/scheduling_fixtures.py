@@ -11,7 +11,7 @@ from tests.cluster.checkout import command_of_checkout
 from tests.cluster.forks import HAVE_FORKS, ForkServer
 from tests.cluster.scheduling import CONFIG, LEASE, SYSTEM, Installed
 from tests.cluster.served import wait_served
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 
 @pytest.fixture(scope="session")

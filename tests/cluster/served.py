@@ -7,7 +7,7 @@ from functools import partial
 from tests.cluster.control_plane import OURS
 from tests.cluster.controlling import JOBS
 from tests.cluster.scheduling import GROUPS, eventually
-from volsched.testing.controlplane import ApiServerError, ControlPlane
+from tools.controlplane import ApiServerError, ControlPlane
 
 
 def apply_manifests(control_plane: ControlPlane) -> ControlPlane:

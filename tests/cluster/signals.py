@@ -14,7 +14,7 @@ from typing import Final
 
 from tests.cluster.controlling import Controlled, ControllersProcess
 from tests.cluster.scheduling import GROUPS, Installed, Json, LoggedProcess, SchedulerProcess, eventually
-from volsched.testing.controlplane import a_node
+from tools.controlplane import a_node
 
 SESSIONS: Final = "volsched_session_duration_seconds_count"
 BINDS: Final = ("bind", "volumes")

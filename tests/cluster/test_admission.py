@@ -26,9 +26,9 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK
 from tests.cluster.scheduling import CONFIG, GROUPS, MANIFESTS, SYSTEM, Json, eventually
 from tests.validation.test_fields import SEED
+from tools.controlplane import a_pod
+from tools.patience import PATIENCE
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
-from volsched.testing.controlplane import a_pod
-from volsched.testing.patience import PATIENCE
 
 pytest_plugins = [
     "tests.cluster.scheduling_fixtures",

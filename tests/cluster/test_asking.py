@@ -13,7 +13,7 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import CONFIGURATION, PATIENCE, Installed
 from tests.cluster.signals import after_session
 from tests.cluster.test_showing import volsched
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -7,7 +7,7 @@ import pytest
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.scheduling import SchedulerProcess, VolschedProcess, eventually
 from tests.cluster.signals import ready
-from volsched.testing.controlplane.faults import BlackHole, FaultProxy, StallWatch
+from tools.controlplane.faults import BlackHole, FaultProxy, StallWatch
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

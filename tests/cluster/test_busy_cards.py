@@ -15,9 +15,9 @@ import pytest
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import Json, eventually
 from tests.cluster.test_shared_cards import GIB, INDEX, MULTIPLE, NATIVE, POLICY, Rack, amounts, cards, rack
-from volsched.testing.controlplane import a_pod
-from volsched.testing.controlplane.stages import RUN_FOR
-from volsched.testing.patience import PATIENCE
+from tools.controlplane import a_pod
+from tools.controlplane.stages import RUN_FOR
+from tools.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

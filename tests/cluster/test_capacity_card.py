@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.scheduling import GROUPS, Installed, Json, SchedulerProcess, eventually
 from tests.cluster.signals import after_session
 from tests.plugins.capacity_card.clusters import GPU, MPS, A, H, some
-from volsched.testing.controlplane import ControlPlane, a_node
+from tools.controlplane import ControlPlane, a_node
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

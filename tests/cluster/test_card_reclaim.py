@@ -12,7 +12,7 @@ from tests.cluster.scheduling import GROUPS, Installed, SchedulerProcess, eventu
 from tests.cluster.signals import after_session
 from tests.cluster.test_capacity_card import CONFIGURATION, Cluster, kind
 from tests.plugins.capacity_card.clusters import GPU, A, some
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

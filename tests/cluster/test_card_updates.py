@@ -17,7 +17,7 @@ from tests.cluster.scheduling import GROUPS, Json, eventually
 from tests.cluster.signals import after_session
 from tests.cluster.test_capacity_card import CONFIGURATION, labels
 from tests.plugins.capacity_card.clusters import GPU, A, some
-from volsched.testing.controlplane import ControlPlane, a_node
+from tools.controlplane import ControlPlane, a_node
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

@@ -13,14 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from volsched.kube.client import client, credentials, exec_plugin
-from volsched.kube.client.client import USER_AGENT, Api
-from volsched.kube.client.credentials import Source
-from volsched.kube.errors import ApiError, CredentialsError, FenceError
-from volsched.kube.fence import Fence
-from volsched.kube.serve.certificates import Pair
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.faults import (
+from tools.controlplane import ControlPlane
+from tools.controlplane.faults import (
     BlackHole,
     FaultProxy,
     Reset,
@@ -29,7 +23,13 @@ from volsched.testing.controlplane.faults import (
     bad_gateway_page,
     too_many_requests,
 )
-from volsched.testing.patience import PATIENCE
+from tools.patience import PATIENCE
+from volsched.kube.client import client, credentials, exec_plugin
+from volsched.kube.client.client import USER_AGENT, Api
+from volsched.kube.client.credentials import Source
+from volsched.kube.errors import ApiError, CredentialsError, FenceError
+from volsched.kube.fence import Fence
+from volsched.kube.serve.certificates import Pair
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ import pytest
 
 from tests.cli.calls import call
 from tests.cli.test_completion import completed
+from tools.controlplane import ControlPlane, a_pod
+from tools.shells import Shell
 from volsched.cli.completion import SHELLS
-from volsched.testing.controlplane import ControlPlane, a_pod
-from volsched.testing.shells import Shell
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -13,9 +13,9 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, JOBS, Controlled
 from tests.cluster.scheduling import GROUPS, Installed, Json, SchedulerProcess, eventually
 from tests.cluster.signals import STATUSES, after_looks, after_sessions, touch
+from tools.controlplane import ControlPlane
+from tools.controlplane.faults import FaultProxy
 from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.faults import FaultProxy
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

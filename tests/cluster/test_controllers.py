@@ -20,9 +20,9 @@ from tests.cluster.controlling import (
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, SYSTEM, Json, eventually, still
 from tests.cluster.signals import after_round, after_seen_pods, after_session, ready
 from tests.controllers.cases import annotations_of
-from volsched.testing.controlplane import a_pod
-from volsched.testing.controlplane.faults import FaultProxy, Respond, conflict
-from volsched.testing.controlplane.request_counts import path_shape
+from tools.controlplane import a_pod
+from tools.controlplane.faults import FaultProxy, Respond, conflict
+from tools.controlplane.request_counts import path_shape
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from tests.cluster.controlling import AT_WORK, Controlled, ControllersProcess
 from tests.cluster.scheduling import GROUPS, eventually, still
-from volsched.testing.controlplane.fault_rules import status
-from volsched.testing.controlplane.faults import FaultProxy, Respond
+from tools.controlplane.fault_rules import status
+from tools.controlplane.faults import FaultProxy, Respond
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cluster.scheduling import CONFIG, CONFIGMAP, SYSTEM, Installed, Json, eventually
 from tests.plugins.crossquota.stories import STORIES, Story
-from volsched.testing.controlplane import ControlPlane, a_node
+from tools.controlplane import ControlPlane, a_node
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -21,7 +21,7 @@ from tests.cluster.test_resource_claims import (
     using,
 )
 from tests.framework.dra.worlds import device, part
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -14,8 +14,8 @@ from tests.cluster.control_plane import OURS, running_control_plane
 from tests.cluster.scheduling import Installed, eventually, still
 from tests.cluster.served import wait_served
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part, taint_rule
+from tools.controlplane import ControlPlane, a_node
 from volsched.model.dra.api import RULES_VERSION
-from volsched.testing.controlplane import ControlPlane, a_node
 
 DEVICES = "/apis/resource.k8s.io/v1"
 RULES = f"/apis/{RULES_VERSION}/devicetaintrules"

@@ -17,14 +17,8 @@ import pytest
 import structlog.testing
 
 from tests.cluster.clock import Clock
-from volsched.kube.client.client import Api
-from volsched.kube.client.credentials import Source
-from volsched.kube.errors import FenceError
-from volsched.kube.fence import Fence
-from volsched.kube.lead import elector
-from volsched.kube.lead.elector import Elector, LeaseSettings
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.faults import (
+from tools.controlplane import ControlPlane
+from tools.controlplane.faults import (
     BlackHole,
     FaultProxy,
     Latency,
@@ -33,7 +27,13 @@ from volsched.testing.controlplane.faults import (
     conflict,
     server_error,
 )
-from volsched.testing.patience import PATIENCE
+from tools.patience import PATIENCE
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
+from volsched.kube.errors import FenceError
+from volsched.kube.fence import Fence
+from volsched.kube.lead import elector
+from volsched.kube.lead.elector import Elector, LeaseSettings
 
 DURATION, DEADLINE, RETRY = 3.0, 2.0, 0.3
 

@@ -10,8 +10,8 @@ import yaml
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import MANIFESTS, Installed, SchedulerProcess, eventually
+from tools.controlplane.faults import BlackHole, FaultProxy
 from volsched.run.process import END_SECONDS
-from volsched.testing.controlplane.faults import BlackHole, FaultProxy
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

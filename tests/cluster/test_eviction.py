@@ -12,7 +12,7 @@ import pytest
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, Json, eventually
 from tests.cluster.signals import after_session
-from volsched.testing.controlplane.stages import STOP_AFTER
+from tools.controlplane.stages import STOP_AFTER
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

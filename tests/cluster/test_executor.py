@@ -12,6 +12,19 @@ import pytest
 
 from tests.cluster.clock import Clock
 from tests.cluster.control_plane import MakeNodes
+from tools.controlplane import ControlPlane, a_pod
+from tools.controlplane.faults import (
+    BlackHole,
+    FaultProxy,
+    InjectedFault,
+    Latency,
+    Reset,
+    Respond,
+    conflict,
+    server_error,
+    too_many_requests,
+)
+from tools.patience import PATIENCE
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.fence import Fence
@@ -25,19 +38,6 @@ from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, RecordEvent, VolumeWrite, WritePodCondition
-from volsched.testing.controlplane import ControlPlane, a_pod
-from volsched.testing.controlplane.faults import (
-    BlackHole,
-    FaultProxy,
-    InjectedFault,
-    Latency,
-    Reset,
-    Respond,
-    conflict,
-    server_error,
-    too_many_requests,
-)
-from volsched.testing.patience import PATIENCE
 
 BINDING = "/api/v1/namespaces/*/pods/*/binding"
 Json = dict[str, Any]

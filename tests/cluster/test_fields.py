@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from volsched.testing.controlplane import ApiServerError, ControlPlane
-from volsched.testing.schemas import FILE, schemas_of, text_of
+from tools.controlplane import ApiServerError, ControlPlane
+from tools.schemas import FILE, schemas_of, text_of
 from volsched.validation.fields import field_faults
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]

@@ -17,8 +17,8 @@ from tests.cluster.admitting import NO_QUOTA, Admitting, a_queue
 from tests.cluster.controlling import Controlled, ControllersProcess
 from tests.cluster.scheduling import MANIFESTS, LoggedProcess, SchedulerProcess, VolschedProcess
 from tests.memory_limit import MemoryLimit, limit_of
+from tools.patience import PATIENCE
 from volsched.kube.serve.connections import PORTS
-from volsched.testing.patience import PATIENCE
 
 pytest_plugins = [
     "tests.cluster.scheduling_fixtures",

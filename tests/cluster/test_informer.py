@@ -9,14 +9,8 @@ from typing import Any
 
 import pytest
 
-from volsched.kube.client.client import Api
-from volsched.kube.client.credentials import Source
-from volsched.kube.watch.informer import Informer
-from volsched.kube.watch.resources import Resource, keep_pod, watched
-from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
-from volsched.testing.controlplane import ControlPlane, a_pod
-from volsched.testing.controlplane.faults import (
+from tools.controlplane import ControlPlane, a_pod
+from tools.controlplane.faults import (
     EndWatch,
     FailWatch,
     FaultProxy,
@@ -30,7 +24,13 @@ from volsched.testing.controlplane.faults import (
     server_error,
     too_many_requests,
 )
-from volsched.testing.patience import PATIENCE
+from tools.patience import PATIENCE
+from volsched.kube.client.client import Api
+from volsched.kube.client.credentials import Source
+from volsched.kube.watch.informer import Informer
+from volsched.kube.watch.resources import Resource, keep_pod, watched
+from volsched.model import api
+from volsched.model.changes import Change, Gone, Put
 
 
 class Followed:

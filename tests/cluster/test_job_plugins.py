@@ -11,7 +11,7 @@ import pytest
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import ACCOUNT, AT_WORK, Controlled
 from tests.cluster.scheduling import MANIFESTS, SYSTEM, Json, eventually
-from volsched.testing.controlplane import ControlPlane, KubectlError
+from tools.controlplane import ControlPlane, KubectlError
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

@@ -14,8 +14,8 @@ from tests.cluster.controlling import LEASE as CONTROLLERS_LEASE
 from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import LEASE, QUICK_LEASE, Installed, SchedulerProcess, VolschedProcess, eventually
 from tests.cluster.signals import ready
-from volsched.testing.controlplane.faults import FaultProxy, Latency
-from volsched.testing.controlplane.request_counts import WRITES
+from tools.controlplane.faults import FaultProxy, Latency
+from tools.controlplane.request_counts import WRITES
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

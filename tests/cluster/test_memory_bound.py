@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, Installed, eventually
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -17,9 +17,9 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import Controlled
 from tests.cluster.scheduling import MANIFESTS, SYSTEM, LoggedProcess, eventually, wait_allowed
 from tests.cluster.test_showing import volsched
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.faults import FaultProxy
-from volsched.testing.patience import PATIENCE
+from tools.controlplane import ControlPlane
+from tools.controlplane.faults import FaultProxy
+from tools.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

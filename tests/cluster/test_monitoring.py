@@ -43,14 +43,14 @@ from tests.docs.metrics import documented, series_of
 from tests.docs.pages import blocks
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.monitoring.queries import DASHBOARDS, RULES, Query, has_data, of_dashboard, of_rules, operands
+from tools.controlplane import ApiServerError, a_pod
+from tools.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests
+from tools.controlplane.objects import a_binding
+from tools.controlplane.stages import RUN_FOR
+from tools.prometheus import Prometheus, PrometheusError, find_programs
 from volsched.kube.watch.config_source import text_hash
 from volsched.model.reservation import EXPECTED_DURATION
 from volsched.registry import PLUGINS, load_profile
-from volsched.testing.controlplane import ApiServerError, a_pod
-from volsched.testing.controlplane.faults import FaultProxy, ResetWatch, Respond, server_error, too_many_requests
-from volsched.testing.controlplane.objects import a_binding
-from volsched.testing.controlplane.stages import RUN_FOR
-from volsched.testing.prometheus import Prometheus, PrometheusError, find_programs
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

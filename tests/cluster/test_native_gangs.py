@@ -17,7 +17,7 @@ from tests.cluster.native.stage import API, KEY, NativeStage
 from tests.cluster.scheduling import eventually
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.examples import NATIVE_GANGS, documents, observed, simulated
-from volsched.testing.controlplane import START_AFTER, ApiServerError, ControlPlane, KubectlError
+from tools.controlplane import START_AFTER, ApiServerError, ControlPlane, KubectlError
 
 pytest_plugins = [
     "tests.cluster.native.fixtures",

@@ -15,9 +15,9 @@ from tests.cluster.native import differences
 from tests.cluster.native.ours import DIRECT, Settled, start_ours
 from tests.cluster.native.questions import MODULES, Case, cases_of
 from tests.cluster.native.stage import NativeStage
+from tools.controlplane import ControlPlane
+from tools.controlplane.objects import DEFAULT_SCHEDULER
 from volsched.framework.config.loading import IN_KUBE_SCHEDULERS_PLACE
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.objects import DEFAULT_SCHEDULER
 
 pytest_plugins = ["tests.cluster.native.fixtures"]
 

@@ -15,7 +15,7 @@ from tests.cluster.native.ours import DIRECT, QUOTAS, start_ours
 from tests.cluster.native.stage import NativeStage
 from tests.cluster.scheduling import Json, eventually
 from tests.cluster.served import apply_manifests
-from volsched.testing.controlplane import ApiServerError, ControlPlane
+from tools.controlplane import ApiServerError, ControlPlane
 
 GROUP = "scheduling.k8s.io"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

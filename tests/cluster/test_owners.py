@@ -8,7 +8,7 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, JOBS, Controlled
 from tests.cluster.scheduling import GROUPS, Json, eventually
 from tests.cluster.signals import after_looks, after_round
-from volsched.testing.controlplane.stages import FAIL_AFTER
+from tools.controlplane.stages import FAIL_AFTER
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

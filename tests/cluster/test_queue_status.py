@@ -17,6 +17,10 @@ from tests.cluster.scheduling import GROUPS, QUICK_LEASE, SYSTEM, Json, eventual
 from tests.cluster.signals import STATUSES, after_seen_queues, after_session, after_sessions, ready, touch
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
 from tests.plugins.capacity_card.nodes import GPU, MPS, card_labels
+from tools.controlplane import ControlPlane
+from tools.controlplane.fault_rules import status
+from tools.controlplane.faults import FaultProxy, Respond, conflict, server_error
+from tools.patience import PATIENCE
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.fence import Fence
@@ -27,10 +31,6 @@ from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
 from volsched.model import api
 from volsched.model.plan import WriteQueueStatus
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.fault_rules import status
-from volsched.testing.controlplane.faults import FaultProxy, Respond, conflict, server_error
-from volsched.testing.patience import PATIENCE
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

@@ -11,8 +11,8 @@ import pytest
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, eventually
 from tests.cluster.signals import ready
+from tools.controlplane.stages import RUN_FOR
 from volsched.model.reservation import EXPECTED_DURATION, RESERVED, Promise, promise_in
-from volsched.testing.controlplane.stages import RUN_FOR
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -11,8 +11,8 @@ import pytest
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import QUICK_LEASE, Installed, eventually
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.faults import (
+from tools.controlplane import ControlPlane
+from tools.controlplane.faults import (
     BlackHole,
     FaultProxy,
     InjectedFault,

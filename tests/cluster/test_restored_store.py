@@ -14,7 +14,7 @@ from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import eventually
 from tests.cluster.served import wait_served
 from tests.cluster.signals import ready
-from volsched.testing.controlplane import a_node
+from tools.controlplane import a_node
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -13,7 +13,7 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, JOBS, Controlled, phase_of
 from tests.cluster.scheduling import QUICK_LEASE, Json, eventually
 from tests.cluster.signals import after_looks, after_round, ready, touch
-from volsched.testing.controlplane.stages import START_AFTER, STOP_AFTER
+from tools.controlplane.stages import START_AFTER, STOP_AFTER
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

@@ -20,9 +20,9 @@ from tests.cluster.scheduling import (
     moment,
 )
 from tests.cluster.signals import BINDS, STATUSES, after_session
+from tools.controlplane import a_node
 from volsched.asking import snapshot
 from volsched.run.process import END_SECONDS
-from volsched.testing.controlplane import a_node
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

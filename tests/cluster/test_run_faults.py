@@ -11,9 +11,8 @@ import pytest
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, LEASE, QUICK_LEASE, Installed, eventually, moment, still
 from tests.cluster.signals import after_session, ready
-from volsched.kube.write.statuses import MENDING_INTERVAL_SECONDS
-from volsched.testing.controlplane import a_node
-from volsched.testing.controlplane.faults import (
+from tools.controlplane import a_node
+from tools.controlplane.faults import (
     BlackHole,
     EndWatch,
     FailWatch,
@@ -31,7 +30,8 @@ from volsched.testing.controlplane.faults import (
     server_error,
     too_many_requests,
 )
-from volsched.testing.controlplane.request_counts import WRITES
+from tools.controlplane.request_counts import WRITES
+from volsched.kube.write.statuses import MENDING_INTERVAL_SECONDS
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.scheduling import GROUPS, Installed, eventually
-from volsched.testing.controlplane import ApiServerError, ControlPlane
+from tools.controlplane import ApiServerError, ControlPlane
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -11,9 +11,9 @@ import pytest
 from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import QUICK_LEASE, Installed, Json, SchedulerProcess, eventually
 from tests.cluster.signals import ready
-from volsched.testing.controlplane import a_pod
-from volsched.testing.controlplane.faults import BlackHole, FaultProxy, Reset
-from volsched.testing.controlplane.objects import a_binding
+from tools.controlplane import a_pod
+from tools.controlplane.faults import BlackHole, FaultProxy, Reset
+from tools.controlplane.objects import a_binding
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

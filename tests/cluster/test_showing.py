@@ -20,13 +20,13 @@ from tests.cluster.scheduling_fixtures import forget_configuration
 from tests.cluster.test_resource_claims import Fleet, fleet, using  # noqa: F401 - a fixture
 from tests.cluster.test_shared_cards import CORE, MEMORY
 from tests.plugins.capacity_card.nodes import GPU, MIG, MPS, card_labels
+from tools.controlplane import ControlPlane
+from tools.controlplane.faults import FaultProxy, gone, server_error, too_many_requests
 from volsched.kube.client.credentials import Source
 from volsched.kube.watch.informer import PAGE
 from volsched.kube.watch.listing import read_cluster
 from volsched.kube.watch.resources import Resource
 from volsched.model import api
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.faults import FaultProxy, gone, server_error, too_many_requests
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

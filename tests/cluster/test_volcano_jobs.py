@@ -8,9 +8,9 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.controlling import AT_WORK, GROUP_NAME, JOBS, Controlled, phase_of
 from tests.cluster.scheduling import GROUPS, SYSTEM, Json, eventually
 from tests.cluster.signals import after_round, after_session
+from tools.controlplane.faults import FaultProxy
+from tools.controlplane.stages import FAIL_AFTER, RUN_FOR, START_AFTER
 from volsched.operator.engine import JOB_LOOKS
-from volsched.testing.controlplane.faults import FaultProxy
-from volsched.testing.controlplane.stages import FAIL_AFTER, RUN_FOR, START_AFTER
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures", "tests.cluster.controlling_fixtures"]
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tools.controlplane import ControlPlane, a_pod
+from tools.controlplane.faults import FaultProxy, Reset
 from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, ApiKind, Create, Delete, Patch, Write
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
@@ -15,8 +17,6 @@ from volsched.kube.errors import ApiError, ElsewhereError, FenceError
 from volsched.kube.fence import Fence
 from volsched.operator import ssh_keys
 from volsched.operator.writer import Writer
-from volsched.testing.controlplane import ControlPlane, a_pod
-from volsched.testing.controlplane.faults import FaultProxy, Reset
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.native.stage import API_FLAGS, GATES
-from volsched.testing.controlplane import ControlPlane, a_binding, a_node
-from volsched.testing.controlplane.binaries import (
+from tools.controlplane import ControlPlane, a_binding, a_node
+from tools.controlplane.binaries import (
     KUBERNETES_VERSION,
     GoModule,
     build_program,
@@ -31,7 +31,7 @@ from volsched.testing.controlplane.binaries import (
     go_arch,
     print_progress,
 )
-from volsched.testing.controlplane.stages import COPY_CAPACITY
+from tools.controlplane.stages import COPY_CAPACITY
 
 SPECS = r"\[sig-scheduling\]|\[DRA\] control plane|\[DRA\] ResourceSlice Controller"
 NATIVE_SPECS = r"Workload API availability|PodGroup API availability|create Workload and PodGroup"

@@ -21,10 +21,7 @@ def names(requirements: list[str]) -> list[str]:
     ("heading", "requirements"),
     [
         ("At run time", PROJECT["dependencies"]),
-        (
-            "For tests and development",
-            [*PROJECT["optional-dependencies"]["testing"], *PROJECT["optional-dependencies"]["dev"]],
-        ),
+        ("For tests and development", PROJECT["optional-dependencies"]["dev"]),
     ],
 )
 def test_dependencies_of_pyproject_are_those_of_the_page(heading: str, requirements: list[str]) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 from tests.docs.pages import PAGES, ROOT
 
-CODE: Final = ("volsched", "actions", "plugins")
+CODE: Final = ("volsched", "actions", "plugins", "tools")
 QUOTED: Final = re.compile(r"`+([^`\n]+)`+")
 FILE: Final = re.compile(r"[\w./-]+\.(?:py|md|toml|lock)")
 DOTTED: Final = re.compile(r"[a-z_]\w*(?:\.\w+)+")
@@ -23,7 +23,7 @@ OF_OTHERS: Final = {"Chart.yaml", "values.yaml"}
 
 @cache
 def parsed() -> dict[str, ast.Module]:
-    """Every module of the package, by its path."""
+    """Every module of the packages and of the tools, by its path."""
     files = (path for folder in CODE for path in sorted((ROOT / folder).rglob("*.py")))
     return {str(path.relative_to(ROOT)): ast.parse(path.read_text()) for path in files}
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, codes, headings, rows, section
+from tools.documents import yaml_documents
 from volsched.model.pods.limits import DEFAULT
-from volsched.testing.documents import yaml_documents
 
 PAGE = DOCS / "security.md"
 RIGHTS = ROOT / "manifests/rbac"

@@ -11,7 +11,7 @@ import pytest
 
 from drills.audit import Auditor, Kind
 from drills.reading import CARD_NAME, CARD_QUOTA, CORE, GROUP_NAME, INDEX, MEMORY
-from volsched.testing.controlplane import a_node, a_pod
+from tools.controlplane import a_node, a_pod
 
 GPU = "nvidia.com/gpu"
 Json = dict[str, Any]

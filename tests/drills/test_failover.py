@@ -13,7 +13,7 @@ from drills.failover import Settings, Side, order, parsed, run
 from drills.report import Report
 from drills.world import Replica
 from tests.cluster.scheduling import LEASE, QUICK_LEASE
-from volsched.testing.controlplane.request_counts import NO_ANSWER, Write
+from tools.controlplane.request_counts import NO_ANSWER, Write
 
 pytest_plugins = ["tests.drills.fixtures"]
 

@@ -24,8 +24,8 @@ from tests.judges.answers import Cases, Question, as_json, canonical, difference
 from tests.judges.questions import ALL
 from tests.oracle.oracle import OracleError
 from tests.oracle.questions import QUESTIONS as ORACLE
-from volsched.testing.controlplane import ControlPlaneError
-from volsched.testing.controlplane.binaries import Report
+from tools.controlplane import ControlPlaneError
+from tools.controlplane.binaries import Report
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ORACLES_TESTS: Final = "tests/oracle/test_oracle.py"

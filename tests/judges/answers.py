@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from tests.processes import GUARD
-from volsched.testing.controlplane.binaries import Report, print_progress
+from tools.controlplane.binaries import Report, print_progress
 
 Cases = Mapping[str, Any]
 """What the judge is told about each case, by the name of the case; JSON values."""

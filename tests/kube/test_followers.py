@@ -14,6 +14,7 @@ import pytest
 
 from tests.cluster.clock import Clock
 from tests.kube.scheduler_page import KUBECONFIG
+from tools.patience import PATIENCE
 from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
 from volsched.kube.fence import Fence
@@ -28,7 +29,6 @@ from volsched.kube.write.views import PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import RecordEvent, WriteGroupStatus, WritePodCondition, WriteQueueStatus
-from volsched.testing.patience import PATIENCE
 
 NOBODY = cast("Api", None)
 

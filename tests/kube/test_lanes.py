@@ -13,6 +13,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from tools.patience import PATIENCE
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
@@ -39,7 +40,6 @@ from volsched.model.plan import (
     WritePodCondition,
 )
 from volsched.model.pods.owners import as_pod
-from volsched.testing.patience import PATIENCE
 
 CROWD = 200
 FENCE = Fence.always_open()

@@ -9,6 +9,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from tools.patience import PATIENCE
 from volsched.kube.client.client import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
@@ -20,7 +21,6 @@ from volsched.model import api
 from volsched.model.changes import Put
 from volsched.model.job import PodGroupCondition
 from volsched.model.plan import RecordEvent, WriteGroupStatus
-from volsched.testing.patience import PATIENCE
 
 
 class Unsteady:

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tools.patience import PATIENCE
 from volsched.kube.client.wire import UNREAD_LIMIT, Answer, Body, Wire, WireError, read_head
-from volsched.testing.patience import PATIENCE
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from volsched.testing.controlplane import ApiServerError, ControlPlane, KubectlError
-from volsched.testing.patience import looks
+from tools.controlplane import ApiServerError, ControlPlane, KubectlError
+from tools.patience import looks
 
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 

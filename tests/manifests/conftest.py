@@ -10,7 +10,7 @@ from tests.cluster.control_plane import running_control_plane
 from tests.manifests.dockerfile import Image, folder_of_run, shared_image
 from tests.manifests.examples import NODES, documents
 from tests.manifests.monitoring import MONITORING, a_crd
-from volsched.testing.controlplane import ControlPlane, a_node
+from tools.controlplane import ControlPlane, a_node
 
 PLAIN_NODES = ("plain-1", "plain-2", "plain-3")
 """Nodes for volsched's own pods, which kube-scheduler places."""

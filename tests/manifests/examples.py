@@ -10,8 +10,8 @@ from pathlib import Path
 
 from tests.cluster.forks import run_volsched
 from tests.manifests.rendering import MANIFESTS, Json
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.documents import yaml_documents
+from tools.controlplane import ControlPlane
+from tools.documents import yaml_documents
 
 EXAMPLES = MANIFESTS / "examples"
 NODES = EXAMPLES / "10-nodes.yaml"

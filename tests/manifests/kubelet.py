@@ -20,7 +20,7 @@ import pytest
 from tests.container import Container, Mount, why_not
 from tests.manifests.dockerfile import Image
 from tests.manifests.pod_network import Address, PodNetwork
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 _SERVICE: Final = "/api/v1/namespaces/default/services/kubernetes"
 _HOST_IP: Final = "127.0.0.1"

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import cache_root
+from tools.controlplane.binaries import cache_root
 
 _KEPT: Final = 6
 """Layers at most: those of a Dockerfile, and those of the source before."""

@@ -15,7 +15,7 @@ from tests.manifests.dockerfile import Image
 from tests.manifests.examples import Outcome, observed
 from tests.manifests.kubelet import Kubelet
 from tests.manifests.rendering import SYSTEM, Json
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 
 class Replica(LoggedProcess):

@@ -10,8 +10,8 @@ from typing import Any
 
 import yaml
 
-from volsched.testing.controlplane import find_binaries
-from volsched.testing.documents import yaml_documents
+from tools.controlplane import find_binaries
+from tools.documents import yaml_documents
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = ROOT / "manifests"

@@ -12,7 +12,7 @@ from tests.cluster.scheduling import eventually
 from tests.manifests.applying import apply, installed
 from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, OVERLAYS, SYSTEM, Json, a_kustomization, identity, of_kind, rendered
-from volsched.testing.controlplane import ControlPlane, KubectlError, a_pod
+from tools.controlplane import ControlPlane, KubectlError, a_pod
 
 
 def versions(cluster: ControlPlane, folder: Path) -> dict[Any, Any]:

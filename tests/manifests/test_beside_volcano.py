@@ -12,7 +12,7 @@ from tests.manifests.dockerfile import Image
 from tests.manifests.examples import CONFIGURATION, EXAMPLES, NODES, observed, simulated
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 GANG, POD = EXAMPLES / "workloads/gang.yaml", EXAMPLES / "workloads/pod.yaml"
 PODGROUPS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/podgroups.scheduling.volcano.sh"

@@ -16,8 +16,8 @@ import pytest
 from tests.docs.pages import DOCS, Block, blocks
 from tests.manifests.applying import delete, reminded_of_crds
 from tests.manifests.rendering import ROOT, SYSTEM, container, of_kind, rendered
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.patience import PATIENCE
+from tools.controlplane import ControlPlane
+from tools.patience import PATIENCE
 
 INSTALL, OPERATIONS = DOCS / "install.md", DOCS / "operations.md"
 NOT_HERE = ("docker ", "kubectl logs", "kubectl exec")

@@ -11,7 +11,7 @@ from tests.manifests.applying import installed, wait_refused
 from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, Json, a_kustomization
 from tests.manifests.users import User, create, gives, remove_namespaces
-from volsched.testing.controlplane import ApiServerError, ControlPlane, a_pod
+from tools.controlplane import ApiServerError, ControlPlane, a_pod
 
 COMPONENT = MANIFESTS / "components/grace-periods"
 TEAM, PATIENT_TEAM, CONFUSED_TEAM = "team-a", "team-patient", "team-confused"

@@ -14,8 +14,8 @@ from tests.cluster.scheduling import eventually
 from tests.manifests.applying import reminded_of_crds
 from tests.manifests.rendering import SYSTEM
 from tests.manifests.test_applied import may, wait_until_available
-from volsched.testing import helm
-from volsched.testing.controlplane import ControlPlane
+from tools import helm
+from tools.controlplane import ControlPlane
 
 Helm = Callable[..., str]
 

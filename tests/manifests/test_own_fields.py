@@ -11,7 +11,7 @@ from tests.manifests.applying import installed, wait_refused
 from tests.manifests.conftest import PLAIN_NODES
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization
 from tests.manifests.users import ADMINISTRATOR, WITHOUT_NAMESPACE, User, create, remove, remove_namespaces
-from volsched.testing.controlplane import ApiServerError, ControlPlane, a_pod
+from tools.controlplane import ApiServerError, ControlPlane, a_pod
 
 COMPONENT = MANIFESTS / "components/own-fields"
 TEAM = "team-fields"

@@ -9,7 +9,7 @@ import pytest
 from tests.manifests.applying import installed, wait_refused
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization
 from tests.manifests.users import RBAC, User, collection_of, create, gives, remove, remove_namespaces
-from volsched.testing.controlplane import ApiServerError, ControlPlane, a_pod
+from tools.controlplane import ApiServerError, ControlPlane, a_pod
 
 COMPONENT = MANIFESTS / "components/priority-class"
 TEAM, CLASS, OTHER = "team-class", "volsched-critical", "team-class-urgent"

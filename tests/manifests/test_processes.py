@@ -15,7 +15,7 @@ from tests.manifests.dockerfile import Image
 from tests.manifests.examples import CONFIGURATION, EXAMPLES, NODES, WORKLOADS, observed, simulated
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 STANDALONE = MANIFESTS / "overlays/standalone"
 TOUR = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path != NODES]

@@ -23,8 +23,8 @@ from tests.manifests.users import (
     remove,
     remove_namespaces,
 )
-from volsched.testing.controlplane import ApiServerError, ControlPlane, a_pod
-from volsched.testing.documents import yaml_documents
+from tools.controlplane import ApiServerError, ControlPlane, a_pod
+from tools.documents import yaml_documents
 
 COMPONENT = MANIFESTS / "components/queue-permissions"
 PAGE = DOCS / "queue-permissions.md"

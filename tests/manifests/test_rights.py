@@ -9,7 +9,7 @@ import pytest
 from tests.docs.pages import DOCS, codes, rows, section
 from tests.manifests.applying import installed
 from tests.manifests.rendering import MANIFESTS, SYSTEM
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 PAGE = DOCS / "security.md"
 PROCESSES = ("volsched-scheduler", "volsched-controllers")

@@ -18,8 +18,8 @@ from tests.manifests.examples import EXAMPLES, SCENES, WITH_PODS, documents, obs
 from tests.manifests.processes import Processes
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json
 from tests.manifests.users import create, remove
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.stages import RUN_FOR
+from tools.controlplane import ControlPlane
+from tools.controlplane.stages import RUN_FOR
 
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/podgroups"
 STANDALONE = MANIFESTS / "overlays/standalone"

@@ -17,7 +17,7 @@ from tests.manifests.examples import NODES, WORKLOADS, observed, simulated
 from tests.manifests.kubelet import Kubelet
 from tests.manifests.processes import Replica, pods_of
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 CONFIGURATION = """
 actions: "enqueue, allocate, backfill"

@@ -32,9 +32,9 @@ from tests.manifests.rendering import (
 )
 from tests.manifests.test_applied import wait_until_available
 from tests.manifests.test_overlays import VERSION
+from tools.controlplane import ControlPlane
 from volsched.cli import volsched
 from volsched.operator.webhooks.webhook_server import PATH
-from volsched.testing.controlplane import ControlPlane
 
 WEBHOOKS = MANIFESTS / "components/webhooks"
 CERT_MANAGER = MANIFESTS / "components/webhooks-cert-manager"

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from tests.cluster.scheduling import eventually
-from volsched.testing.controlplane import ApiClient, ControlPlane
+from tools.controlplane import ApiClient, ControlPlane
 
 Json = dict[str, Any]
 

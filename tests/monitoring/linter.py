@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import GoModule, Report, build_program, cache_root, go_arch, print_progress
+from tools.controlplane.binaries import GoModule, Report, build_program, cache_root, go_arch, print_progress
 
 PROGRAM: Final = "dashboard-linter"
 PATH: Final = "github.com/grafana/dashboard-linter"

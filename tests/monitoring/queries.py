@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from volsched.testing.documents import yaml_documents
+from tools.documents import yaml_documents
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 DASHBOARDS = sorted((MANIFESTS / "grafana").glob("*.json"))

@@ -12,8 +12,8 @@ import pytest
 from monitoring.__main__ import RULES, files
 from tests.docs.metrics import documented
 from tests.docs.pages import DOCS, anchor, codes, headings, rows, section
-from volsched.testing.documents import yaml_documents
-from volsched.testing.prometheus import Programs, find_programs
+from tools.documents import yaml_documents
+from tools.prometheus import Programs, find_programs
 
 PAGE = DOCS / "alerts.md"
 CASES = Path(__file__).with_name("alerts.yaml")

@@ -35,7 +35,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, TypedDict
 
-from volsched.testing.controlplane.binaries import (
+from tools.controlplane.binaries import (
     KUBERNETES_VERSION,
     GoModule,
     Report,

@@ -10,8 +10,8 @@ from random import Random
 from typing import Any, Final
 
 from tests.judges.answers import Answers, Cases, Question
+from tools.controlplane.binaries import KUBERNETES_VERSION, STAGING_VERSION, Report
 from volsched.model.values.quantity import parse
-from volsched.testing.controlplane.binaries import KUBERNETES_VERSION, STAGING_VERSION, Report
 
 from . import device_worlds, oracle, worlds
 from .device_worlds import ATOMS, DEVICE, Json

@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+from tools.patience import PATIENCE
+from tools.realnode import node
 from volsched.kube.lead import leases
-from volsched.testing.patience import PATIENCE
-from volsched.testing.realnode import node
 
 Json = dict[str, Any]
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from volsched.testing.controlplane.binaries import (
+from tools.controlplane.binaries import (
     STAGING_VERSION,
     GoModule,
     Report,
@@ -21,7 +21,7 @@ from volsched.testing.controlplane.binaries import (
     go_arch,
     print_progress,
 )
-from volsched.testing.realnode import node
+from tools.realnode import node
 
 SOURCES = Path(__file__).with_name("program")
 DRIVER = "gpu.example.com"

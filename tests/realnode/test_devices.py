@@ -10,7 +10,7 @@ import pytest
 
 from tests.realnode import devices
 from tests.realnode.cluster import Cluster, Json, a_pod, eventually, phase_of
-from volsched.testing.realnode import node
+from tools.realnode import node
 
 GPU = "nvidia.com/gpu"
 MODEL = "Example-A"

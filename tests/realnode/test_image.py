@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.realnode.cluster import PROJECT, Json
-from volsched.testing import syft
-from volsched.testing.controlplane.binaries import cache_root
+from tools import syft
+from tools.controlplane.binaries import cache_root
 
 LARGEST_MIB = 250.0
 """Of what is put on the base image; two thirds are numpy, CEL and the client of Kubernetes."""

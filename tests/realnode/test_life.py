@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 from tests.realnode.cluster import Cluster, ProcessOf, a_pod, eventually, phase_of
-from volsched.testing.realnode import node
+from tools.realnode import node
 
 PREEMPTING = """\
 actions: "allocate, backfill, preempt"

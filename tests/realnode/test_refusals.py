@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.realnode import devices
 from tests.realnode.cluster import Cluster, Json, KubectlError, a_pod, eventually, phase_of
 from tests.realnode.test_devices import offers
-from volsched.testing.realnode import node
+from tools.realnode import node
 
 CARD = "example.com/card"
 STATIC_PODS = Path("/run/static-pods")

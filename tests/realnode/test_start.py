@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 
 from tests.realnode.cluster import DEPLOYMENTS, SYSTEM, Cluster, ProcessOf, eventually
-from volsched.testing.controlplane.credentials import SERVICE_ADDRESS
+from tools.controlplane.credentials import SERVICE_ADDRESS
 
 NOT_READY_YET = "Unhealthy: Readiness probe failed: HTTP probe failed with statuscode: 503"
 """On a slow machine everything is listed after the first look at it."""

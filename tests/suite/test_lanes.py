@@ -12,7 +12,7 @@ import pytest
 from tests.processes import FOLDERS, TESTS
 from tests.suite.lanes import TOOLS, Lane, is_compiled, waiting_paths
 from tests.suite.results import report_of_failure, to_try_again
-from volsched.testing.patience import PATIENCE
+from tools.patience import PATIENCE
 
 pytestmark = pytest.mark.process
 

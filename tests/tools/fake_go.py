@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from volsched.testing.controlplane.binaries import GO_MINIMUM
+from tools.controlplane.binaries import GO_MINIMUM
 
 _VERSION = ".".join(map(str, GO_MINIMUM))
 FAKE_GO = rf"""#!/bin/sh

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import cache_root
+from tools.controlplane.binaries import cache_root
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 LOCK: Final = ROOT / "requirements" / "dev.lock"
@@ -29,14 +29,17 @@ LOCK: Final = ROOT / "requirements" / "dev.lock"
 class Tool:
     """A tool of tests, by files and folders of the checkout.
 
-    What these files import of `volsched/testing` and of `tests` counts too and need not be named.
+    What these files import of `tools`, `tests` and `drills` counts too and need not be named.
     """
 
     tests: Sequence[str]
     sources: Sequence[str]
 
 
-_CONTROL_PLANE: Final = "volsched/testing/controlplane"
+_FOLDERS: Final = ("tools", "tests", "drills")
+"""Folders of which a tool counts what it imports."""
+
+_CONTROL_PLANE: Final = "tools/controlplane"
 
 TOOLS: Final = {
     "control plane": Tool(
@@ -57,10 +60,10 @@ TOOLS: Final = {
 }
 
 ALWAYS: Final = {
-    "volsched/testing/playground.py": "tests/ui/test_page.py",
-    "volsched/testing/realnode": "tests/realnode",
-    "volsched/testing/schemas.py": "tests/cluster/test_fields.py",
-    "volsched/testing/shells.py": "tests/cluster/test_completion.py",
+    "tools/playground.py": "tests/ui/test_page.py",
+    "tools/realnode": "tests/realnode",
+    "tools/schemas.py": "tests/cluster/test_fields.py",
+    "tools/shells.py": "tests/cluster/test_completion.py",
 }
 """Tools that have no tests of their own, and the tests of what users get that fail when the tool does."""
 
@@ -149,7 +152,7 @@ def _imported_by(text: str, package: tuple[str, ...]) -> frozenset[str]:
 
 def _file_of(module: str) -> Path | None:
     """Return the file of a module, if the module is a tool or belongs to the tests."""
-    if not module.startswith(("volsched.testing", "tests", "drills")):
+    if module.partition(".")[0] not in _FOLDERS:
         return None
     place = ROOT.joinpath(*module.split("."))
     return next((path for path in (place / "__init__.py", place.with_suffix(".py")) if path.is_file()), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drills.audit import Auditor
 from tests.cluster.control_plane import OURS
 from tests.cluster.served import wait_served
-from volsched.testing.controlplane import ControlPlane, a_binding, a_node, a_pod, find_binaries
+from tools.controlplane import ControlPlane, a_binding, a_node, a_pod, find_binaries
 
 
 def test_it_follows_an_api_server_that_is_restarted() -> None:

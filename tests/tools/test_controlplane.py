@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.cluster.control_plane import ALWAYS_THERE, MakeNodes, clear
-from volsched.testing.controlplane import (
+from tools.controlplane import (
     FAIL_AFTER,
     RUN_FOR,
     START_AFTER,
@@ -33,8 +33,8 @@ from volsched.testing.controlplane import (
     a_node,
     a_pod,
 )
-from volsched.testing.controlplane.beginnings import beginning_of
-from volsched.testing.patience import PATIENCE, looks
+from tools.controlplane.beginnings import beginning_of
+from tools.patience import PATIENCE, looks
 
 CLUSTER_ROLES = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 PLAIN_CONTAINER = {"name": "main", "image": "registry.invalid/none:1"}
@@ -288,7 +288,7 @@ def test_a_program_that_does_not_start_shows_its_log(control_plane: ControlPlane
 
 STARTER = """
 import sys, time
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 cluster = ControlPlane().start()
 print(*[cluster.process(name).pid for name in ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")])
 print(next(a.partition("=")[2] for a in cluster.process("etcd").command if a.startswith("--data-dir=")))
@@ -322,7 +322,7 @@ def is_alive(pid: int) -> bool:
 
 def test_the_commands_leave_a_control_plane_running_and_stop_it(control_plane: ControlPlane, tmp_path: Path) -> None:
     def run(*words: str) -> str:
-        command = [sys.executable, "-m", "volsched.testing.controlplane", *words, "--folder", str(tmp_path)]
+        command = [sys.executable, "-m", "tools.controlplane", *words, "--folder", str(tmp_path)]
         return subprocess.run(command, check=True, capture_output=True, text=True, timeout=600).stdout
 
     kubeconfig = run("up", "--nodes", "2").strip()

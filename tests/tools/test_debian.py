@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.tools.fake_go import write_program
-from volsched.testing import chromium
-from volsched.testing.controlplane.binaries import cache_root, go_arch
-from volsched.testing.controlplane.errors import BuildError
-from volsched.testing.debian import unpacked
+from tools import chromium
+from tools.controlplane.binaries import cache_root, go_arch
+from tools.controlplane.errors import BuildError
+from tools.debian import unpacked
 
 PACKAGES = ("chromium-headless-shell", "libnss3", "fontconfig-config")
 """All that is offered; the fake archive of a package has a file that is named after it."""

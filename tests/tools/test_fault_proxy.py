@@ -20,10 +20,10 @@ import aiohttp
 import pytest
 
 from tests.cluster.scheduling import eventually
-from volsched.testing.controlplane import ApiClient, ApiServerError, ControlPlane, a_node, a_pod
-from volsched.testing.controlplane.client import lines_of
-from volsched.testing.controlplane.fault_server import FaultServer
-from volsched.testing.controlplane.faults import (
+from tools.controlplane import ApiClient, ApiServerError, ControlPlane, a_node, a_pod
+from tools.controlplane.client import lines_of
+from tools.controlplane.fault_server import FaultServer
+from tools.controlplane.faults import (
     BlackHole,
     EndWatch,
     FailWatch,
@@ -39,8 +39,8 @@ from volsched.testing.controlplane.faults import (
     server_error,
     too_many_requests,
 )
-from volsched.testing.controlplane.request_counts import RequestCounts, RequestKind, path_shape
-from volsched.testing.patience import PATIENCE
+from tools.controlplane.request_counts import RequestCounts, RequestKind, path_shape
+from tools.patience import PATIENCE
 
 BROKEN = (OSError, http.client.HTTPException)
 """How a broken connection shows: Python's TLS takes some resets for an end without a goodbye."""

@@ -19,7 +19,7 @@ from tests.manifests.dockerfile import Image, folder_of_run, shared_image
 from tests.manifests.kubelet import Kubelet
 from tests.manifests.processes import pods_of
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 pytestmark = pytest.mark.skipif(bool(why_not()), reason=f"no containers by hand: {why_not()}")
 

@@ -11,8 +11,8 @@ import pytest
 from tests import programs
 from tests.programs import BUILT, CONTROL_PLANE, DOWNLOADED, Program, is_there, main
 from tests.tools.fake_go import builds
-from volsched.testing.controlplane.binaries import PROGRAMS, Report, cache_folder
-from volsched.testing.controlplane.errors import BuildError
+from tools.controlplane.binaries import PROGRAMS, Report, cache_folder
+from tools.controlplane.errors import BuildError
 
 Find = Callable[[Report], object]
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.monitoring import linter
 from tests.tools.fake_go import builds, write_program
-from volsched.testing import helm, krew, syft
-from volsched.testing.controlplane.binaries import KUBERNETES_VERSION, GoModule, Report, cache_root, go_arch
+from tools import helm, krew, syft
+from tools.controlplane.binaries import KUBERNETES_VERSION, GoModule, Report, cache_root, go_arch
 
 pytestmark = pytest.mark.usefixtures("elsewhere")
 

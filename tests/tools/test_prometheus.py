@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from volsched.testing import prometheus
-from volsched.testing.controlplane.binaries import go_arch
-from volsched.testing.controlplane.errors import BuildError
-from volsched.testing.prometheus import Programs, Prometheus, PrometheusError, find_programs
+from tools import prometheus
+from tools.controlplane.binaries import go_arch
+from tools.controlplane.errors import BuildError
+from tools.prometheus import Programs, Prometheus, PrometheusError, find_programs
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.manifests.dockerfile import Image, Stage, shared_image
-from volsched.testing.patience import PATIENCE
+from tools.patience import PATIENCE
 
 
 class Builds:

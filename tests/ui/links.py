@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from volsched.testing.patience import looks
+from tools.patience import looks
 
 
 def link_in(log: Path) -> str:

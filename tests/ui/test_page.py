@@ -24,9 +24,9 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.manifests.rendering import MANIFESTS, ROOT
 from tests.ui.links import headers_of, link_in
-from volsched.testing import chromium
-from volsched.testing.controlplane.controlplane import free_port
-from volsched.testing.playground import Playground
+from tools import chromium
+from tools.controlplane.controlplane import free_port
+from tools.playground import Playground
 
 pytestmark = pytest.mark.process
 

@@ -23,8 +23,8 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.manifests.rendering import MANIFESTS, ROOT
 from tests.ui.links import headers_of, link_in
-from volsched.testing import chromium
-from volsched.testing.controlplane.controlplane import free_port
+from tools import chromium
+from tools.controlplane.controlplane import free_port
 from volsched.ui.still import SCHEDULED
 
 EXAMPLES = MANIFESTS / "examples"

@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, Concatenate, ParamSpec
 
+from volsched.framework.config.configuration import Configuration
 from volsched.framework.engine.engine import Engine, FastEngine
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
@@ -21,7 +23,7 @@ from volsched.model.plan import Bind, Evict, PlanStep, StepRecorder
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
 from volsched.ports import CycleReport
-from volsched.registry import load_profile
+from volsched.registry import load_profile, make
 from volsched.scheduler import Scheduler
 from volsched.simulation.manifests import decode
 
@@ -299,9 +301,15 @@ def a_rig(
     """A scheduler with this configuration (YAML) on a cluster."""
     mirror = Mirror(settings)
     mirror.apply(cluster.changes())
-    profile, _ = load_profile(configuration)
+    profile = make(_accepted(configuration))
     recorder, clock = StepRecorder(), SteadyClock()
     return Rig(mirror, Scheduler(mirror, profile, recorder, clock, engine), recorder, clock)
+
+
+@cache
+def _accepted(text: str) -> Configuration:
+    """Read a text once; a test module has many rigs of one configuration."""
+    return load_profile(text)[0].configuration
 
 
 def decide(

@@ -1,6 +1,6 @@
 """Fields that nobody reads: a misspelt name takes a rule away without a word, as it is passed over by all readers.
 
-Which fields there are is in `schemas.json`, made from a real API server (see `volsched.testing.schemas`). A newer one
+Which fields there are is in `schemas.json`, made from a real API server (see `tools.schemas`). A newer one
 may know more, so an unknown field is a warning, unless somebody asks for more (`--strict`).
 """
 

@@ -9,7 +9,7 @@ import pytest
 from tests.cluster.control_plane import OURS, running_control_plane
 from tests.cluster.native.stage import API_FLAGS, GATES, make_classes
 from tests.cluster.served import wait_served
-from volsched.testing.controlplane import ControlPlane
+from tools.controlplane import ControlPlane
 
 
 @pytest.fixture(scope="module")

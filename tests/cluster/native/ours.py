@@ -10,8 +10,8 @@ from typing import Final
 from tests.cluster.forks import ForkServer
 from tests.cluster.native.stage import API
 from tests.cluster.scheduling import ACCOUNT, SYSTEM, SchedulerProcess, eventually
-from volsched.testing.controlplane import ControlPlane, a_node, a_pod
-from volsched.testing.patience import PATIENCE
+from tools.controlplane import ControlPlane, a_node, a_pod
+from tools.patience import PATIENCE
 
 DIRECT: Final = ("--plain-pods", "direct")
 QUOTAS: Final = """

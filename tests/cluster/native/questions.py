@@ -18,8 +18,8 @@ from tests.cluster.native import claims, groups, preemption, situations, stage, 
 from tests.cluster.native.stage import API_FLAGS, GATES, NativeStage, make_classes
 from tests.framework.dra import worlds
 from tests.judges.answers import Answers, Cases, Question
-from volsched.testing.controlplane import ControlPlane, ControlPlaneError, objects, stages
-from volsched.testing.controlplane.binaries import KUBERNETES_VERSION, Report
+from tools.controlplane import ControlPlane, ControlPlaneError, objects, stages
+from tools.controlplane.binaries import KUBERNETES_VERSION, Report
 
 Case = Callable[[NativeStage], None]
 

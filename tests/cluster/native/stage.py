@@ -9,8 +9,8 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
-from volsched.testing.controlplane import ControlPlane, a_binding, a_node, a_pod
-from volsched.testing.patience import PATIENCE, looks
+from tools.controlplane import ControlPlane, a_binding, a_node, a_pod
+from tools.patience import PATIENCE, looks
 
 Json = dict[str, Any]
 

@@ -3,11 +3,11 @@
 Whether a query has data, and whether an alert fires, is decided by Prometheus and by nobody else. First answer counts:
 
 1. ``prometheus`` and ``promtool`` on ``PATH``;
-2. the cache (see ``volsched.testing.controlplane.binaries``), in a folder named after the package's version;
+2. the cache (see ``tools.controlplane.binaries``), in a folder named after the package's version;
 3. Debian's package ``prometheus``, downloaded by ``apt-get`` and unpacked into the cache: nothing is installed and no
    root is needed. Where the machine's package lists do not do, apt is given lists of its own.
 
-``python -m volsched.testing.prometheus`` does that and prints where the programs are.
+``python -m tools.prometheus`` does that and prints where the programs are.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from volsched.testing import debian
-from volsched.testing.controlplane.binaries import Report
-from volsched.testing.controlplane.controlplane import free_port
-from volsched.testing.controlplane.errors import BuildError, ControlPlaneError, StartError
-from volsched.testing.controlplane.processes import ProcessSet
+from tools import debian
+from tools.controlplane.binaries import Report
+from tools.controlplane.controlplane import free_port
+from tools.controlplane.errors import BuildError, ControlPlaneError, StartError
+from tools.controlplane.processes import ProcessSet
 
 PACKAGE = "prometheus"
 PROGRAMS = ("prometheus", "promtool")

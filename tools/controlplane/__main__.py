@@ -1,9 +1,9 @@
 """The control plane from a terminal: build its programs, leave one running, stop it, use it in a shell.
 
-python -m volsched.testing.controlplane up --nodes 5
-eval "$(python -m volsched.testing.controlplane env)"
+python -m tools.controlplane up --nodes 5
+eval "$(python -m tools.controlplane env)"
 kubectl get nodes
-python -m volsched.testing.controlplane down
+python -m tools.controlplane down
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from volsched.testing.controlplane.binaries import cache_folder, find_binaries, print_progress
-from volsched.testing.controlplane.controlplane import READY_WITHIN_SECONDS, ControlPlane
-from volsched.testing.controlplane.errors import ControlPlaneError, StartError
-from volsched.testing.controlplane.objects import a_node
+from tools.controlplane.binaries import cache_folder, find_binaries, print_progress
+from tools.controlplane.controlplane import READY_WITHIN_SECONDS, ControlPlane
+from tools.controlplane.errors import ControlPlaneError, StartError
+from tools.controlplane.objects import a_node
 
 DEFAULT_FOLDER = Path(".volsched-cluster")
 
-_MODULE = "volsched.testing.controlplane"
+_MODULE = "tools.controlplane"
 _DOWN_WITHIN_SECONDS = 60.0
 _LOCK_WITHIN_SECONDS = 2.0
 

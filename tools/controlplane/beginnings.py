@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import Binaries, cache_folder
+from tools.controlplane.binaries import Binaries, cache_folder
 
 _STORING: Final = ("etcd", "kube-apiserver")
 """The programs that decide what a first start writes."""

@@ -14,13 +14,13 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from tools.controlplane import ApiClient, ControlPlane
+from tools.documents import yaml_documents
 from volsched.model import api
 from volsched.model.dra import api as dra
-from volsched.testing.controlplane import ApiClient, ControlPlane
-from volsched.testing.documents import yaml_documents
 
-FILE: Final = Path(__file__).resolve().parents[1] / "validation" / "schemas.json"
-CRDS: Final = Path(__file__).resolve().parents[2] / "manifests" / "crds"
+FILE: Final = Path(__file__).resolve().parents[1] / "volsched" / "validation" / "schemas.json"
+CRDS: Final = Path(__file__).resolve().parents[1] / "manifests" / "crds"
 
 READ_AT_MAX: Final = (
     ("autoscaling/v1", "HorizontalPodAutoscaler"),

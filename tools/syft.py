@@ -1,6 +1,6 @@
 """Syft, which states what an image is made of (an SBOM): the one on PATH, else one that is built once into the cache.
 
-python -m volsched.testing.syft scan docker-archive:FILE --output spdx-json=OUT
+python -m tools.syft scan docker-archive:FILE --output spdx-json=OUT
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import (
+from tools.controlplane.binaries import (
     GoModule,
     Report,
     build_program,
@@ -21,7 +21,7 @@ from volsched.testing.controlplane.binaries import (
     go_arch,
     print_progress,
 )
-from volsched.testing.controlplane.errors import BuildError
+from tools.controlplane.errors import BuildError
 
 MODULE: Final = GoModule(
     name="syft",

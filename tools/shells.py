@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from volsched.testing import debian
-from volsched.testing.controlplane.binaries import Report
-from volsched.testing.patience import PATIENCE
-from volsched.testing.prometheus import print_progress
+from tools import debian
+from tools.controlplane.binaries import Report
+from tools.patience import PATIENCE
+from tools.prometheus import print_progress
 
 _PACKAGES: Final = {"bash": ("bash",), "zsh": ("zsh", "zsh-common"), "fish": ("fish", "fish-common")}
 NAMES: Final = tuple(_PACKAGES)

@@ -1,6 +1,6 @@
 """Helm, which installs the chart: the one on PATH, else one that is built once into the cache.
 
-python -m volsched.testing.helm template volsched charts/volsched
+python -m tools.helm template volsched charts/volsched
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import (
+from tools.controlplane.binaries import (
     KUBERNETES_VERSION,
     GoModule,
     Report,
@@ -21,7 +21,7 @@ from volsched.testing.controlplane.binaries import (
     go_arch,
     print_progress,
 )
-from volsched.testing.controlplane.errors import BuildError
+from tools.controlplane.errors import BuildError
 
 MODULE: Final = GoModule(
     name="helm",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volsched.testing.controlplane.client import Json
+from tools.controlplane.client import Json
 
 DEFAULT_SCHEDULER = "default-scheduler"
 

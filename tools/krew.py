@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import (
+from tools.controlplane.binaries import (
     GoModule,
     Report,
     build_program,

@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from volsched.testing.controlplane.errors import BuildError
+from tools.controlplane.errors import BuildError
 
 KUBERNETES_VERSION = "v1.36.3"
 STAGING_VERSION = "v0.36.3"

@@ -7,8 +7,8 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from volsched.testing import debian
-from volsched.testing.controlplane.binaries import Report, print_progress
+from tools import debian
+from tools.controlplane.binaries import Report, print_progress
 
 _NAMES: Final = ("chromium-headless-shell", "chromium", "google-chrome")
 _PACKAGE: Final = "chromium-headless-shell"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from volsched.testing.controlplane.errors import StartError
+from tools.controlplane.errors import StartError
 
 if TYPE_CHECKING:
     import trustme
@@ -105,5 +105,5 @@ def _new_authority() -> trustme.CA:
     try:
         import trustme  # noqa: PLC0415 - only those who run the control plane need it
     except ImportError as error:
-        raise StartError("certificates are made with the package trustme: pip install 'volsched[testing]'") from error
+        raise StartError("certificates are made with the package trustme: pip install -e '.[dev]'") from error
     return trustme.CA(organization_name="volsched test control plane")

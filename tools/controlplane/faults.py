@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
-from volsched.testing.controlplane.controlplane import ControlPlane
-from volsched.testing.controlplane.credentials import write_kubeconfig
-from volsched.testing.controlplane.fault_rules import (
+from tools.controlplane.controlplane import ControlPlane
+from tools.controlplane.credentials import write_kubeconfig
+from tools.controlplane.fault_rules import (
     BlackHole,
     EndWatch,
     FailWatch,
@@ -44,10 +44,10 @@ from volsched.testing.controlplane.fault_rules import (
     server_error,
     too_many_requests,
 )
-from volsched.testing.controlplane.fault_server import FaultServer
-from volsched.testing.controlplane.lifetime import Startable
-from volsched.testing.controlplane.request_counts import RequestCounts
-from volsched.testing.patience import PATIENCE
+from tools.controlplane.fault_server import FaultServer
+from tools.controlplane.lifetime import Startable
+from tools.controlplane.request_counts import RequestCounts
+from tools.patience import PATIENCE
 
 __all__ = [
     "BlackHole",

@@ -28,15 +28,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from volsched.testing.controlplane.beginnings import Manifests, begin_with, beginning_of, copy_store, keep_as
-from volsched.testing.controlplane.binaries import KUBE_SCHEDULER, Binaries, find_binaries, find_kube_scheduler
-from volsched.testing.controlplane.client import ApiClient, Json
-from volsched.testing.controlplane.credentials import ControlPlaneCredentials, write_kubeconfig
-from volsched.testing.controlplane.errors import ApiServerError, KubectlError, StartError
-from volsched.testing.controlplane.lifetime import Startable
-from volsched.testing.controlplane.objects import is_schedulable
-from volsched.testing.controlplane.processes import ProcessSet, ServerProcess
-from volsched.testing.controlplane.stages import kwok_configuration
+from tools.controlplane.beginnings import Manifests, begin_with, beginning_of, copy_store, keep_as
+from tools.controlplane.binaries import KUBE_SCHEDULER, Binaries, find_binaries, find_kube_scheduler
+from tools.controlplane.client import ApiClient, Json
+from tools.controlplane.credentials import ControlPlaneCredentials, write_kubeconfig
+from tools.controlplane.errors import ApiServerError, KubectlError, StartError
+from tools.controlplane.lifetime import Startable
+from tools.controlplane.objects import is_schedulable
+from tools.controlplane.processes import ProcessSet, ServerProcess
+from tools.controlplane.stages import kwok_configuration
 
 READY_WITHIN_SECONDS = 300.0
 """A loaded machine of two cores needs some ten seconds; beyond this something is wrong."""

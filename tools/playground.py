@@ -1,9 +1,9 @@
 """A cluster to look around in: a real local control plane, the example objects, and volsched scheduling them.
 
-python -m volsched.testing.playground up
-eval "$(python -m volsched.testing.controlplane env)"
+python -m tools.playground up
+eval "$(python -m tools.controlplane env)"
 kubectl get pods -A -o wide
-python -m volsched.testing.playground down
+python -m tools.playground down
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typing import Any
 
 import yaml
 
-from volsched.testing.controlplane.__main__ import BackgroundState
-from volsched.testing.controlplane.__main__ import main as control_plane
-from volsched.testing.controlplane.errors import ControlPlaneError
-from volsched.testing.documents import yaml_documents
+from tools.controlplane.__main__ import BackgroundState
+from tools.controlplane.__main__ import main as control_plane
+from tools.controlplane.errors import ControlPlaneError
+from tools.documents import yaml_documents
 
-MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+MANIFESTS = Path(__file__).resolve().parents[1] / "manifests"
 NAMESPACE = "volsched-system"
 PROCESSES = {"run": "volsched-scheduler", "controllers": "volsched-controllers"}
 """What runs, by verb, and whose rights it has."""
@@ -149,7 +149,7 @@ class Playground:
         python = os.path.relpath(sys.executable)
         sys.stdout.write(
             "\nLook around:\n"
-            f'  eval "$({python} -m volsched.testing.controlplane env --folder {folder})"\n'
+            f'  eval "$({python} -m tools.controlplane env --folder {folder})"\n'
             "  kubectl get pods -A -o wide\n"
             "  kubectl describe pod NAME        # why it waits stands at the end\n"
         )
@@ -184,7 +184,7 @@ def _report(text: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return the exit status: 0 done, 1 failed, 2 wrong usage."""
-    parser = argparse.ArgumentParser(prog="python -m volsched.testing.playground", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.playground", description=__doc__)
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("command", choices=("up", "down"))
     parser.add_argument("--folder", type=Path, default=Path(".volsched-cluster"), help="where state and logs are")

@@ -26,12 +26,12 @@ from typing import Any, Final
 
 import trustme
 
-from volsched.testing.controlplane import ControlPlane
-from volsched.testing.controlplane.binaries import NODE_PROGRAMS, PROGRAMS, find_binaries
-from volsched.testing.controlplane.credentials import SERVICE_ADDRESS
-from volsched.testing.controlplane.errors import ApiServerError, StartError
-from volsched.testing.controlplane.processes import ProcessSet
-from volsched.testing.realnode.images import PAUSE
+from tools.controlplane import ControlPlane
+from tools.controlplane.binaries import NODE_PROGRAMS, PROGRAMS, find_binaries
+from tools.controlplane.credentials import SERVICE_ADDRESS
+from tools.controlplane.errors import ApiServerError, StartError
+from tools.controlplane.processes import ProcessSet
+from tools.realnode.images import PAUSE
 
 NAME: Final = "node-1"
 ADDRESS: Final = "10.10.0.2"

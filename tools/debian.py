@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import Report, cache_root, go_arch, locked
-from volsched.testing.controlplane.errors import BuildError
+from tools.controlplane.binaries import Report, cache_root, go_arch, locked
+from tools.controlplane.errors import BuildError
 
 _OF_THE_MACHINE: Final = re.compile(r"(libc6|libc-bin|libgcc-s1|libstdc\+\+6|libcrypt1|libpam|libdebconf|libnewt)")
 """Libraries that every machine has, and that do not go together with another loader's."""

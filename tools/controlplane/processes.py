@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from volsched.testing.controlplane.errors import StartError
+from tools.controlplane.errors import StartError
 
 _GUARD = Path(__file__).with_name("guard.py")
 

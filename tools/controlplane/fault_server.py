@@ -15,7 +15,7 @@ from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any
 
-from volsched.testing.controlplane.fault_rules import (
+from tools.controlplane.fault_rules import (
     BlackHole,
     EndWatch,
     FailWatch,
@@ -29,7 +29,7 @@ from volsched.testing.controlplane.fault_rules import (
     Truncate,
     WatchFault,
 )
-from volsched.testing.controlplane.http1 import (
+from tools.controlplane.http1 import (
     HEAD_LIMIT_BYTES,
     LAST_CHUNK,
     Head,
@@ -41,7 +41,7 @@ from volsched.testing.controlplane.http1 import (
     read_request,
     status_of,
 )
-from volsched.testing.controlplane.request_counts import NO_ANSWER, RequestCounts, Write
+from tools.controlplane.request_counts import NO_ANSWER, RequestCounts, Write
 
 _WHOLE_ANSWER_BYTES = 64 * 1024
 """An answer up to this size is sent in one write."""

@@ -19,8 +19,8 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from volsched.testing.controlplane.errors import ApiServerError
-from volsched.testing.patience import PATIENCE, looks
+from tools.controlplane.errors import ApiServerError
+from tools.patience import PATIENCE, looks
 
 Json = dict[str, Any]
 

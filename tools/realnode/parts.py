@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from volsched.testing import debian
-from volsched.testing.controlplane.binaries import (
+from tools import debian
+from tools.controlplane.binaries import (
     NODE_PROGRAMS,
     PROGRAMS,
     Binaries,
@@ -25,7 +25,7 @@ from volsched.testing.controlplane.binaries import (
     locked,
     write_module,
 )
-from volsched.testing.controlplane.errors import BuildError
+from tools.controlplane.errors import BuildError
 
 PACKAGES: Final = (
     *("runc", "containernetworking-plugins", "busybox-static"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from volsched.testing.patience import PATIENCE
+from tools.patience import PATIENCE
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from volsched.testing.controlplane.binaries import Report, cache_root, locked
-from volsched.testing.controlplane.errors import BuildError
-from volsched.testing.realnode.parts import Parts
+from tools.controlplane.binaries import Report, cache_root, locked
+from tools.controlplane.errors import BuildError
+from tools.realnode.parts import Parts
 
-PROJECT: Final = Path(__file__).resolve().parents[3]
+PROJECT: Final = Path(__file__).resolve().parents[2]
 IMAGE: Final = "docker.io/library/volsched:0.1.0"
 """The image that the manifests name."""
 BUSYBOX: Final = "docker.io/library/busybox:1.37"

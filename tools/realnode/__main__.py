@@ -1,9 +1,9 @@
 """A real node from a terminal: bring it up, look around inside, take it down, or run one command in a new one.
 
-python -m volsched.testing.realnode up
-python -m volsched.testing.realnode enter kubectl get pods -A
-python -m volsched.testing.realnode down
-python -m volsched.testing.realnode run pytest tests/realnode
+python -m tools.realnode up
+python -m tools.realnode enter kubectl get pods -A
+python -m tools.realnode down
+python -m tools.realnode run pytest tests/realnode
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from volsched.testing.controlplane.errors import ControlPlaneError, StartError
-from volsched.testing.realnode import namespaces, node
-from volsched.testing.realnode.images import PROJECT, Images
-from volsched.testing.realnode.parts import Parts, find_parts, problems
+from tools.controlplane.errors import ControlPlaneError, StartError
+from tools.realnode import namespaces, node
+from tools.realnode.images import PROJECT, Images
+from tools.realnode.parts import Parts, find_parts, problems
 
 DEFAULT_FOLDER = Path(".volsched-real-node")
-_MODULE = "volsched.testing.realnode"
+_MODULE = "tools.realnode"
 _UP_SECONDS = 420.0
 _DOWN_SECONDS = 30.0
 
