@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from volsched.quota.reclaim import ReclaimView as ReclaimView
     from volsched.quota.reclaim import Remaining as Remaining
     from volsched.quota.reclaim import reclaimable_of as reclaimable_of
+    from volsched.quota.report import CachedNumbers as CachedNumbers
     from volsched.quota.report import asked_of as asked_of
     from volsched.quota.report import held_in_cluster as held_in_cluster
     from volsched.quota.report import held_of_quota as held_of_quota
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from volsched.quota.report import node_name as node_name
     from volsched.quota.report import pods_of as pods_of
     from volsched.quota.report import queues_below as queues_below
+    from volsched.quota.report import sharing_limit as sharing_limit
     from volsched.quota.report import usage_by_resource as usage_by_resource
     from volsched.quota.resources import NO_AMOUNTS as NO_AMOUNTS
     from volsched.quota.resources import ResourceQuotas as ResourceQuotas

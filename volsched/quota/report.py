@@ -6,7 +6,7 @@ plugin has quotas, ``unlimited_usage`` has what queues hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Final
 
@@ -18,6 +18,7 @@ from volsched.model.queues.queue import QueueInfo, levels
 from volsched.model.status import IS_CHOSEN
 from volsched.model.values.quantity import format_amount
 from volsched.model.values.resources import CPU, MEMORY
+from volsched.model.values.series import Numbers
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.quota.demand import QueueDemand, QueueDemands, reserved_by
 
@@ -96,12 +97,35 @@ def node_name(task: TaskInfo) -> str:
     return task.node.name if task.node is not None else ""
 
 
+# --- metrics --------------------------------------------------------------------------------------------------------
+
+
+class CachedNumbers:
+    """The numbers of series by name; made again when what they are made from is something else."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[Hashable, Numbers]] = {}
+
+    def get(self, series: str, state: Hashable, make: Callable[[], Numbers]) -> Numbers:
+        """Return the same mapping as before while the state is the same."""
+        known = self._made.get(series)
+        if known is None or known[0] != state:
+            known = self._made[series] = state, make()
+        return known[1]
+
+
 # --- consumers ------------------------------------------------------------------------------------------------------
 
 
 def queues_below(cluster: Cluster, queue: str) -> list[str]:
     """Return a queue and all queues below it: those that share its limit over a hierarchy."""
     return [name for name in cluster.queues if queue in levels(cluster.queues, name)]
+
+
+def sharing_limit(cluster: Cluster, job: JobInfo, refusal: Verdict, *, in_tree: bool) -> Sequence[str]:
+    """Return the queues that share the limit that refused a job: that queue; in a tree those below it, too."""
+    level = refusal.queue or job.queue
+    return queues_below(cluster, level) if in_tree else [level]
 
 
 def asked_of(job: JobInfo) -> dict[str, int]:

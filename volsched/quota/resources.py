@@ -25,7 +25,7 @@ from volsched.model.verdict import Shortfall, Step, Verdict
 from volsched.quota.amounts import Amounts, QuotaAmounts, capability_of, not_admitted, share
 from volsched.quota.checks import At, Exceeded, QueueQuotas
 from volsched.quota.demand import QueueDemand, QueueDemands
-from volsched.quota.report import asked_of, held_of_quota, left, queues_below, usage_by_resource
+from volsched.quota.report import asked_of, held_of_quota, left, sharing_limit, usage_by_resource
 from volsched.quota.suggestions import raises
 from volsched.quota.usage import QueueUsageObserver
 
@@ -193,9 +193,8 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
 
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
-        level = refusal.queue or job.queue
-        sharing = queues_below(self._cluster, level) if len(self.levels(job.queue)) > 1 else [level]
-        return held_of_quota(self.usage(), sharing, job, refusal)
+        queues = sharing_limit(self._cluster, job, refusal, in_tree=len(self.levels(job.queue)) > 1)
+        return held_of_quota(self.usage(), queues, job, refusal)
 
     def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield a larger capability of the queue and of those above it, and what else the plugin names of each."""

@@ -22,7 +22,7 @@ Amounts = Mapping[str, int]
 NOTHING: Amounts = {}
 
 
-class CardStakes:
+class CardReclaimView:
     """Cards, in milli-cards."""
 
     def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
@@ -74,14 +74,14 @@ class CardStakes:
         return found
 
 
-class CpuStakes:
+class CpuReclaimView:
     """Cpu and memory, in milli-cores and bytes, for pods without cards; cards of victims are counted beside."""
 
     def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._accounts = ledger.accounts
-        self._cards = CardStakes(cluster, ledger)
+        self._cards = CardReclaimView(cluster, ledger)
 
     def levels(self, queue: str) -> Sequence[str]:
         """Return a queue, and in a hierarchy those above it."""

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity_dra.asked import DeviceExplainer
+from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import Quota, as_named
 from plugins.capacity_dra.reclaim import DeviceReclaimView
 from plugins.capacity_dra.reserved import Reservations
-from volsched.plugin import Cluster, Numbers, QueueAmounts, QueueInfo, Report, Series, as_float
-from volsched.plugin.devices import COUNT, Amount, Amounts, milli, named_as
-from volsched.plugin.quota import QuotaRow, QuotaTable, Value, reclaimable_of, total_of
+from plugins.capacity_dra.suggestions import raised
+from volsched.plugin import Cluster, JobInfo, Numbers, QueueAmounts, QueueInfo, Report, Series, Verdict, as_float
+from volsched.plugin.devices import COUNT, Amount, Amounts, device_holdings, milli, named_as
+from volsched.plugin.quota import (
+    CachedNumbers,
+    Consumer,
+    QuotaRow,
+    QuotaTable,
+    Suggestion,
+    Value,
+    reclaimable_of,
+    sharing_limit,
+    total_of,
+)
 
 _LABELS: Final = ("queue_name", "device_class", "dimension")
 CAPACITY: Final = Series("volcano_queue_dra_capacity", "The queue's quota of devices, or of their capacity", _LABELS)
@@ -25,25 +36,27 @@ ALLOCATED: Final = Series("volcano_queue_dra_allocated", "What pods of the queue
 INQUEUE: Final = Series("volcano_queue_dra_inqueue", "What is reserved for jobs that were admitted", _LABELS)
 
 
-class QueueFigures:
-    """The figures, worked out when somebody looks."""
+class DeviceReport:
+    """The figures, worked out from the accounts that the plugin decides by when they are asked for."""
 
     def __init__(
         self,
         cluster: Cluster,
         ledger: ClaimLedger,
+        demands: DeviceDemands,
         reservations: Reservations,
         limits: ClaimLimits,
         view: DeviceReclaimView,
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
+        self._demands = demands
         self._reservations = reservations
         self._limits = limits
         self._view = view
-        self._made: dict[str, tuple[object, Numbers]] = {}
+        self._made = CachedNumbers()
 
-    def report(self, explainer: DeviceExplainer) -> Report:
+    def rule(self) -> Report:
         """Return all that the plugin reports."""
         return Report(
             metrics={
@@ -56,9 +69,27 @@ class QueueFigures:
             },
             table=self.table,
             amounts=self.amounts,
-            consumers=explainer.holders,
-            suggestions=explainer.remedies,
+            consumers=self.consumers,
+            suggestions=self.suggestions,
         )
+
+    def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
+        """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
+        self._ledger.catch_up()
+        queues = sharing_limit(self._cluster, job, refusal, in_tree=self._limits.checks_ancestors)
+        short = {item.resource for item in refusal.shortfalls}
+        limited = self._limits.limited(refusal.queue or job.queue)
+        return device_holdings(self._cluster, self._ledger, queues, short, limited)
+
+    def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
+        """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""
+        self._ledger.catch_up()
+        claims = {key: found for task in job.waiting.values() for key, found in self._demands.of_task(task).items()}
+        asked = total_of((*claims.values(), self._demands.minimum(job)))
+        for level in self._limits.levels(job.queue):
+            for key, amount in sorted(as_named(asked, self._limits.limited(level)).items()):
+                if self._limits.limit(key, level) is not None:
+                    yield raised(level, key, amount)
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """Return what a queue's own pods hold and have reserved, and what the queue may hold."""
@@ -141,18 +172,17 @@ class QueueFigures:
     def _reserved(self, level: str) -> Amounts:
         return self._reservations.held_back(level, below=self._limits.checks_ancestors)
 
-    def _numbers(self, name: str, state: object, of_queue: Callable[[str], Amounts]) -> Numbers:
+    def _numbers(self, name: str, state: Hashable, of_queue: Callable[[str], Amounts]) -> Numbers:
         """Make the numbers of a series again when what they were made from has changed."""
-        known = self._made.get(name)
-        if known is not None and known[0] == state:
-            return known[1]
-        numbers: Numbers = {
-            (queue, key.device_class, key.dimension or "count"): as_float(amount)
-            for queue in self._cluster.queues
-            for key, amount in self._limits.counted(of_queue(queue)).items()
-        }
-        self._made[name] = state, numbers
-        return numbers
+
+        def made() -> Numbers:
+            return {
+                (queue, key.device_class, key.dimension or "count"): as_float(amount)
+                for queue in self._cluster.queues
+                for key, amount in self._limits.counted(of_queue(queue)).items()
+            }
+
+        return self._made.get(name, state, made)
 
 
 def _value(key: Amount, amount: Fraction) -> Value:

@@ -18,7 +18,7 @@ from volsched.plugin.objects import api
 from volsched.plugin.quota import CARD, QUOTA, Suggestion, Target, asked_of, raises, with_annotation
 
 
-class CardRemedies:
+class CardSuggestions:
     """Reads the accounts that the plugin decides by."""
 
     def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
