@@ -45,8 +45,10 @@ def test_a_higher_priority_goes_before_any_place() -> None:
     found = queues()
     found["b1"].priority = 1
     order = order_in_tree(found, WAYS.__getitem__, lambda level: level == "b")
+    by_path = [path_key(found, found[name], WAYS[name], lambda level: (level == "b",)) for name in ("b1", "a1")]
 
     assert order.key(found["b1"]) < order.key(found["a1"])
+    assert by_path == sorted(by_path)
 
 
 def test_a_queue_without_an_object_is_older_than_others() -> None:

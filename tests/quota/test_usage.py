@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.actions import test_gates as gates
 from tests.framework.stage import Stage
 from volsched.model.cluster import Cluster
 from volsched.model.queues.queue import levels
@@ -140,3 +141,17 @@ def test_accounts_that_follow_are_those_that_are_made_anew(above: bool, data: An
         anew = QueueDemands(stage.cluster, above=above)
         assert demand.queues() == anew.queues()
         assert demand.reserved() == anew.reserved()
+
+
+@pytest.mark.parametrize(("counts", "held"), [(True, {"cpu": 1000, "pods": 1}), (False, {})])
+def test_a_pod_without_a_node_whose_gate_was_lifted_counts_if_told_so(counts: bool, held: dict[str, int]) -> None:
+    world = gates.World(gates.gated(gates.a_queue(1), "a", spec=gates.NOWHERE), "capacity")
+    before = QueueUsageObserver(world.rig.cluster, ungated=counts)
+    world.rig.cluster.observe(before)
+
+    world.cycle()
+    since = QueueUsageObserver(world.rig.cluster, ungated=counts)
+
+    assert world.lifted == ["a"]
+    assert (dict(before.by("q")), dict(since.by("q"))) == (held, held)
+    assert since.allocated("q") == {}
