@@ -60,6 +60,10 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
         cluster = self._cluster
         return self._changes, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
 
+    def follows(self, template: PodTemplate) -> bool:
+        """Return that moves of tasks do not matter here: ``usage`` and ``demand`` follow them."""
+        return False
+
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Have amounts made again."""
         self._changes += 1

@@ -8,7 +8,7 @@ account that follows moves is right after a rollback.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
 from volsched.model.cluster import Cluster
@@ -81,6 +81,10 @@ class QueueUsageObserver(Observer):
         """Charge and uncharge."""
         if IS_CHOSEN[before] != IS_CHOSEN[task.status]:
             self._count(task, 1 if IS_CHOSEN[task.status] else -1)
+
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Charge equal tasks of one job together."""
+        self._count(tasks[0], len(tasks))
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Charge and uncharge a task without a node whose gate was lifted."""
