@@ -236,11 +236,12 @@ def _consumers(session: Session, job: JobInfo) -> Iterator[list[str]]:
 
 
 def _why(session: Session, job: JobInfo) -> Verdict | None:
-    """A refusal of the job, or of one of its pods."""
-    found = [job.refusal, *(task.refusal for task in job.tasks.values())]
-    if job.queue in session.cluster.queues:
-        found.append(session.rules.enqueue_refusal(job))
-    return next((verdict for verdict in found if verdict is not None), None)
+    """Why the job, or else one of its pods, is refused now; not a refusal of a queue that the job has left since."""
+    queue = session.cluster.queues.get(job.queue)
+    if queue is None:
+        return None
+    found = (session.allocatable_refusal(queue, task) for task in job.waiting.values())
+    return session.rules.enqueue_refusal(job) or next((verdict for verdict in found if verdict is not None), None)
 
 
 def _victims(session: Session, task: TaskInfo, tasks: list[TaskInfo]) -> Any:

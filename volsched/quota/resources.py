@@ -197,7 +197,7 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
 
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
-        queues = sharing_limit(self._cluster, job, refusal, in_tree=len(self.levels(job.queue)) > 1)
+        queues = sharing_limit(self._cluster, job, refusal, in_tree=self._usage.is_in_tree)
         return held_of_quota(self.usage(), queues, job, refusal)
 
     def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:

@@ -48,6 +48,11 @@ class QueueUsageObserver(Observer):
         """Return a version, which changes when what a queue holds may have changed."""
         return self._versions.get(queue, 0)
 
+    @property
+    def is_in_tree(self) -> bool:
+        """Whether the amounts of a queue count in every queue above it."""
+        return self._places is not None
+
     def levels(self, queue: str) -> tuple[str, ...]:
         """Return the queues in which a queue counts: itself, and with ``above`` those above it, the root last."""
         return (queue,) if self._places is None else self._places.tree.levels(queue)
