@@ -48,7 +48,7 @@ class ClaimLimits:
                 self._reported[queue.name] = faults
                 yield from ((queue, fault) for fault in faults)
 
-    def _make_guarantees(self) -> Guarantees[Amount, Fraction]:
+    def _make_guarantees(self) -> Guarantees:
         return Guarantees(lambda queue: self.of(queue).guarantee, self.tree.below)
 
     def _about_all_queues(self) -> dict[str, tuple[str, ...]]:

@@ -42,7 +42,7 @@ class _ReservedShare:
     sources: MinimumSources
 
 
-class Reservations(JobSums[_ReservedShare]):
+class Reservations(JobSums):
     """The account; ``version`` changes when any figure may have."""
 
     def __init__(self, cluster: Cluster, ledger: ClaimLedger, demands: DeviceDemands) -> None:

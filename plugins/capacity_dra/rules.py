@@ -141,7 +141,7 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
         """Return why a queue takes no pods with claims at all."""
         return not_a_leaf(queue, step) if self.is_parent(queue) else None
 
-    def refused(self, queue: str, level: str, short: Sequence[Exceeded[Amount, Fraction]], step: At) -> Verdict:
+    def refused(self, queue: str, level: str, short: Sequence[Exceeded], step: At) -> Verdict:
         """Return the refusal of devices that are too much for a queue."""
         return insufficient(level, short, step)
 

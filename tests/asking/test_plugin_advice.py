@@ -22,7 +22,7 @@ from tests.simulation.clusters import group, node, pod, queue
 from volsched.asking.discreet import discreet
 from volsched.mirror.reading import queue_info
 from volsched.model import api
-from volsched.quota.suggestions import raises
+from volsched.quota.report import raises
 
 pytestmark = pytest.mark.process  # a trial is a copy of the process
 

@@ -132,7 +132,6 @@ def test_own_plugins_import_what_it_has_from_it_alone() -> None:
         ("volsched.framework.callbacks", "HoldersFn", "volsched.framework.reports:ConsumersFn"),
         ("volsched.framework.callbacks", "QueueAmounts", "volsched.framework.reports:QueueAmounts"),
         ("volsched.framework.rules", "CountedOverTime", "volsched.quota.past_use:CountedOverTime"),
-        ("volsched.framework.reports", "CountedOverTime", "volsched.quota.past_use:CountedOverTime"),
         ("volsched.quota.demand", "ACCOUNT", "volsched.quota.demand:DEMANDS"),
         ("volsched.quota.demand", "ACCOUNT_ABOVE", "volsched.quota.demand:DEMANDS_ABOVE"),
         ("volsched.quota.past_use", "ARGUMENT", "volsched.quota.past_use:HALF_LIFE_ARGUMENT"),

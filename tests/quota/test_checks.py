@@ -51,7 +51,7 @@ class JobCount(QueueQuotas[str, int]):
     def request(self, pod: PodTemplate, level: str) -> Mapping[str, int]:
         return {}
 
-    def refused(self, queue: str, level: str, short: Sequence[Exceeded[str, int]], step: At) -> Verdict:
+    def refused(self, queue: str, level: str, short: Sequence[Exceeded], step: At) -> Verdict:
         return not_admitted(self.name, level, tuple(Shortfall(*each) for each in short))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from volsched.quota.guarantees import Guarantees, left_by
+from volsched.quota.amounts import Guarantees, left_by
 
 BELOW = {"root": ["a", "b"], "a": ["a1", "a2"], "loop": ["loop"]}
 
 
-def guarantees(**own: int) -> Guarantees[str, int]:
+def guarantees(**own: int) -> Guarantees:
     """Guarantees of cpu by queue."""
     return Guarantees(lambda queue: {"cpu": own[queue]} if queue in own else {}, lambda queue: BELOW.get(queue, ()))
 

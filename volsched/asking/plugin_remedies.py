@@ -1,4 +1,4 @@
-"""What could be changed so that a job starts, by plugins (``volsched.quota.suggestions``), as what-if."""
+"""What could be changed so that a job starts, by plugins (``volsched.quota.report``), as what-if."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from functools import partial
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -30,15 +29,15 @@ def former(module: str, names: Mapping[str, tuple[str, str]]) -> Callable[[str],
     return found
 
 
-class _MovedModules(MetaPathFinder, Loader):
-    """Finds modules under the names that they had one minor version ago."""
+class _MovedModules:
+    """Finds and loads modules under the names that they had (it is no ``Loader``: to import that costs every start)."""
 
     def __init__(self, moved: Mapping[str, str]) -> None:
         self._moved = moved
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
         """Return how a moved module is loaded; None for any other one."""
-        return ModuleSpec(name, self) if name in self._moved else None
+        return ModuleSpec(name, self) if name in self._moved else None  # type: ignore[arg-type]  # it has all methods
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module that is there now, and warn."""

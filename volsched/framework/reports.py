@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self, TypeAlias
+from typing import ClassVar, Protocol, Self, TypeAlias
 
-from volsched.framework.deprecated_names import former
 from volsched.framework.quota_report import Consumer, QuotaTable, Suggestion, Usage
 from volsched.framework.rules import Rule
 from volsched.model.cards.names import CardNameFn
@@ -92,9 +91,3 @@ class Report(Rule, frozen=True):
     def callback(self) -> Self:
         """Return the rule: each reader looks at a part of it."""
         return self
-
-
-if not TYPE_CHECKING:  # a type checker knows the present names alone
-    __getattr__ = former(
-        __name__, {"CountedOverTime": ("volsched.quota.past_use:CountedOverTime", "it is in volsched.quota.past_use")}
-    )

@@ -57,7 +57,7 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 
 if TYPE_CHECKING:
-    from volsched.framework.elastic import ElasticQuota
+    from volsched.framework.dispatch.combining import ElasticQuota
 
 Lifetime: TypeAlias = Literal["static", "node", "domain", "pod"]
 """How long an answer about a pod and a node holds: until the node's own properties change, until something

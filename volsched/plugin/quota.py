@@ -8,8 +8,8 @@ from volsched.plugin import _on_first_use
 
 if TYPE_CHECKING:
     from volsched.framework.accounts.gangs import departing as departing
-    from volsched.framework.elastic import ElasticQuota as ElasticQuota
-    from volsched.framework.elastic import Number as Number
+    from volsched.framework.dispatch.combining import ElasticQuota as ElasticQuota
+    from volsched.framework.dispatch.combining import Number as Number
     from volsched.framework.quota_report import CARD as CARD
     from volsched.framework.quota_report import NODE_QUOTA as NODE_QUOTA
     from volsched.framework.quota_report import QUOTA as QUOTA
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
     from volsched.framework.quota_report import Value as Value
     from volsched.framework.reports import QueueHoldings as QueueHoldings
     from volsched.quota.amounts import Amounts as Amounts
-    from volsched.quota.amounts import QuotaAmounts as QuotaAmounts
+    from volsched.quota.amounts import Guarantees as Guarantees
     from volsched.quota.amounts import capability_of as capability_of
     from volsched.quota.amounts import figures as figures
     from volsched.quota.amounts import guaranteed as guaranteed
     from volsched.quota.amounts import larger as larger
+    from volsched.quota.amounts import left_by as left_by
     from volsched.quota.amounts import limits as limits
     from volsched.quota.amounts import named as named
     from volsched.quota.amounts import not_a_leaf as not_a_leaf
@@ -61,8 +62,6 @@ if TYPE_CHECKING:
     from volsched.quota.faults import NO_PLACE as NO_PLACE
     from volsched.quota.faults import QUEUE_FAULTS as QUEUE_FAULTS
     from volsched.quota.faults import QueueFaults as QueueFaults
-    from volsched.quota.guarantees import Guarantees as Guarantees
-    from volsched.quota.guarantees import left_by as left_by
     from volsched.quota.order import nearest_first as nearest_first
     from volsched.quota.order import order_in_tree as order_in_tree
     from volsched.quota.order import path_key as path_key
@@ -85,14 +84,15 @@ if TYPE_CHECKING:
     from volsched.quota.report import node_name as node_name
     from volsched.quota.report import pods_of as pods_of
     from volsched.quota.report import queues_below as queues_below
+    from volsched.quota.report import raises as raises
     from volsched.quota.report import sharing_limit as sharing_limit
+    from volsched.quota.report import step_of as step_of
     from volsched.quota.report import usage_by_resource as usage_by_resource
+    from volsched.quota.report import with_annotation as with_annotation
+    from volsched.quota.report import with_spec as with_spec
     from volsched.quota.resources import NO_AMOUNTS as NO_AMOUNTS
+    from volsched.quota.resources import QuotaAmounts as QuotaAmounts
     from volsched.quota.resources import ResourceQuotas as ResourceQuotas
-    from volsched.quota.suggestions import raises as raises
-    from volsched.quota.suggestions import step_of as step_of
-    from volsched.quota.suggestions import with_annotation as with_annotation
-    from volsched.quota.suggestions import with_spec as with_spec
     from volsched.quota.tree import QueueTree as QueueTree
     from volsched.quota.tree import Tree as Tree
     from volsched.quota.usage import QueueUsageObserver as QueueUsageObserver

@@ -3,8 +3,7 @@
 A dimension is a resource, a card, or a DeviceClass with a dimension of its capacity::
 
     tree         which queues are below which
-    amounts      limit, deserved and guarantee of a queue by resource, and sums of amounts
-    guarantees   what is kept for queues, and what that leaves others
+    amounts      sums of amounts, limits, guarantees and what these leave others
     division     what is deserved by weight, over a tree
     usage        what queues hold during a session (allocated, ungated)
     demand       what jobs reserve and hold beyond their minimum (reserved, elastic); ``JobSums`` for other plugins
@@ -13,8 +12,7 @@ A dimension is a resource, a card, or a DeviceClass with a dimension of its capa
     order        which queue goes first, which victims do
     reclaim      who may take back what it deserves from whom
     past_use     order by use over time
-    report       usage of queues, and which jobs consume what is short
-    suggestions  changes of objects that would help a job
+    report       usage of queues, jobs that consume what is short, changes that would help a job
     status       status.allocated of Queues
     faults       Events about what queues state and cannot be kept
 

@@ -6,13 +6,12 @@ Volcano writes them, are another plugin's and left out.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
+from volsched.framework.dispatch.combining import Number
 from volsched.framework.dra.amounts import FLAT
-from volsched.framework.elastic import Number
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -28,29 +27,6 @@ D = TypeVar("D", bound=Hashable)
 N = TypeVar("N", int, Fraction)
 
 Amounts: TypeAlias = Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaAmounts:
-    """What one queue may have, deserves and is guaranteed, by resource.
-
-    A resource that ``limit`` does not name is one that no queue has. ``capability`` limits what devices serve.
-    """
-
-    capability: Amounts
-    limit: Amounts
-    deserved: Mapping[str, Number]
-    guarantee: Amounts
-
-    @property
-    def stated(self) -> Mapping[str, Number]:
-        """What it deserves of the resources of which it states that; of cpu and memory 0 states nothing."""
-        return {name: amount for name, amount in self.deserved.items() if amount or name not in (CPU, MEMORY)}
-
-    @property
-    def deserves_anything(self) -> bool:
-        """Whether it deserves any amount, pod slots aside; else it has what others leave."""
-        return any(amount for name, amount in self.deserved.items() if name != PODS)
 
 
 def there(cluster: Cluster) -> dict[str, int]:
@@ -151,3 +127,35 @@ def not_a_leaf(plugin: str, queue: str, step: Literal[Step.ENQUEUE, Step.ALLOCAT
 def named(queue: str, level: str) -> str:
     """Return the words for a queue, or for one above it."""
     return f'queue "{queue}"' if queue == level else f'queue "{level}", above "{queue}",'
+
+
+# -- guarantees -------------------------------------------------------------------------------------------------------
+
+
+class Guarantees:
+    """The guarantees of all queues at one time, by what each states and which queues are right below it.
+
+    A queue is guaranteed at least what all queues right below it are together. What it is guaranteed no other queue may
+    take, even if it is unused: queues beside it share what is left of that which the queue above them may have.
+    """
+
+    def __init__(self, own: Callable[[str], Mapping[Any, Any]], below: Callable[[str], Iterable[str]]) -> None:
+        self._own = own
+        self._below = below
+        self._known: dict[str, Mapping[Any, Any]] = {}
+
+    def of(self, queue: str) -> Mapping[Any, Any]:
+        """Return what a queue, or the queues below it together, are guaranteed."""
+        if queue not in self._known:
+            own = self._known[queue] = self._own(queue)  # a queue that is below itself ends here
+            self._known[queue] = larger(own, self.together(self._below(queue)))
+        return self._known[queue]
+
+    def together(self, queues: Iterable[str]) -> Mapping[Any, Any]:
+        """Return what some queues are guaranteed together."""
+        return total_of(map(self.of, queues))
+
+
+def left_by(kept: Mapping[D, N], available: Callable[[D], Sequence[N]]) -> dict[D, N]:
+    """Return what is left, beside what is kept for others, of the least that is available, where that is known."""
+    return {name: max(min(most), amount) - amount for name, amount in kept.items() if (most := available(name))}

@@ -12,35 +12,31 @@ A dimension is what a plugin counts by: a resource, or a DeviceClass with a dime
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias
 
 from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.model.job import JobInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Step, Verdict
-from volsched.quota.amounts import not_a_leaf
-
-D = TypeVar("D", bound=Hashable)
-N = TypeVar("N", int, Fraction)
+from volsched.quota.amounts import D, N, not_a_leaf
 
 At: TypeAlias = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 """The step at which a queue refuses."""
 
 
-class Exceeded(NamedTuple, Generic[D, N]):
+class Exceeded(NamedTuple):
     """One dimension in which a request would be above a limit."""
 
-    dimension: D
-    requested: N
-    used: N
-    limit: N
+    dimension: Any
+    requested: Any
+    used: Any
+    limit: Any
 
 
-def exceeded(request: Mapping[D, N], used: Mapping[D, N], limit: Callable[[D], N | None]) -> tuple[Exceeded[D, N], ...]:
+def exceeded(request: Mapping[D, N], used: Mapping[D, N], limit: Callable[[D], N | None]) -> tuple[Exceeded, ...]:
     """Return where a request beside what is used is above a limit (None: no limit); an amount of 0 never is."""
     found = []
     for dimension, amount in request.items():
@@ -110,7 +106,7 @@ class QueueQuotas(LeafQueues, ABC, Generic[D, N]):
         """Return what a pod (its template, or a task) counts for in a queue; without zeros."""
 
     @abstractmethod
-    def refused(self, queue: str, level: str, short: Sequence[Exceeded[D, N]], step: At) -> Verdict:
+    def refused(self, queue: str, level: str, short: Sequence[Exceeded], step: At) -> Verdict:
         """Return the refusal of work of a queue, as it is too much for a level."""
 
     def bound(self, level: str, dimension: D) -> N | None:
@@ -162,6 +158,6 @@ class QueueQuotas(LeafQueues, ABC, Generic[D, N]):
                 return self.refused(queue.name, level, short, Step.ALLOCATABLE)
         return None
 
-    def beyond(self, level: str, request: Mapping[D, N]) -> tuple[Exceeded[D, N], ...]:
+    def beyond(self, level: str, request: Mapping[D, N]) -> tuple[Exceeded, ...]:
         """Return where a request would take a queue above its bound."""
         return exceeded(request, self.counted(level), partial(self.bound, level))

@@ -13,10 +13,9 @@ counts in every queue above theirs, too.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from volsched.framework.deprecated_names import former
 from volsched.model.cluster import Cluster
@@ -27,8 +26,6 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import levels
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import Resources, accumulate
-
-S = TypeVar("S")
 
 DEMANDS = "framework.demand"
 """The name under which plugins share this account (``session.account(DEMANDS, QueueDemands)``)."""
@@ -59,7 +56,7 @@ class _JobDemand:
     elastic: Mapping[str, int]
 
 
-class JobSums(Observer, ABC, Generic[S]):
+class JobSums(Observer):
     """Sums by queue of what jobs add to them. A job is counted again if it changed, when sums are next read.
 
     ``version`` changes when any sum may have.
@@ -67,17 +64,17 @@ class JobSums(Observer, ABC, Generic[S]):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._shares: dict[str, S] = {}
+        self._shares: dict[str, Any] = {}
         self._changed: dict[str, JobInfo] = dict(cluster.jobs)
         self.version = 0
 
-    @abstractmethod
-    def share_of(self, job: JobInfo) -> S | None:
+    def share_of(self, job: JobInfo) -> Any:
         """Return what a job adds now; None for one that is not counted."""
+        raise NotImplementedError
 
-    @abstractmethod
-    def add(self, key: str, share: S, by: int) -> None:
+    def add(self, key: str, share: Any, by: int) -> None:
         """Add what a job adds, or take it off (-1); ``key`` is that of the job."""
+        raise NotImplementedError
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Have the job counted again."""
@@ -114,7 +111,7 @@ class JobSums(Observer, ABC, Generic[S]):
             self.version += 1
 
 
-class QueueDemands(JobSums[_JobDemand]):
+class QueueDemands(JobSums):
     """The account; ``version`` changes when any figure may have."""
 
     def __init__(self, cluster: Cluster, *, above: bool = False) -> None:

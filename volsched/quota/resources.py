@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from volsched.framework.elastic import Number
+from volsched.framework.dispatch.combining import Number
 from volsched.framework.quota_report import Consumer, Dimension, Suggestion, Usage
 from volsched.framework.reports import Report, SeriesFn
 from volsched.model.cluster import Cluster
@@ -19,15 +20,38 @@ from volsched.model.job import JobInfo
 from volsched.model.observers import Observer
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import ROOT, QueueInfo
-from volsched.model.values.resources import MAX_AMOUNT, PODS, UNLIMITED
+from volsched.model.values.resources import CPU, MAX_AMOUNT, MEMORY, PODS, UNLIMITED
 from volsched.model.values.series import Series
 from volsched.model.verdict import Shortfall, Step, Verdict
-from volsched.quota.amounts import Amounts, QuotaAmounts, capability_of, not_admitted, share
+from volsched.quota.amounts import Amounts, capability_of, not_admitted, share
 from volsched.quota.checks import At, Exceeded, QueueQuotas
 from volsched.quota.demand import QueueDemand, QueueDemands
-from volsched.quota.report import asked_of, held_of_quota, left, sharing_limit, usage_by_resource
-from volsched.quota.suggestions import raises
+from volsched.quota.report import asked_of, held_of_quota, left, raises, sharing_limit, usage_by_resource
 from volsched.quota.usage import QueueUsageObserver
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAmounts:
+    """What one queue may have, deserves and is guaranteed, by resource.
+
+    A resource that ``limit`` does not name is one that no queue has. ``capability`` limits what devices serve.
+    """
+
+    capability: Amounts
+    limit: Amounts
+    deserved: Mapping[str, Number]
+    guarantee: Amounts
+
+    @property
+    def stated(self) -> Mapping[str, Number]:
+        """What it deserves of the resources of which it states that; of cpu and memory 0 states nothing."""
+        return {name: amount for name, amount in self.deserved.items() if amount or name not in (CPU, MEMORY)}
+
+    @property
+    def deserves_anything(self) -> bool:
+        """Whether it deserves any amount, pod slots aside; else it has what others leave."""
+        return any(amount for name, amount in self.deserved.items() if name != PODS)
+
 
 NO_AMOUNTS: Final = QuotaAmounts({}, {}, {}, {})
 _NO_DEMAND: Final = QueueDemand()
@@ -133,7 +157,7 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
         """Return what a pod requests."""
         return pod.request
 
-    def refused(self, queue: str, level: str, short: Sequence[Exceeded[str, int]], step: At) -> Verdict:
+    def refused(self, queue: str, level: str, short: Sequence[Exceeded], step: At) -> Verdict:
         """Return the refusal of work of a queue, as it is too much for a level."""
         amounts = tuple(Shortfall(*each) for each in short)
         if step is Step.ENQUEUE:

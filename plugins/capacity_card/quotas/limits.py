@@ -75,7 +75,7 @@ class QueueLimits:
         self._read_from: dict[str, Hashable] = {}
         self._chains: dict[str, tuple[QueueLimit, ...]] = {}
         self._faulty: dict[str, QueueInfo] = {}
-        self._guarantees: Guarantees[str, int] | None = None
+        self._guarantees: Guarantees | None = None
         self._siblings: dict[str, list[str]] = {}
         self._are_any = False
         self.version = 0

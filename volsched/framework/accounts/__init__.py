@@ -16,7 +16,7 @@ moved_modules(
             "queue_usage": "quota.usage",
             "quota_report": "quota.report",
             "quotas": "quota.amounts",
-            "remedies": "quota.suggestions",
+            "remedies": "quota.report",
         }.items()
     }
 )

@@ -14,8 +14,8 @@ from volsched.framework.answers import is_protected
 from volsched.framework.callbacks import HeadroomFn, JobKeyFn, TaskEvents
 from volsched.framework.dispatch import combining as dispatch
 from volsched.framework.dispatch.batches import BATCHED, Batches
+from volsched.framework.dispatch.combining import ElasticQuotas
 from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_key, queue_key, reverse
-from volsched.framework.elastic import ElasticQuotas
 from volsched.framework.rules import (
     Allocatable,
     BatchNodeOrder,
