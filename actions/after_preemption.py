@@ -89,8 +89,8 @@ class PastTurns:
 
     def template_of(self, job: JobInfo) -> PodTemplate:
         """Return a template that asks for one member's part of what a job states as its minimum."""
-        members = max(1, job.min_available)
-        part = {name: -(-amount // members) for name, amount in sorted((job.min_resources or {}).items())}
+        members = max(1, job.spec.min_available)
+        part = {name: -(-amount // members) for name, amount in sorted((job.spec.min_resources or {}).items())}
         key = tuple(part.items())
         found = self._templates.get(key)
         if found is None:
@@ -225,7 +225,7 @@ class AfterPreemption:
         if job.is_native and not may_preempt(job):
             return []
         waiting = preemptors(self._session, job)
-        return {task.template.id: task for task in waiting if task.preempts or job.is_native}.values()
+        return {task.template.id: task for task in waiting if task.spec.preempts or job.is_native}.values()
 
     def _for_preempt(self, job: JobInfo, task: TaskInfo) -> list[TaskInfo]:
         candidates = [victim for victim in self._of_queue(job.queue) if victim.job is not job]
@@ -235,7 +235,7 @@ class AfterPreemption:
         cluster = self._session.cluster
         if not self._session.may_preempt(cluster.queues[job.queue], [task]):
             return []
-        others = [queue for queue in cluster.queues.values() if queue.name != job.queue and queue.reclaimable]
+        others = [queue for queue in cluster.queues.values() if queue.name != job.queue and queue.spec.reclaimable]
         candidates = [victim for queue in others for victim in self._of_queue(queue.name)]
         return self._asked(self._session.rules.reclaimable, task, candidates)
 
@@ -263,7 +263,7 @@ class AfterPreemption:
             self._evictable = {}
             for node in self._session.cluster.rows:
                 for task in node.tasks.values():
-                    if task.status in _ON_NODES and task.preemptable and task.job is not None:
+                    if task.status in _ON_NODES and task.spec.preemptable and task.job is not None:
                         self._evictable.setdefault(task.job.queue, []).append(task)
             for pods in self._evictable.values():
                 pods.sort(key=lambda task: (task.victim_priority, task.key))
@@ -272,16 +272,17 @@ class AfterPreemption:
 
 def _alike(job: JobInfo) -> tuple[Hashable, Hashable]:
     """Return two keys of a job: jobs with the first one may evict the same pods, and if both agree, to the same end."""
-    stated = job.min_resources
+    stated = job.spec.min_resources
     needs = tuple(sorted(stated.items())) if stated is not None else None
     waiting = Counter(
-        (task.template.id, task.eviction_priority, task.preempts, bool(task.gated)) for task in job.waiting.values()
+        (task.template.id, task.eviction_priority, task.spec.preempts, bool(task.spec.gated))
+        for task in job.waiting.values()
     )
-    annotations = tuple(sorted(job.annotations.items()))
+    annotations = tuple(sorted(job.spec.annotations.items()))
     has_claims = any(task.template.has_resource_claims for task in job.waiting.values())
     alone = job.key if job.allocated or job.is_native or has_claims else ""
     to_come = needs if not job.tasks else None
-    asks = job.queue, job.priority, tuple(sorted(waiting)), annotations, alone, to_come, job.min_available
+    asks = job.queue, job.priority, tuple(sorted(waiting)), annotations, alone, to_come, job.spec.min_available
     return asks, (needs, len(job.tasks), tuple(sorted(waiting.items())))
 
 

@@ -42,7 +42,7 @@ class BackfillAction:
                     break
 
     def _place(self, session: Session, task: TaskInfo) -> None:
-        if task.admission_gate:
+        if task.spec.admission_gate:
             session.lift_gate(task)
             return
         session.nominations.release(task)
@@ -76,7 +76,7 @@ def _best_effort(job: JobInfo, promised: list[TaskInfo]) -> list[TaskInfo]:
 def _report_gang_waits(session: Session, job: JobInfo) -> None:
     if session.rules.is_ready(job):
         return
-    message = f'gang of PodGroup "{job.key}" waits: {job.min_available} of its pods have to start together'
+    message = f'gang of PodGroup "{job.key}" waits: {job.spec.min_available} of its pods have to start together'
     verdict = Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", message)
     for task in job.tasks.values():
         if task.best_effort and task.node is not None and task.refusal is None:

@@ -36,7 +36,7 @@ class Trial(NamedTuple):
 
 def settle_domain(session: Session, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo]) -> None:
     """Pin a group that has a topology key, and no pod anywhere, to the domain where it does best."""
-    if job.native is None or not job.native.topology_key:
+    if job.spec.native is None or not job.spec.native.topology_key:
         return
     topology = Topology.of(session)
     if topology.domain(job):
@@ -80,7 +80,7 @@ def _try(
 
 
 def _place(session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> None:
-    if task.admission_gate or session.allocatable_refusal(queue, task) is not None:
+    if task.spec.admission_gate or session.allocatable_refusal(queue, task) is not None:
         return
     if session.rules.pre_refusal(task) is None and (room := choose(session, task)) is not None:
         if room.is_free:

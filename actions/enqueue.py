@@ -111,7 +111,7 @@ def _unadmitted(session: Session) -> list[JobInfo]:
         job
         for job in cluster.queue_ledger.unadmitted.values()
         if not is_unschedulable(job, cluster)
-        and job.has_group
+        and job.spec.has_group
         and job.queue in cluster.queues
         and not job.barred
         and not session.bounds.leaves_alone(job, session.now)

@@ -50,7 +50,7 @@ def what_holds_up(job: JobInfo) -> ConditionReason:
 
 def _enough_without(job: JobInfo, kept: Sequence[TaskInfo]) -> bool:
     """Whether a gang has its minimum of members, and each role its own, beside those that are kept from starting."""
-    if job.valid_count - len(kept) < job.min_available:
+    if job.valid_count - len(kept) < job.spec.min_available:
         return False
     return job.roles_valid({task.uid for task in kept})
 
@@ -67,7 +67,7 @@ def look_ahead(session: Session, queue: QueueInfo, job: JobInfo) -> None:
     most = max(0, min(each.count for each in headrooms)) if headrooms else len(lacking)
     if most >= len(lacking):
         return
-    beyond = session.rules.in_order(lacking)[most:] if most >= job.min_available - job.ready_count else lacking
+    beyond = session.rules.in_order(lacking)[most:] if most >= job.spec.min_available - job.ready_count else lacking
     why = f'and queue "{queue.name}" may take on {most} such pod{"s" if most != 1 else ""} only'
     for task in beyond:
         also_waits(session, task, why, ConditionReason.QUOTA_EXCEEDED)

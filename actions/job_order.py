@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from actions.retry import is_unschedulable, mark_unschedulable
@@ -84,9 +84,9 @@ def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo
     """Those of the jobs (and of others) that are admitted, complete and in a queue that they may use."""
     cluster = session.cluster
     for job in dict.fromkeys((*jobs, *also)):
-        if job.barred or job.queue not in cluster.queues or not (job.has_group or job.implicit):
+        if job.barred or job.queue not in cluster.queues or not (job.spec.has_group or job.spec.implicit):
             continue
-        if job.phase in ("", PENDING) and not job.implicit:
+        if job.phase in ("", PENDING) and not job.spec.implicit:
             continue
         if not session.bounds.set_aside.holds(job, session.now) and is_complete(session, job):
             yield job
@@ -117,7 +117,7 @@ def settle_minimum(session: Session, job: JobInfo) -> bool:
     if not is_complete(session, job):
         return False
     members = session.rules.in_order(job.schedulable())
-    job.min_resources = least_of(job, members)
+    job.spec = replace(job.spec, min_resources=least_of(job, members))
     return True
 
 
@@ -133,7 +133,7 @@ def promote_all(session: Session) -> None:
             continue
         if job.is_native and (is_unschedulable(job, session.cluster) or queue is None or not is_complete(session, job)):
             continue
-        if not job.has_group or queue is None:
+        if not job.spec.has_group or queue is None:
             continue
         closed = closed_queue(queue, Step.ENQUEUE)
         if closed is None:
@@ -148,7 +148,7 @@ def closed_queue(queue: QueueInfo, step: Step) -> Verdict | None:
     """Why a queue takes nothing on: somebody closed it. *Ours*: whatever plugins are configured."""
     if queue.is_open:
         return None
-    message = f'queue "{queue.name}" is {queue.state}: it takes nothing on until it is opened'
+    message = f'queue "{queue.name}" is {queue.spec.state}: it takes nothing on until it is opened'
     return Verdict(
         step, "", Scope.QUEUE, "QueueClosed", message, resolvable=False, shown_as=ConditionReason.QUEUE_CLOSED
     )

@@ -55,7 +55,7 @@ class Attempt:
 def tasks_of(job: JobInfo) -> list[TaskInfo]:
     """Return what is to be placed of a job: idle pods alone are left to backfill."""
     waiting = job.schedulable()
-    return list(waiting) if job.min_available > 1 else [task for task in waiting if not task.best_effort]
+    return list(waiting) if job.spec.min_available > 1 else [task for task in waiting if not task.best_effort]
 
 
 def place(session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
@@ -103,7 +103,7 @@ def _search(session: Session, queue: QueueInfo, attempt: Attempt, placed: Sequen
             return None
     if session.nominations.held and any(session.nominations.is_kept(task) for task in job.tasks.values()):
         return None
-    tasks = [task for task in job.schedulable() if not (task.best_effort or task.admission_gate)]
+    tasks = [task for task in job.schedulable() if not (task.best_effort or task.spec.admission_gate)]
     found, attempt.ended = searches.find(queue, job, session.rules.in_order(tasks), placed)
     if found is not None:
         attempt.tasks = last_first(session, tasks_of(job))
@@ -117,15 +117,15 @@ def _place_next(session: Session, queue: QueueInfo, statement: Statement, attemp
     refusal = _queue_refusal(session, queue, task)
     if refusal is not None:
         session.refusals.refuse_task(task, refusal)
-    elif task.admission_gate:
+    elif task.spec.admission_gate:
         session.lift_gate(task)
-    elif task.role and task.role in attempt.failed_roles and is_busy(task):
-        session.refusals.refuse_task(task, _same_role(task, attempt.failed_roles.reason(task.role)))
+    elif task.spec.role and task.spec.role in attempt.failed_roles and is_busy(task):
+        session.refusals.refuse_task(task, _same_role(task, attempt.failed_roles.reason(task.spec.role)))
     elif _place_one(session, statement, attempt.retry, task):
         return True
     else:
         attempt.failed = task
-        attempt.failed_roles.add(task.role, waits_for(task))
+        attempt.failed_roles.add(task.spec.role, waits_for(task))
         attempt.given_up = not can_still_start(attempt)
     return False
 
@@ -136,7 +136,7 @@ def _place_run(session: Session, queue: QueueInfo, statement: Statement, attempt
     first = tasks[-1]
     if first.template is attempt.one_by_one or attempt.retry.refusal_of_equal(session, first) is not None:
         return False
-    run = _equal_tasks(tasks, session.batch_size(queue, first)) if first.role not in attempt.failed_roles else []
+    run = _equal_tasks(tasks, session.batch_size(queue, first)) if first.spec.role not in attempt.failed_roles else []
     placed = statement.allocate_run(run, session.engine.run(run)) if len(run) > 1 else 0
     if not placed:
         attempt.one_by_one = first.template
@@ -148,10 +148,10 @@ def _place_run(session: Session, queue: QueueInfo, statement: Statement, attempt
 def _equal_tasks(tasks: Sequence[TaskInfo], most: int) -> list[TaskInfo]:
     """The next tasks, last first, that differ in nothing but who they are."""
     first = tasks[-1]
-    template, role, pending = first.template, first.role, TaskStatus.PENDING
+    template, role, pending = first.template, first.spec.role, TaskStatus.PENDING
     run: list[TaskInfo] = []
     for task in islice(reversed(tasks), max(0, most)):
-        if task.template is not template or task.role != role or task.status is not pending:
+        if task.template is not template or task.spec.role != role or task.status is not pending:
             break
         if has_history(task):
             break
@@ -199,18 +199,18 @@ def can_still_start(attempt: Attempt) -> bool:
     Idle members of such a role are still tried (*ours*: Volcano leaves them to backfill).
     """
     job, failed = attempt.job, attempt.failed_roles
-    if job.min_available == len(job.tasks):
+    if job.spec.min_available == len(job.tasks):
         return False
-    idle = Counter(task.role for task in attempt.tasks if not is_busy(task) and task.role in failed)
-    if job.min_roles and not job.judges_roles:
-        left = sum(1 for task in job.waiting.values() if task.role not in failed)
-        return job.ready_count + left + idle.total() >= job.min_available
-    least = ((role, job.min_roles.get(role, 0)) for role in failed)
+    idle = Counter(task.spec.role for task in attempt.tasks if not is_busy(task) and task.spec.role in failed)
+    if job.spec.min_roles and not job.judges_roles:
+        left = sum(1 for task in job.waiting.values() if task.spec.role not in failed)
+        return job.ready_count + left + idle.total() >= job.spec.min_available
+    least = ((role, job.spec.min_roles.get(role, 0)) for role in failed)
     return all(not number or job.ready_in_role(role) + idle[role] >= number for role, number in least)
 
 
 def _same_role(task: TaskInfo, found: ConditionReason) -> Verdict:
-    message = f'no node takes a task of role "{task.role}" of PodGroup "{task.job.key if task.job else ""}"'
+    message = f'no node takes a task of role "{task.spec.role}" of PodGroup "{task.job.key if task.job else ""}"'
     return Verdict(Step.PREDICATE, "predicates", Scope.JOB, "FailedScheduling", message, shown_as=found)
 
 
@@ -241,8 +241,8 @@ def _gang_waits(job: JobInfo, placed: int, origin: Verdict | None, held_up: Cond
         return Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", WAITS_FOR_GROUP, shown_as=held_up)
     ready = sum(1 for task in job.tasks.values() if IS_READY[task.status] and task.uid not in job.fitting)
     message = (
-        f'gang of PodGroup "{job.key}" waits: {job.min_available} of its {len(job.tasks)} pods have to start together, '
-        f"{ready + placed} could now"
+        f'gang of PodGroup "{job.key}" waits: {job.spec.min_available} of its {len(job.tasks)} pods have to start '
+        f"together, {ready + placed} could now"
     )
     if origin is not None:
         message += f"; the others: {origin.message}"

@@ -90,7 +90,7 @@ class PreemptAction:
     def _finds_domain(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
         """Pin a group with a topology key to the domain where the fewest have to go for it; whether there is one."""
         topology = Topology.of(session)
-        if job.native is None or not job.native.topology_key or topology.is_settled(job):
+        if job.spec.native is None or not job.spec.native.topology_key or topology.is_settled(job):
             return True
         found = [(self._count_victims(session, queue, job, tasks, value), value) for value in topology.candidates(job)]
         best = min(((counts, value) for counts, value in found if counts is not None), default=None)
@@ -118,7 +118,7 @@ class PreemptAction:
         made = False
         while tasks and session.rules.is_starving(job):
             task = tasks.pop()
-            made = (task.preempts or job.is_native) and self._search(
+            made = (task.spec.preempts or job.is_native) and self._search(
                 session, statement, queue, task, inside=False
             ).succeed()
         return made
@@ -131,7 +131,7 @@ class PreemptAction:
             if alone and session.engine.best(task) is None:
                 return  # nobody of the job could go, and there is no room on its way either
             statement = session.statement()
-            if not task.preempts or not self._search(session, statement, queue, task, inside=True).succeed():
+            if not task.spec.preempts or not self._search(session, statement, queue, task, inside=True).succeed():
                 return
             if task.nominated or any(operation.kind != "pipeline" for operation in statement.operations):
                 statement.commit()
@@ -171,5 +171,5 @@ def _can_start(session: Session, job: JobInfo) -> bool:
     """
     if not session.rules.is_pipelined(job):
         return False
-    tried_in_vain = any(task.best_effort and task.preempts for task in job.schedulable())
+    tried_in_vain = any(task.best_effort and task.spec.preempts for task in job.schedulable())
     return not (tried_in_vain and job.is_starving and session.rules.of[JobPipelined])

@@ -104,7 +104,7 @@ class ReclaimAction:
         search = self._search(session, statement, queue, task, by_due=by_due)
         if search.takes_free_slot():
             return True
-        is_allowed = task.preempts if task.job is None or task.job.native is None else may_preempt(task.job)
+        is_allowed = task.spec.preempts if task.job is None or task.job.spec.native is None else may_preempt(task.job)
         if not is_allowed or not session.may_preempt(queue, [task]):
             return False
         return search.succeed()
@@ -118,7 +118,7 @@ class ReclaimAction:
             if victim.job is None or victim.job.queue == queue.name:
                 return False
             owner = queues.get(victim.job.queue)
-            return owner is not None and owner.reclaimable and can_go(victim)
+            return owner is not None and owner.spec.reclaimable and can_go(victim)
 
         return VictimSearch(
             session,

@@ -50,20 +50,44 @@ def mark_unschedulable(job: JobInfo, cluster: Cluster) -> None:
     job.unschedulable_at = cluster.clocks.requeue_generation
 
 
+class VictimSearches:
+    """The jobs for which an action searched victims in the cluster as it is now."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._clocks = cluster.clocks
+        self._changes = -1
+        self._searched: set[tuple[str, str]] = set()
+
+    @classmethod
+    def of(cls, session: Session) -> VictimSearches:
+        """Return what is remembered of a session's cluster."""
+        return session.account("victim.searches", cls)
+
+    def add(self, action: str, jobs: Iterable[JobInfo]) -> None:
+        """Remember that an action searched victims for some jobs."""
+        if self._changes != self._clocks.changes:
+            self._changes = self._clocks.changes
+            self._searched.clear()
+        self._searched.update((action, job.key) for job in jobs)
+
+    def has(self, action: str, job: JobInfo) -> bool:
+        """Return whether an action searched victims for a job, and nothing has changed since."""
+        return self._changes == self._clocks.changes and (action, job.key) in self._searched
+
+
 def note_searched(session: Session, jobs: Iterable[JobInfo]) -> None:
     """Remember that this action searched victims for some jobs in the cluster as it is now."""
-    for job in jobs:
-        job.searched_at[session.action] = session.cluster.clocks.changes
+    VictimSearches.of(session).add(session.action, jobs)
 
 
 def was_searched(session: Session, job: JobInfo) -> bool:
     """Whether this action searched victims for a job in the cluster as it is now."""
-    return job.searched_at.get(session.action) == session.cluster.clocks.changes
+    return VictimSearches.of(session).has(session.action, job)
 
 
 def has_history(task: TaskInfo) -> bool:
     """Whether a task is not as its equals are: room is being made for it, or it has or had the gate of its queue."""
-    return bool(task.nominated or task.admission_gate or task.ungated)
+    return bool(task.nominated or task.spec.admission_gate or task.ungated)
 
 
 @dataclass(slots=True)

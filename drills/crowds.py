@@ -1,8 +1,8 @@
 """Crowds: one tenant fills a lane that all tenants share, and the first request of another tenant is served in time.
 
 The lanes are filled one after the other: sessions, with different gangs that no node takes; conditions and Events, with
-the refusals of these gangs; bindings, with one large gang; retries, with bindings that the API server refuses; scrapes,
-with invalid tokens; explanations; questions and open views of the page.
+the refusals of these gangs; bindings, with one large gang; retries, with refused bindings; searches, with gangs that no
+placement lets start; scrapes, with invalid tokens; explanations; questions and open views of the page.
 
 The drill starts a scheduler with its usual flags and `--metrics-auth`, and the page. A small crowd lasts as long as a
 large one if each write for it is ``late``.
@@ -26,11 +26,10 @@ import msgspec
 
 from drills.idle_connections import unverified
 from drills.report import Report
-from drills.world import World, wait_until
+from drills.world import World, delete_collection, wait_until
 from tests.cluster.scheduling import GROUPS, MANIFESTS, SYSTEM, Json, SchedulerProcess, VolschedProcess
 from tools.controlplane import a_pod
 from tools.controlplane.controlplane import free_port
-from tools.controlplane.errors import ApiServerError
 from tools.controlplane.faults import FaultProxy, FaultRule, Latency, server_error
 from tools.patience import PATIENCE
 
@@ -61,12 +60,14 @@ _STREAMS: Final = 40
 _TRIED: Final = re.compile(r"^volsched_job_attempts_total (\S+)$", re.MULTILINE)
 
 
-_SCALED: Final = ("gangs", "bindings", "refused", "scrapes")
+_SCALED: Final = ("gangs", "bindings", "refused", "searched", "scrapes")
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
     """How many gangs fill the sessions, how many pods have bindings that wait, or that are refused, and so on.
+
+    `searched` are gangs that no placement lets start, which only a search finds out.
 
     `late` is by how many seconds each write for the crowd takes longer. `asked` are explanations and questions at once;
     with 0 there are none, nor the page.
@@ -75,6 +76,7 @@ class Sizes:
     gangs: int = 20_000
     bindings: int = 5_000
     refused: int = 2_000
+    searched: int = 1_000
     scrapes: int = 2_000
     asked: int = 12
     late: float = 0.25
@@ -137,15 +139,20 @@ class Crowd:
         ]
         self.there.api.create_many(f"/api/v1/namespaces/{space}/pods", pods)
 
+    def gang(self, space: str, name: str, members: Sequence[tuple[str, Json]]) -> None:
+        """Make a gang whose pods differ: the cpu of each, and what it states beside its request."""
+        group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}}
+        group["spec"] = {"minMember": len(members), "queue": "default"}
+        self.there.api.create(f"{GROUPS}/namespaces/{space}/podgroups", group)
+        about: Json = {"labels": {"gang": name}, "annotations": {"scheduling.k8s.io/group-name": name}}
+        for index, (cpu, spec) in enumerate(members):
+            pod = a_pod(f"{name}-{index}", scheduler=self.scheduler, spec=spec, cpu=cpu, memory="1Mi", **about)
+            self.there.api.create(f"/api/v1/namespaces/{space}/pods", pod)
+
     def clear(self) -> None:
         """Delete everything of the crowd."""
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}
         for path in (f"{GROUPS}/namespaces/{self.space}/podgroups", f"/api/v1/namespaces/{self.space}/pods"):
-            while self.there.api.items(f"{path}?limit=1"):
-                with contextlib.suppress(
-                    ApiServerError, OSError, http.client.HTTPException
-                ):  # it takes a minute each time
-                    self.there.api.request("DELETE", path, body, timeout=300)
+            delete_collection(self.there, path)
 
     def late(self, what: str) -> FaultRule:
         """Have writes for the crowd take longer, and count them."""
@@ -244,6 +251,30 @@ def fill_retries(crowd: Crowd) -> None:
         began = time.monotonic()
         crowd.one("patient")
         crowd.wait("retries", began, lambda: crowd.has_node("patient"), lambda: size)
+    crowd.clear()
+
+
+def fill_searches(crowd: Crowd) -> None:
+    """Have many gangs searched for that cannot start, and one of another tenant that only a search lets start.
+
+    Each gang of the crowd has three pods that keep apart, and there are two nodes for them; the nodes come last, so all
+    gangs are searched for at once. The free pod of the other tenant comes first, and takes the only node of its second
+    pod unless the two are placed together.
+    """
+    nodes, gangs = crowd.there.nodes, crowd.sizes.searched
+    nodes(1, prefix="wanted", cpu="2", memory="4Gi", labels={"drill": "shared", "wanted": "yes"})
+    nodes(1, prefix="other", cpu="2", memory="8Gi", labels={"drill": "shared"})
+    for number in range(gangs):
+        name = f"hard-{number}"
+        term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"gang": name}}}
+        apart = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        spec = {"affinity": apart, "nodeSelector": {"drill": "tight"}}
+        crowd.gang(crowd.space, name, [(f"{100 + each}m", spec) for each in range(3)])
+    nodes(2, prefix="tight", cpu="64", memory="64Gi", pods=250, labels={"drill": "tight"})
+    began = time.monotonic()
+    free, pinned = {"drill": "shared"}, {"drill": "shared", "wanted": "yes"}
+    crowd.gang(crowd.other, "together", [("1500m", {"nodeSelector": selected}) for selected in (free, pinned)])
+    crowd.wait("searches", began, lambda: crowd.has_node("together"), lambda: gangs)
     crowd.clear()
 
 
@@ -477,6 +508,8 @@ def run(report: Report, there: World, sizes: Sizes) -> None:
         report.progress("crowds: bindings, retries")
         fill_bindings(crowd)
         fill_retries(crowd)
+        report.progress("crowds: searches")
+        fill_searches(crowd)
         report.progress("crowds: scrapes")
         askers = Asker(port(), tokens["crowd"], _CROWDED), Asker(port(), tokens["other"], _OTHER)
         fill_scrapes(crowd, *askers)

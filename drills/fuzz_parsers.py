@@ -80,6 +80,7 @@ from volsched.model.pods import limits as pod_limits
 from volsched.model.pods import owners, requests, template, workload
 from volsched.model.pods.rules import ContainerAmounts
 from volsched.model.queues import allowed_namespaces
+from volsched.model.queues.queue import QueueInfo
 from volsched.model.selectors import LabelSelector, NodeSelector
 from volsched.model.values import duration, json_text, quantity
 from volsched.operator.reading import job_view
@@ -488,7 +489,7 @@ def _read_patterns(text: str) -> None:
 
 
 def _read_device_quota(queue: api.Queue) -> None:
-    device_quota.read_quota(reading.queue_info(queue, lambda _path, _what: None))
+    device_quota.read_quota(QueueInfo(reading.queue_spec(queue, lambda _path, _what: None)))
 
 
 # --- configuration --------------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ from drills.hostile_objects import COMMANDS, DRIVER, GROUP_NAME, MGPU, NATIVE, A
 from drills.idle_connections import PROBE_SECONDS, Flood
 from drills.report import Report
 from drills.tables import keeps_what_is_gone
-from drills.world import CONFIGURATION, World, wait_until, world
+from drills.world import CONFIGURATION, World, delete_collection, wait_until, world
 from tests.cluster.controlling import JOBS, VOLCANO
 from tests.cluster.forks import run_volsched
 from tests.cluster.native.stage import API_FLAGS, GATES
@@ -125,7 +125,8 @@ class Waited:
         return self.bound - self.seen
 
     def __str__(self) -> str:
-        return f"{self.name} {self.seconds:.1f} s, {self.grouped - self.seen:.1f} s of them for its PodGroup"
+        why = f" ({self.why})" if self.why else ""
+        return f"{self.name} {self.seconds:.1f} s, {self.grouped - self.seen:.1f} s of them for its PodGroup{why}"
 
 
 @dataclass(slots=True)
@@ -334,8 +335,7 @@ def clean_up(there: World, attack: Attack, patience: float) -> None:
     whole = [*kinds, ("scheduling.volcano.sh/v1beta1", "podgroups"), ("v1", "pods"), ("apps/v1", "replicasets")]
     for version, plural in sorted(dict.fromkeys(whole), key=lambda kind: kind[1] == "pods"):
         root = f"/apis/{version}" if "/" in version else f"/api/{version}"
-        body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, "propagationPolicy": "Background"}
-        there.api.request("DELETE", f"{root}/namespaces/{attack.namespace}/{plural}", body, timeout=120)
+        delete_collection(there, f"{root}/namespaces/{attack.namespace}/{plural}", propagationPolicy="Background")
     for found in attack.taken:
         if found.is_cluster_wide:
             there.api.delete(f"{found.path('')}/{found.name}")
@@ -347,9 +347,7 @@ def _delete_all(there: World, path: str) -> bool:
     """Delete what is there; say whether there was anything."""
     found = listed(there, path)
     if found:
-        there.api.request(
-            "DELETE", path, {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0}, timeout=120
-        )
+        delete_collection(there, path)
     return bool(found)
 
 

@@ -13,8 +13,7 @@ BOUNDED: Final[Mapping[str, int]] = {
     "events.waiting": 65_536,
     "store.seeds": 10_000,
     "store.tombstones": 4_096,
-    "mirror.problems": 4_096,
-    "mirror.rejections": 4_096,
+    "mirror.events": 8_192,
 }
 """So many entries at most."""
 

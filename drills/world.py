@@ -7,6 +7,7 @@ the user of the image. A process that ends when nobody ended it is what most dri
 from __future__ import annotations
 
 import contextlib
+import http.client
 import shutil
 import tempfile
 import urllib.error
@@ -24,6 +25,7 @@ from tests.cluster.forks import ForkServer
 from tests.cluster.scheduling import QUICK_LEASE, SYSTEM, SchedulerProcess
 from tests.cluster.served import wait_served
 from tools.controlplane import ControlPlane, a_node, find_binaries
+from tools.controlplane.errors import ApiServerError
 from tools.controlplane.faults import FaultProxy
 from tools.patience import PATIENCE, looks
 
@@ -43,6 +45,8 @@ tiers:
 """
 """Quotas by card model and shared cards, unless a drill says otherwise; a Queue that names no quota lets nothing in."""
 
+
+_DELETION_SECONDS: Final = 1_200.0
 
 forks: ForkServer | None = None
 """What replicas are forked from, which tests set: a replica that is started takes a CPU second before it begins."""
@@ -172,6 +176,24 @@ class World(Controlled):
 def wait_until(condition: Callable[[], object], seconds: float) -> bool:
     """Wait until it holds, for so many seconds at most; return whether it does."""
     return any(condition() for _ in looks(seconds))
+
+
+def delete_collection(there: World, path: str, **options: Any) -> None:
+    """Delete what is in a collection; of thousands that takes longer than the API server answers, so more than once."""
+    body = {"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0, **options}
+
+    def is_done() -> bool:
+        try:
+            there.api.request("DELETE", path, body, timeout=300)
+        except ApiServerError as error:
+            if error.status < 500:
+                raise
+            return False
+        except (OSError, http.client.HTTPException):
+            return False
+        return True
+
+    wait_until(is_done, _DELETION_SECONDS)
 
 
 @contextmanager

@@ -134,8 +134,8 @@ WAITS = Row(
         Panel(
             "Searches for whole gangs a second",
             (Query(rate("volsched_gang_searches_total", "outcome"), "{{outcome}}"),),
-            "Gangs whose pods found no nodes one by one. Exhausted ones used up gang.searchSteps; skipped ones wait for "
-            "the next session.",
+            "Gangs whose pods found no nodes one by one. Exhausted ones used up gang.searchSteps; skipped ones "
+            "wait for the next session.",
             unit="ops",
         ),
     ),

@@ -12,7 +12,7 @@ from volsched.framework.reporter import refusal_of
 from volsched.model.changes import Gone, Put
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.values.resources import Resources
 from volsched.model.verdict import Scope, Step, Verdict
@@ -129,7 +129,8 @@ def test_after_any_changes_the_totals_are_those_of_a_recount(
         job.queue = queue
         for place, (created, refusal, template) in enumerate(pods):
             task = TaskInfo(f"{number}-{place}", "ns", f"{number}-{place}", templates[template])
-            task.job, task.ours, task.created, task.refusal = job, True, float(created), refusal
+            task.spec = PodProperties(ours=True)
+            task.job, task.created, task.refusal = job, float(created), refusal
             job.waiting[task.uid] = task
         cluster.queue_ledger.put_job(job)
         backlog.count(job)

@@ -27,13 +27,10 @@ from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.session import Session
 from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
-from volsched.mirror.problems import ReadingProblem
-from volsched.model import api
 from volsched.model.annotations import KeptAnnotations
 from volsched.model.cluster import Cluster
-from volsched.model.dra import api as dra
 from volsched.model.job import PENDING, JobInfo
-from volsched.model.plan import Bind, Evict, Executor, PlanStep, RecordEvent, WritePodCondition
+from volsched.model.plan import Bind, Evict, Executor, PlanStep, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import entries_of
 from volsched.model.values.series import Numbers, Series
@@ -41,8 +38,6 @@ from volsched.model.verdict import Scope, Step, Verdict
 from volsched.ports import Clock, CycleReport
 from volsched.quota.past_use import CountedOverTime
 from volsched.quota.status import QueueStatuses
-
-_API_VERSIONS = {kind: version for version, kind in api.KINDS} | dict.fromkeys(dra.KINDS, dra.GROUP_VERSION)
 
 
 @dataclass(frozen=True)
@@ -368,7 +363,7 @@ class Scheduler:
         for job in jobs:
             groups.note_refusal(cluster, job)
             kept = groups.note_queue(job, cluster.queue_ledger.moves.condition(job))
-            if kept is not None and job.has_group:
+            if kept is not None and job.spec.has_group:
                 steps.append(reporter.about_group(job, "Warning", kept.type, kept.message))
             unschedulable = session.refusals.unschedulable.get(job.key, False)
             status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
@@ -382,9 +377,7 @@ class Scheduler:
         shown = {step.uid for step in told if isinstance(step, WritePodCondition)}
         steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in shown)
         steps.extend(session.events)
-        steps.extend(_tell_problem(problem) for problem in self.mirror.take_problems())
-        steps.extend(self.mirror.take_rejections())
-        steps.extend(found.tell() for found in self.mirror.quarantine.take_news())
+        steps.extend(self.mirror.events.take())
         beside = session.reported(lambda report: report.allocated)
         steps.extend(self._holdings.writes(beside, session.rules.of[CountedOverTime]))
         cluster.queue_ledger.dirty_jobs.clear()
@@ -404,8 +397,8 @@ def _is_orphans(verdict: Verdict) -> bool:
 
 def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
     """Why a job cannot be looked at: nobody made its PodGroup, or its queue is not there."""
-    if not (job.has_group or job.implicit):
-        if not any(task.ours for task in job.waiting.values()):
+    if not (job.spec.has_group or job.spec.implicit):
+        if not any(task.spec.ours for task in job.waiting.values()):
             return None
         if job.is_native:
             return native_gangs.without_group(job, served=bool(cluster.native_served))
@@ -416,16 +409,3 @@ def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
         message = f'queue "{job.queue}" of PodGroup "{job.label}" does not exist'
         return Verdict(Step.NO_QUEUE, "", Scope.JOB, "Unschedulable", message, resolvable=False)
     return native_gangs.waits_for_members(job) if job.is_native else None
-
-
-def _tell_problem(problem: ReadingProblem) -> RecordEvent:
-    return RecordEvent(
-        problem.kind,
-        _API_VERSIONS[problem.kind],
-        problem.namespace,
-        problem.name,
-        problem.uid,
-        "Warning",
-        "InvalidField",
-        f"{problem.field}: {problem.message}; {problem.outcome}",
-    )

@@ -14,7 +14,7 @@ from volsched.model.pods.task import TaskInfo
 
 def alike(one: TaskInfo, other: TaskInfo) -> bool:
     """Whether two members are equal to every rule, so that nothing comes of one giving way to the other."""
-    return one.template is other.template and one.role == other.role and one.labels == other.labels
+    return one.template is other.template and one.spec.role == other.spec.role and one.spec.labels == other.spec.labels
 
 
 @dataclass(slots=True)
@@ -58,7 +58,7 @@ def kinds_of(board: Board, tasks: Sequence[TaskInfo], offered: Sequence[int]) ->
     """Put members into kinds, in the order of their first members; ``offered`` is what all nodes offer."""
     found: dict[object, Kind] = {}
     for task in tasks:
-        key = (task.template.id, task.role, frozenset(task.labels.items()), board.session.engine.kind(task))
+        key = (task.template.id, task.spec.role, frozenset(task.spec.labels.items()), board.session.engine.kind(task))
         kind = found.get(key)
         if kind is None:
             kind = found[key] = _kind(board, task, offered)
@@ -91,13 +91,13 @@ def wanted_of(job: JobInfo, kinds: list[Kind]) -> Wanted:
         ((kind, task) for kind in kinds for task in kind.members), key=lambda each: (-len(each[0].homes), each[0].size)
     )
     wanted = Wanted(kinds, [], kind_of={task: kind for kind in kinds for task in kind.members})
-    of_roles = dict(job.min_roles) if job.judges_roles else {}
+    of_roles = dict(job.spec.min_roles) if job.judges_roles else {}
     left: list[TaskInfo] = []
     for role in of_roles:
-        of_roles[role] -= sum(1 for task in job.tasks.values() if task.role == role and _counts(job, task))
+        of_roles[role] -= sum(1 for task in job.tasks.values() if task.spec.role == role and _counts(job, task))
     for _, task in by_ease:
-        if of_roles.get(task.role, 0) > 0:
-            of_roles[task.role] -= 1
+        if of_roles.get(task.spec.role, 0) > 0:
+            of_roles[task.spec.role] -= 1
             wanted.needed.append(task)
         else:
             left.append(task)

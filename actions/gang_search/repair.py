@@ -72,7 +72,7 @@ class Repair:
 
     def _replace(self, task: TaskInfo) -> bool:
         """Let a spare member stand in for one that has no node."""
-        spare = next((spare for spare in self._spares if spare.role == task.role or not _is_due(task)), None)
+        spare = next((spare for spare in self._spares if spare.spec.role == task.spec.role or not _is_due(task)), None)
         if spare is None:
             return False
         self._spares.remove(spare)
@@ -227,4 +227,4 @@ class Repair:
 def _is_due(task: TaskInfo) -> bool:
     """Whether the role of a member has a minimum that counts."""
     job = task.job
-    return job is not None and job.judges_roles and job.min_roles.get(task.role, 0) > 0
+    return job is not None and job.judges_roles and job.spec.min_roles.get(task.spec.role, 0) > 0

@@ -95,7 +95,7 @@ class GangSearch:
         return Outcome.IMPOSSIBLE if self.is_proof else Outcome.EXHAUSTED
 
     def _run_anywhere(self, tasks: Sequence[TaskInfo]) -> bool:
-        native = self._job.native
+        native = self._job.spec.native
         topology = Topology.of(self._board.session) if native is not None and native.topology_key else None
         if topology is None or topology.is_settled(self._job):
             return self._run(tasks)

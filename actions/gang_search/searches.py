@@ -217,7 +217,7 @@ class Searches:
         if search.proof is not None:
             return self._of_proof(job, search.proof)
         shortage = search.shortage
-        words = f"{job.ready_count + max(could, shortage.most)} of {job.min_available} could start"
+        words = f"{job.ready_count + max(could, shortage.most)} of {job.spec.min_available} could start"
         if shortage.stuck is None or not shortage.nodes:
             return words
         return f'{words}; pod "{shortage.stuck.name}" needs {_named(shortage.nodes)}, which the others need too'
@@ -229,7 +229,7 @@ class Searches:
         named = [f'"{task.name}"' for task in proof.members[:_MOST_NAMES]]
         more = ["others"] if len(proof.members) > _MOST_NAMES else []
         pods = f"pod{'s' if len(proof.members) > 1 else ''} {' and '.join([', '.join(named), *more])}"
-        words = f"at most {job.min_available - proof.lacking} of {job.min_available} could start; {pods}"
+        words = f"at most {job.spec.min_available - proof.lacking} of {job.spec.min_available} could start; {pods}"
         if not proof.nodes:
             return f"{words} fit{'s' if len(proof.members) == 1 else ''} on no node"
         need = "need" if len(proof.members) > 1 else "needs"
@@ -255,8 +255,8 @@ def _is_settled(session: Session, tasks: Sequence[TaskInfo], placed: Sequence[Ta
         return not any(task.template.depends_on_pods for task in tasks)
     if not _is_free_of_order(first.template) or _share_claims(tasks):
         return False
-    alike = session.engine.kind(first), first.role, first.labels
-    return all((session.engine.kind(task), task.role, task.labels) == alike for task in tasks)
+    alike = session.engine.kind(first), first.spec.role, first.spec.labels
+    return all((session.engine.kind(task), task.spec.role, task.spec.labels) == alike for task in tasks)
 
 
 def _is_free_of_order(template: PodTemplate) -> bool:

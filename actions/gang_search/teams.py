@@ -50,7 +50,7 @@ def teams_of(session: Session, wanted: Wanted) -> Iterator[Team]:
 def _means(session: Session, term: PodTerm, task: TaskInfo) -> bool:
     described = session.cluster.queue_ledger.namespaces.get(task.namespace)
     labels = {NAMESPACE_NAME: task.namespace} if described is None else described
-    return term.matches(task.namespace, task.labels, labels)
+    return term.matches(task.namespace, task.spec.labels, labels)
 
 
 def domains_of(session: Session, team: Team) -> Iterator[Domain]:

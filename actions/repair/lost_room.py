@@ -39,6 +39,6 @@ def room_of(member: TaskInfo, job: JobInfo, name: str, node: str, until: float =
     stand_in = copy(member)
     stand_in.uid, stand_in.name = f"lost/{member.namespace}/{name}", name
     stand_in.status, stand_in.node, stand_in.job, stand_in.nominated = TaskStatus.PENDING, None, None, ""
-    stand_in.refusal = stand_in.told = None
+    stand_in.refusal = None
     stand_in.ungated = False
-    return LostRoom(job, job.group_uid, name, node, stand_in, until)
+    return LostRoom(job, job.spec.group_uid, name, node, stand_in, until)

@@ -94,7 +94,7 @@ class LostRooms(Observer):
             self._changed[job.key] = job
 
     def _had_minimum(self, job: JobInfo) -> bool:
-        return job.key in self.broken or job.ready_count + job.counts[TaskStatus.RELEASING] >= job.min_available
+        return job.key in self.broken or job.ready_count + job.counts[TaskStatus.RELEASING] >= job.spec.min_available
 
     # -- what is kept -------------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class LostRooms(Observer):
                 self._keep(room)
 
     def _end_those_over(self, now: float) -> None:
-        over, lacking = [], {key: job.min_available - job.ready_count for key, job in self.broken.items()}
+        over, lacking = [], {key: job.spec.min_available - job.ready_count for key, job in self.broken.items()}
         for key, room in self.kept.items():
             if self._holds(room, now) and lacking[room.job.key]:
                 lacking[room.job.key] -= 1
@@ -168,7 +168,7 @@ class LostRooms(Observer):
     def _holds(self, room: LostRoom, now: float) -> bool:
         job, leaving = room.job, room.leaving
         is_there = now < room.until and room.node in self._cluster.nodes
-        is_its_own = self.broken.get(job.key) is job and job.group_uid == room.uid and not job.barred
+        is_its_own = self.broken.get(job.key) is job and job.spec.group_uid == room.uid and not job.barred
         return is_there and is_its_own and (leaving is None or leaving.status is TaskStatus.RELEASING)
 
     def is_broken(self, job: JobInfo) -> bool:
@@ -237,11 +237,11 @@ class LostRooms(Observer):
 
 def _is_gang(job: JobInfo) -> bool:
     """Whether a job works with several pods alone; the minimum of a native group is for its start."""
-    return job.min_available > 1 and not job.is_native
+    return job.spec.min_available > 1 and not job.is_native
 
 
 def _lacks_pods(job: JobInfo) -> bool:
-    return 0 < job.ready_count < job.min_available
+    return 0 < job.ready_count < job.spec.min_available
 
 
 def _room_of(task: TaskInfo, job: JobInfo, node: NodeInfo) -> LostRoom:

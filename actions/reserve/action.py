@@ -241,7 +241,7 @@ class ReserveAction:
         book.drop(reservation)
         session.refusals.set_conditions(job, without_promise(job))
         job.requeue()
-        if why and job.key in session.cluster.jobs and job.has_group:
+        if why and job.key in session.cluster.jobs and job.spec.has_group:
             session.tell(about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}"))
 
     def _give_up(self, session: Session, book: Book, reservation: Reservation) -> None:
@@ -361,7 +361,9 @@ class ReserveAction:
             return
         for other in in_its_way:
             self._end(session, book, other, f"{job.key}, which is more important, is promised nodes in its place")
-        made = Reservation(job, job.group_uid, session.now, plan.nodes, plan.start, plan.start, priority=_priority(job))
+        made = Reservation(
+            job, job.spec.group_uid, session.now, plan.nodes, plan.start, plan.start, priority=_priority(job)
+        )
         made.signature, made.fullest, made.stale = _signature(job), _fullest(session, plan), False
         made.needs, made.usable = plan.needs(session), plan.usable
         book.put(made)
@@ -405,7 +407,7 @@ class ReserveAction:
         """Admit a job that the cluster is too full for, as nodes are to be held for it; its queue's quota counts."""
         cluster = session.cluster
         queue = cluster.queues.get(job.queue)
-        if job.key not in cluster.queue_ledger.unadmitted or not job.has_group or job.barred or queue is None:
+        if job.key not in cluster.queue_ledger.unadmitted or not job.spec.has_group or job.barred or queue is None:
             return
         if session.bounds.leaves_alone(job, session.now) or closed_queue(queue, Step.ENQUEUE) is not None:
             return
@@ -430,7 +432,7 @@ class ReserveAction:
         moved = _has_moved(reservation, session.now)
         if not (is_new or moved or reservation.nodes != reservation.announced_nodes):
             return
-        if job.has_group and (is_new or moved):
+        if job.spec.has_group and (is_new or moved):
             session.tell(_event(job, reservation, is_new=is_new))
         reservation.announced, reservation.announced_nodes = start, reservation.nodes
         condition = condition_of(reservation.at, start, reservation.nodes)
@@ -455,7 +457,7 @@ def _has_moved(reservation: Reservation, now: float) -> bool:
 def _lost(session: Session, reservation: Reservation) -> str | None:
     """Why a promise ends before its job starts; empty when there is nobody any more to tell."""
     job, cluster = reservation.job, session.cluster
-    if cluster.jobs.get(job.key) is not job or job.group_uid != reservation.uid or not job.waiting or job.is_ready:
+    if cluster.jobs.get(job.key) is not job or job.spec.group_uid != reservation.uid or not job.waiting or job.is_ready:
         return ""
     if reservation.signature is None:
         reservation.signature = _signature(job)
@@ -494,7 +496,7 @@ def _starts(plan: ReservationPlan) -> float:
 def _signature(job: JobInfo) -> tuple[object, ...]:
     """What a promise is made for."""
     templates = frozenset(task.template.id for task in job.waiting.values())
-    return job.min_available, tuple(sorted(job.min_roles.items())), job.queue, templates
+    return job.spec.min_available, tuple(sorted(job.spec.min_roles.items())), job.queue, templates
 
 
 def _importance(session: Session, job: JobInfo) -> tuple[Any, ...]:

@@ -129,7 +129,7 @@ class Book(Observer):
                 self._left_behind.append(job)
             else:
                 self.put(Reservation(
-                    job, job.group_uid, promise.at, promise.nodes, promise.start, promise.start, promise.start,
+                    job, job.spec.group_uid, promise.at, promise.nodes, promise.start, promise.start, promise.start,
                     promise.nodes, restored=True,
                 ))  # fmt: skip
 
@@ -283,10 +283,10 @@ class Book(Observer):
         if self.trust.is_lost(task.namespace, task.queue):
             return None
         queue = self._cluster.queues.get(task.queue)
-        return declared(task, queue.annotations if queue is not None else {}, self._settings.default)
+        return declared(task, queue.spec.annotations if queue is not None else {}, self._settings.default)
 
     def _began(self, task: TaskInfo) -> float:
-        return max(task.started, self._placed.get(task.uid, 0.0)) or self.now
+        return max(task.spec.started, self._placed.get(task.uid, 0.0)) or self.now
 
     def _judge(self, task: TaskInfo, queue: str, began: float) -> None:
         """See whether a pod that is over kept to what it had declared."""

@@ -37,15 +37,15 @@ class DueJobs(Observer):
     def time_of(self, job: JobInfo) -> float:
         """Return when a job is due, in seconds since the epoch."""
         least = self._least(job)
-        wanted = seconds_of(job.annotations.get(RESERVE_AFTER, ""))
-        agreed = agreed_waiting_time(job.annotations) or self._agreed
+        wanted = seconds_of(job.spec.annotations.get(RESERVE_AFTER, ""))
+        agreed = agreed_waiting_time(job.spec.annotations) or self._agreed
         waits = least if wanted is None else max(least, wanted)
         return job.created + (min(waits, max(least, agreed)) if agreed else waits)
 
     def _least(self, job: JobInfo) -> float:
         """How long jobs of a queue wait at least."""
         queue = self._cluster.queues.get(job.queue)
-        of_queue = seconds_of(queue.annotations.get(RESERVE_AFTER, "")) if queue is not None else None
+        of_queue = seconds_of(queue.spec.annotations.get(RESERVE_AFTER, "")) if queue is not None else None
         stated = [self._after, *(each for each in (of_queue,) if each is not None)]
         return min([*stated, self._agreed] if self._agreed else stated)
 

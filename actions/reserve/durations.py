@@ -19,15 +19,15 @@ def declared(task: TaskInfo, queue: Mapping[str, str], default: float) -> float 
     Where neither declares any, the queue's default counts (``queue`` has its annotations), and then ``default``. None:
     nobody declared any. An annotation that cannot be read counts as absent.
     """
-    bounds = [seconds for seconds in (annotated(task), task.deadline) if seconds]
+    bounds = [seconds for seconds in (annotated(task), task.spec.deadline) if seconds]
     return min(bounds, default=seconds_of(queue.get(DEFAULT_DURATION, "")) or default or None)
 
 
 def annotated(task: TaskInfo) -> float | None:
     """Return the seconds that a pod or its PodGroup declares; None when neither does."""
-    text = task.annotations.get(EXPECTED_DURATION)
+    text = task.spec.annotations.get(EXPECTED_DURATION)
     if text is None and task.job is not None:
-        text = task.job.annotations.get(EXPECTED_DURATION)
+        text = task.job.spec.annotations.get(EXPECTED_DURATION)
     return seconds_of(text) if text is not None else None
 
 

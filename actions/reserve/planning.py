@@ -54,13 +54,13 @@ class ReservationPlan:
 def needed(session: Session, job: JobInfo) -> list[TaskInfo]:
     """Return the waiting members that a job needs to start, and never more than its minimum."""
     waiting = session.rules.in_order(task for task in job.schedulable() if not task.best_effort)
-    lacking = {role: least - job.ready_in_role(role) for role, least in job.min_roles.items()}
+    lacking = {role: least - job.ready_in_role(role) for role, least in job.spec.min_roles.items()}
     first: list[TaskInfo] = []
     others: list[TaskInfo] = []
     for task in waiting:
-        wanted = job.judges_roles and lacking.get(task.role, 0) > 0
+        wanted = job.judges_roles and lacking.get(task.spec.role, 0) > 0
         if wanted:
-            lacking[task.role] -= 1
+            lacking[task.spec.role] -= 1
         (first if wanted else others).append(task)
     return (first + others)[: max(job.lacking, len(first), 1)]
 
@@ -93,7 +93,7 @@ class Planner:
     def _domains(self, nodes: Sequence[NodeInfo]) -> Iterable[Sequence[NodeInfo]]:
         """Return the nodes that a job may have together; all of them unless it has a topology key."""
         job = self._members[0].job
-        key = job.native.topology_key if job is not None and job.native is not None else ""
+        key = job.spec.native.topology_key if job is not None and job.spec.native is not None else ""
         if not key:
             return [nodes]
         found: dict[str, list[NodeInfo]] = {}
@@ -133,7 +133,7 @@ class Planner:
 
         Durations are heavy-tailed: who has run long will run long.
         """
-        oldest = min((task.started or math.inf for task in node.tasks.values()), default=math.inf)
+        oldest = min((task.spec.started or math.inf for task in node.tasks.values()), default=math.inf)
         return in_use(self._session, self._members[0], node), node.name not in self._held, -oldest, node.name
 
     def _room(self, node: NodeInfo, time: float) -> list[int]:
@@ -147,7 +147,9 @@ class Planner:
     def _ends_on(self, node: NodeInfo) -> list[tuple[float, TaskInfo]]:
         """When pods there end; those that stay for as long as the node does, as DaemonSets', are not among them."""
         tasks = node.tasks.values()
-        holding = [t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.ours or self._end(t) < math.inf)]
+        holding = [
+            t for t in tasks if t.status is not TaskStatus.PIPELINED and (t.spec.ours or self._end(t) < math.inf)
+        ]
         return [(self._end(t), t) for t in holding]
 
 

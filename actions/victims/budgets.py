@@ -35,7 +35,7 @@ class Departures:
             task = self._cluster.tasks.get(uid)
             if task is None or task.status is not TaskStatus.RELEASING:
                 del self._protected[uid]
-            elif not task.terminating:
+            elif not task.spec.terminating:
                 self.note(task)
                 found += budget.protects(task)
             else:

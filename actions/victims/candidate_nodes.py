@@ -24,7 +24,7 @@ Where: TypeAlias = Mapping[str, bool]
 
 def can_go(victim: TaskInfo) -> bool:
     """Whether a task's pod may be evicted at all."""
-    return victim.status in EVICTABLE and victim.preemptable and victim.job is not None
+    return victim.status in EVICTABLE and victim.spec.preemptable and victim.job is not None
 
 
 def nodes_of(job: JobInfo) -> Where:

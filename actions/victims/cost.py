@@ -76,9 +76,9 @@ def cost_of(victims: Sequence[TaskInfo]) -> VictimCost:
     """
     if not victims:
         return NONE
-    highest = max(victim.pod_priority for victim in victims)
-    total = sum(victim.pod_priority + _LOWEST_PRIORITY for victim in victims)
-    oldest = min(victim.created for victim in victims if victim.pod_priority == highest)
+    highest = max(victim.spec.pod_priority for victim in victims)
+    total = sum(victim.spec.pod_priority + _LOWEST_PRIORITY for victim in victims)
+    oldest = min(victim.created for victim in victims if victim.spec.pod_priority == highest)
     return highest, total, len(victims), running_of(victims), -oldest
 
 
@@ -88,7 +88,7 @@ def weights_of(session: Session, victims: Sequence[TaskInfo]) -> list[tuple[bool
     One that a DaemonSet pins matters more than others, then one whose budget breaks, then the more important one.
     """
     broken = {victim.uid for victim in by_budget(session, victims)[1]}
-    return sorted(((v.pinned, v.uid in broken, *importance_of(v)) for v in victims), reverse=True)
+    return sorted(((v.spec.pinned, v.uid in broken, *importance_of(v)) for v in victims), reverse=True)
 
 
 def none_matters_more(weights: Sequence[tuple[int, ...]], others: Sequence[tuple[int, ...]]) -> bool:

@@ -201,7 +201,7 @@ class VictimSearch:
             # plugins name only so many as a queue or a gang can lose: others, where those may not go
             orderly = self._by_budget(self._victims([other for other in eligible if other not in broken]))[0]
         tried = orderly if self._keeping else [*orderly, *broken]
-        tried.sort(key=lambda victim: (victim.pinned, len(departing(victim)) if self.whole else 0))
+        tried.sort(key=lambda victim: (victim.spec.pinned, len(departing(victim)) if self.whole else 0))
         request = self.session.cluster.columns.request(self.task.template)
         lacking = needed(node, request, weaker(self.session, self.task, node), tried)
         return VictimPlan(node, candidates, victims, tried, lacking)
@@ -211,7 +211,7 @@ class VictimSearch:
 
     def _without_pinned(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
         """Return candidates without those that a DaemonSet pins to the node, unless these may go by now."""
-        others = [candidate for candidate in candidates if not candidate.pinned]
+        others = [candidate for candidate in candidates if not candidate.spec.pinned]
         if self._takes_pinned or len(others) == len(candidates):
             return candidates
         self._spares_pinned = True
@@ -281,7 +281,7 @@ class VictimSearch:
         yield plan
         if self.whole:
             released = self.session.rules.elastic.released
-            tried = sorted(plan.tried, key=lambda victim: (victim.pinned, -released(self.task, victim)))
+            tried = sorted(plan.tried, key=lambda victim: (victim.spec.pinned, -released(self.task, victim)))
             yield replace(plan, tried=tried)
 
     def _victims_by(self, plan: VictimPlan) -> list[TaskInfo] | None:
@@ -392,7 +392,7 @@ class VictimSearch:
         if victim.job is self.task.job:
             self._take_off(victim, f"{self._who(victim)} needs the room of this pod")
             return True
-        is_unit = victim.job is not None and victim.job.native is not None
+        is_unit = victim.job is not None and victim.job.spec.native is not None
         together = departing(victim) if self.whole else unit_of(victim)
         if (self.whole or is_unit) and not self._may_all_go(together):
             return False

@@ -57,13 +57,13 @@ def _units(session: Session, task: TaskInfo, victims: Sequence[TaskInfo]) -> lis
 
 
 def _reluctance(session: Session, unit: Sequence[TaskInfo]) -> tuple[bool, bool]:
-    is_pinned = any(member.pinned for member in unit)
+    is_pinned = any(member.spec.pinned for member in unit)
     return not is_pinned, not any(broken_by(session, member) for member in unit)
 
 
 def _with_it(victim: TaskInfo, victims: Sequence[TaskInfo]) -> list[TaskInfo]:
     """A victim and those who go with it, all of whom are leaving already."""
-    group = victim.job.native if victim.job is not None else None
+    group = victim.job.spec.native if victim.job is not None else None
     if group is None or not group.goes_whole:
         return unit_of(victim)
     return [other for other in victims if other.job is victim.job]

@@ -24,12 +24,12 @@ Queues = Mapping[str, QueueInfo]
 
 def side_by_side(queues: Queues, total: Amounts) -> dict[str, QuotaAmounts]:
     """Return the amounts of queues that share the cluster without a hierarchy."""
-    kept = total_of(of_nodes(queue.guarantee) for queue in queues.values())
+    kept = total_of(of_nodes(queue.spec.guarantee) for queue in queues.values())
     found: dict[str, QuotaAmounts] = {}
     for name, queue in queues.items():
-        capability, guarantee = capability_of(queue), of_nodes(queue.guarantee)
+        capability, guarantee = capability_of(queue), of_nodes(queue.spec.guarantee)
         limit = room(total, kept, guarantee, capability)
-        wanted = of_nodes(queue.deserved)
+        wanted = of_nodes(queue.spec.deserved)
         bounded = {resource: min(amount, limit.get(resource, 0)) for resource, amount in wanted.items()}
         found[name] = QuotaAmounts(capability, limit, larger(bounded, guarantee), guarantee)
     return found
@@ -47,7 +47,7 @@ def in_a_tree(queues: Queues, total: Amounts) -> dict[str, QuotaAmounts]:
 
 def tree_of(queues: Queues) -> Tree:
     """Return the tree of queues by what they state."""
-    return Tree({name: queue.parent for name, queue in queues.items()})
+    return Tree({name: queue.spec.parent for name, queue in queues.items()})
 
 
 def _placed_below(tree: Tree, name: str) -> list[str]:
@@ -59,20 +59,20 @@ def _root(queues: Queues, listed: list[str], total: Amounts) -> QuotaAmounts:
     capability = capability_of(queues[ROOT]) if ROOT in queues else {}
     unlimited = dict.fromkeys((*total, CPU, MEMORY), UNLIMITED)
     deserved = total_of(_wanted(queues[name]) for name in listed)
-    guarantee = total_of(of_nodes(queues[name].guarantee) for name in listed)
+    guarantee = total_of(of_nodes(queues[name].spec.guarantee) for name in listed)
     return QuotaAmounts(capability, {**unlimited, **capability}, deserved, guarantee)
 
 
 def _below(queues: Queues, listed: list[str], above: QuotaAmounts) -> Iterator[tuple[str, QuotaAmounts]]:
-    kept = total_of(of_nodes(queues[name].guarantee) for name in listed)
+    kept = total_of(of_nodes(queues[name].spec.guarantee) for name in listed)
     for name in listed:
-        queue, guarantee = queues[name], of_nodes(queues[name].guarantee)
+        queue, guarantee = queues[name], of_nodes(queues[name].spec.guarantee)
         capability = {**above.capability, **capability_of(queue)}
         yield name, QuotaAmounts(capability, room(above.limit, kept, guarantee, capability), _wanted(queue), guarantee)
 
 
 def _wanted(queue: QueueInfo) -> Amounts:
-    return larger(of_nodes(queue.deserved), of_nodes(queue.guarantee))
+    return larger(of_nodes(queue.spec.deserved), of_nodes(queue.spec.guarantee))
 
 
 # -- what is wrong with a hierarchy -----------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def doubts(queues: Queues, amounts: Mapping[str, QuotaAmounts]) -> dict[str, tup
     for name, queue in queues.items():
         if name == ROOT:
             continue
-        above = amounts[queue.parent].capability if queue.parent in amounts else {}
+        above = amounts[queue.spec.parent].capability if queue.spec.parent in amounts else {}
         listed = [queues[child] for child in _placed_below(tree, name)]
         message = (*_above_parent(queue, above), *_promised_twice(queue, listed))
         if message:
@@ -115,13 +115,13 @@ def _above_parent(queue: QueueInfo, limit: Amounts) -> Iterator[str]:
         most = limit.get(resource)
         if most is not None and amount > most:
             message = f"{format_amount(resource, amount)} is more than {format_amount(resource, most)}"
-            yield f'spec.capability[{resource}]: {message}, the capability of "{queue.parent}"; the smaller counts'
+            yield f'spec.capability[{resource}]: {message}, the capability of "{queue.spec.parent}"; the smaller counts'
 
 
 def _promised_twice(queue: QueueInfo, listed: list[QueueInfo]) -> Iterator[str]:
     for field, own, together in (
-        ("spec.deserved", queue.deserved, total_of(of_nodes(child.deserved) for child in listed)),
-        ("spec.guarantee.resource", queue.guarantee, total_of(of_nodes(child.guarantee) for child in listed)),
+        ("spec.deserved", queue.spec.deserved, total_of(of_nodes(child.spec.deserved) for child in listed)),
+        ("spec.guarantee.resource", queue.spec.guarantee, total_of(of_nodes(child.spec.guarantee) for child in listed)),
     ):
         for resource, amount in of_nodes(own).items():
             if together.get(resource, 0) > amount:

@@ -130,9 +130,9 @@ class CapacityQuotas(ResourceQuotas):
         """Yield a larger capability of the queue and of those above it, and more that it may reclaim."""
         yield from super().suggestions(job)
         if own := self._cluster.queues.get(job.queue):
-            yield from raises(own, "deserved", sorted(own.deserved.keys() & asked_of(job)))
+            yield from raises(own, "deserved", sorted(own.spec.deserved.keys() & asked_of(job)))
 
 
 def _parents(cluster: Cluster) -> frozenset[str]:
     """Return the queues of which any other states that it is below them."""
-    return frozenset(queue.parent or ROOT for queue in cluster.queues.values() if queue.name != ROOT)
+    return frozenset(queue.spec.parent or ROOT for queue in cluster.queues.values() if queue.name != ROOT)

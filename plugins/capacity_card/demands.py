@@ -232,10 +232,10 @@ class CardDemands:
     def request(self, job: JobInfo) -> JobRequest:
         """What a job's PodGroup states that it wants in all."""
         known = self._requests.get(job.key)
-        if known is not None and known[0] is job.annotations:
+        if known is not None and known[0] is job.spec.annotations:
             return known[1]
-        found = job_request_of(job.annotations)
-        self._requests[job.key] = job.annotations, found
+        found = job_request_of(job.spec.annotations)
+        self._requests[job.key] = job.spec.annotations, found
         if found.errors and (known is None or known[1].errors != found.errors):
             self._faulty[job.key] = job
         return found
@@ -246,7 +246,7 @@ class CardDemands:
         found = [
             (job, "; ".join(map(str, self.request(job).errors)))
             for _, job in sorted(self._faulty.items())
-            if job.has_group
+            if job.spec.has_group
         ]
         self._faulty.clear()
         return found
@@ -270,11 +270,11 @@ class CardDemands:
         started, with_roles = _started(job), job.judges_roles
         alike: Counter[tuple[bool, str, PodTemplate]] = Counter()
         for task in job.waiting.values():
-            role = task.role if with_roles else ""
+            role = task.spec.role if with_roles else ""
             if task.ungated:
                 started[role] += 1
             else:
-                alike[bool(task.gated), role, task.template] += 1
+                alike[bool(task.spec.gated), role, task.template] += 1
         gated: list[RolePods] = []
         others: list[RolePods] = []
         for (is_gated, role, template), count in alike.items():
@@ -286,7 +286,7 @@ class CardDemands:
     def _declared(self, job: JobInfo) -> RequestTotal:
         """What a job's PodGroup states that it wants, less what it holds."""
         held = self._accounts.held(job)
-        cpu, memory = self._declared_minimum(job, job.min_resources)
+        cpu, memory = self._declared_minimum(job, job.spec.min_resources)
         cards = _less(self.request(job).lists, {(card,): amount for card, amount in held.cards.items()})
         return RequestTotal(max(0, cpu - held.cpu), max(0, memory - held.memory), cards)
 
@@ -308,7 +308,7 @@ class CardDemands:
         asked = {template: self._ledger.charges.card_request(template) for template in _templates(job)}
         largest = max((a.amount for a in asked.values() if a is not None and not isinstance(a, FieldError)), default=0)
         there = sum(kind.count * kind.card_request.amount for kind in waiting.others if kind.card_request is not None)
-        return there + largest * max(0, job.min_available - len(job.tasks))
+        return there + largest * max(0, job.spec.min_available - len(job.tasks))
 
     def _declared_minimum(self, job: JobInfo, least: Resources | None) -> tuple[int, int]:
         if least is None or (self._spares_cpu and self._has_cards(job)):
@@ -320,15 +320,15 @@ class CardDemands:
             return True
         if job.tasks:
             return any(self._ledger.charges.of(task.template).names for task in job.tasks.values())
-        least = job.min_resources or Resources.EMPTY
+        least = job.spec.min_resources or Resources.EMPTY
         return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
 
     def _least_held(self, job: JobInfo) -> RequestTotal:
         """What the cheapest minimum of those pods holds that have started; all of it when they are no more."""
         held = self._accounts.held(job)
-        if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.min_available:
+        if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.spec.min_available:
             return RequestTotal(held.cpu, held.memory)
-        alike = Counter((task.role, task.template) for task in job.tasks.values() if _holds(task))
+        alike = Counter((task.spec.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [
             RolePods(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
         ]
@@ -339,7 +339,7 @@ def _started(job: JobInfo) -> Counter[str]:
     """Pods by role that hold room, were promised it, or are done; without roles that count, all are of one."""
     if not job.judges_roles:
         return Counter({"": job.ready_count + job.pipelined_count})
-    return Counter(task.role for task in job.tasks.values() if IS_READY[task.status] or IS_CHOSEN[task.status])
+    return Counter(task.spec.role for task in job.tasks.values() if IS_READY[task.status] or IS_CHOSEN[task.status])
 
 
 def _holds(task: TaskInfo) -> bool:
@@ -347,7 +347,7 @@ def _holds(task: TaskInfo) -> bool:
 
 
 def _templates(job: JobInfo) -> set[PodTemplate]:
-    return {task.template for task in job.tasks.values() if not task.gated}
+    return {task.template for task in job.tasks.values() if not task.spec.gated}
 
 
 def _at_most(cards: Mapping[Names, int], most: int) -> dict[Names, int]:

@@ -106,8 +106,8 @@ class CardQuotaLedger(Observer):
         by_kind: dict[tuple[int, str], list[TaskInfo]] = {}
         node, workload, alike = None, "", list[TaskInfo]()
         for task in tasks:
-            if (task.node is not node or task.workload != workload) and task.node is not None:
-                node, workload = task.node, task.workload
+            if (task.node is not node or task.spec.workload != workload) and task.node is not None:
+                node, workload = task.node, task.spec.workload
                 self._note_node(node)
                 alike = by_kind.setdefault((self.catalogue.kind_of(node), workload), [])
             alike.append(task)
@@ -232,7 +232,7 @@ class CardQuotaLedger(Observer):
 
 def _placed(task: TaskInfo, status: TaskStatus) -> str:
     """The workload of a task if it stands allocated with this status, else empty."""
-    return task.workload if IS_ALLOCATED[status] else ""
+    return task.spec.workload if IS_ALLOCATED[status] else ""
 
 
 def _counts(task: TaskInfo) -> bool:

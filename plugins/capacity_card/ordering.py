@@ -77,7 +77,7 @@ class QueueShares:
     def key(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
         """The place of a queue; smaller goes first."""
         if not self._ledger.limits.is_hierarchical:
-            return -queue.priority, (self._place(queue.name),)
+            return -queue.spec.priority, (self._place(queue.name),)
         return path_key(self._cluster.queues, queue, self._accounts.levels(queue.name)[::-1], self._place)
 
     def _place(self, name: str) -> Place:
@@ -85,7 +85,7 @@ class QueueShares:
         place = self._place_now(name)
         if self._past is None:
             return place
-        weight = self._cluster.queues[name].weight if name in self._cluster.queues else 1
+        weight = self._cluster.queues[name].spec.weight if name in self._cluster.queues else 1
         return self._past.sum_key(name, self._accounts.account(name).cards, weight), place[1]
 
     def _place_now(self, name: str) -> Place:
@@ -115,12 +115,12 @@ class QueueShares:
         queues, ledger = self._cluster.queues, self._ledger
         found = {name: QueueAccount() for name in queues}
         for resource, column in ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN)):
-            guaranteed = sum(queue.guarantee.get(resource, 0) for queue in queues.values())
+            guaranteed = sum(queue.spec.guarantee.get(resource, 0) for queue in queues.values())
             total = sum(self._cluster.node_ledger.totals[column : column + 1])  # no node has reported yet: none
             free = max(0, total - guaranteed)
             for name, queue in queues.items():
-                own = queue.guarantee.get(resource, 0)
-                setattr(found[name], resource, max(min(queue.deserved.get(resource, 0), free + own), own))
+                own = queue.spec.guarantee.get(resource, 0)
+                setattr(found[name], resource, max(min(queue.spec.deserved.get(resource, 0), free + own), own))
         there, quotas = ledger.catalogue.totals, {name: ledger.limits.card_quota(name) for name in queues}
         self._any_deserved = any(quota.deserved is not None for quota in quotas.values())
         for name, account in found.items():

@@ -218,7 +218,7 @@ class _CardAccounts:
         """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""
         sums, quota = self._demands.own(queue.name), self._ledger.limits.quota(queue.name)
         reserved = {CPU: sums.reserved_cpu, MEMORY: sums.reserved_memory, **by_list(sums.reserved)}
-        may_hold = {name: queue.capability[name] for name in (CPU, MEMORY) if name in queue.capability}
+        may_hold = {name: queue.spec.capability[name] for name in (CPU, MEMORY) if name in queue.spec.capability}
         return QueueAmounts(_resources(self._accounts.own(queue.name)), reserved, {**may_hold, **quota})
 
     def usage(self) -> Usage:

@@ -99,7 +99,7 @@ class CpuReclaimView:
         found = self._cluster.queues.get(queue)
         if found is None:
             return None
-        return max(found.deserved.get(key, 0), found.guarantee.get(key, 0)) or None
+        return max(found.spec.deserved.get(key, 0), found.spec.guarantee.get(key, 0)) or None
 
     def wanted(self, task: TaskInfo) -> Amounts:
         """Return what a task without cards counts for."""

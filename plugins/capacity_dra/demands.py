@@ -51,8 +51,8 @@ class DeviceDemands:
     def of_task(self, task: TaskInfo) -> ClaimAmounts:
         """Return what a pod's claims count for, those included that are still to be made from templates."""
         wanted = {key: self._ledger.charge(key) for key in self._ledger.claims_of(task)}
-        made = {name for name, _ in task.claim_names}
-        for use in task.resource_claims:
+        made = {name for name, _ in task.spec.claim_names}
+        for use in task.spec.resource_claims:
             spec = self._devices.templates.get(f"{task.namespace}/{use.template}") if use.template else None
             if spec is not None and use.name not in made:
                 wanted[f"{task.uid}/{use.name}"] = of_spec(spec, with_admin=self._with_admin)
@@ -86,7 +86,7 @@ class DeviceDemands:
 
         Of missing pods that may be of several roles counts what these have in common.
         """
-        told = announced_by(job.annotations)
+        told = announced_by(job.spec.annotations)
         uses = [told.of_role(role) for role in roles]
         missing = max(0, least - len(members)) if any(uses) else 0
         if not missing:
@@ -99,13 +99,13 @@ class DeviceDemands:
 
     def sources(self, job: JobInfo) -> MinimumSources:
         """Return what a job's minimum is made from: while none of it changes, nor the job, the minimum does not."""
-        announced = [use for uses in announced_by(job.annotations).roles.values() for use in uses]
+        announced = [use for uses in announced_by(job.spec.annotations).roles.values() for use in uses]
         claims = {f"{job.namespace}/{use.claim}" for use in announced if use.claim}
-        uses, resources = {*announced}, {*(job.min_resources or ())}
+        uses, resources = {*announced}, {*(job.spec.min_resources or ())}
         for task in job.tasks.values():
             if self._ledger.concerns(task):
                 claims.update(self._ledger.claims_of(task))
-                uses.update(task.resource_claims)
+                uses.update(task.spec.resource_claims)
                 resources.update(resource for resource, _ in from_devices(task.template, self._devices))
         templates = frozenset(f"{job.namespace}/{use.template}" for use in uses if use.template)
         return MinimumSources(frozenset(claims), templates, frozenset(filter(self._devices.class_for, resources)))
@@ -122,12 +122,12 @@ def _groups(job: JobInfo) -> Iterator[tuple[tuple[str, ...], list[str], int]]:
     These are its roles when their minima count. They do not when together they are more than the job's own minimum: it
     starts with any pods then.
     """
-    roles = tuple(sorted(job.min_roles))
+    roles = tuple(sorted(job.spec.min_roles))
     if not job.judges_roles:
-        yield roles or ("",), list(job.tasks), job.min_available
+        yield roles or ("",), list(job.tasks), job.spec.min_available
         return
     for role in roles:
-        yield (role,), [uid for uid, task in job.tasks.items() if task.role == role], job.min_roles[role]
+        yield (role,), [uid for uid, task in job.tasks.items() if task.spec.role == role], job.spec.min_roles[role]
 
 
 def _own(part: _RoleMinimum, wanted: Mapping[str, ClaimAmounts], users: Counter[str]) -> list[dict[Amount, Fraction]]:
@@ -144,7 +144,7 @@ def _shared(
 ) -> dict[Amount, Fraction]:
     """Return what those shared claims count for without which the job cannot start: too few of its pods do without."""
     members = len(job.tasks) + sum(part.missing for part in parts)
-    spare = members - min(job.min_available, members)
+    spare = members - min(job.spec.min_available, members)
     claims = {k: v for found in (*wanted.values(), *(part.named for part in parts)) for k, v in found.items()}
     return total_of(v for k, v in claims.items() if users[k] > max(1, spare))
 

@@ -79,17 +79,17 @@ class ClaimLedger(DeviceAccounts):
         """Return whether any pod of a job wants devices, as far as pods are there or its PodGroup tells of them."""
         return (
             any(self.concerns(task) for task in job.tasks.values())
-            or bool(announced_by(job.annotations).roles)
+            or bool(announced_by(job.spec.annotations).roles)
             or bool(self.promised_extended(job))
         )
 
     def promised_extended(self, job: JobInfo) -> dict[str, Fraction]:
         """Return what a PodGroup without pods asks of classes, by extended resources that no node offers itself."""
-        if job.tasks or job.min_resources is None:
+        if job.tasks or job.spec.min_resources is None:
             return {}
         devices = self._cluster.devices
         found: dict[str, Fraction] = {}
-        for resource, amount in job.min_resources.items():
+        for resource, amount in job.spec.min_resources.items():
             name = devices.class_for(resource) if devices.classes else None
             if name is not None and not self.is_offered(resource):
                 found[name] = found.get(name, Fraction(0)) + Fraction(amount, 1000)

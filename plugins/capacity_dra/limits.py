@@ -56,7 +56,7 @@ class ClaimLimits:
         if DRA not in self._dropped:
             return {}
         queues = self._cluster.queues.values()
-        speaker = min((q.name for q in queues if q.uid), key=lambda name: (name != ROOT, name), default=ROOT)
+        speaker = min((q.name for q in queues if q.spec.uid), key=lambda name: (name != ROOT, name), default=ROOT)
         return {speaker: (f"{DRA} of every Queue is lost: {DROPPED}",)}
 
     @property
@@ -70,8 +70,8 @@ class ClaimLimits:
             return Quota()
         is_kept = "Queue" in self._cluster.dropped_fields and DRA not in self._dropped
         known = self._quotas.get(name)
-        if known is None or known[0] != (queue, is_kept):
-            known = self._quotas[name] = (queue, is_kept), read_quota(queue, is_kept=is_kept)
+        if known is None or known[0] != (queue.spec, is_kept):
+            known = self._quotas[name] = (queue.spec, is_kept), read_quota(queue, is_kept=is_kept)
         return known[1]
 
     def has_children(self, queue: str) -> bool:

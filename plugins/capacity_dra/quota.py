@@ -64,18 +64,18 @@ def as_named(amounts: Amounts, limits: Amounts) -> dict[Amount, Fraction]:
 def read_quota(queue: QueueInfo, *, is_kept: bool = False) -> Quota:
     """Read the quota of devices of a queue. ``is_kept``: the API server is known to keep ``spec.dra``."""
     faults: list[str] = []
-    blocks = queue.dra if isinstance(queue.dra, Mapping) else {}
-    if queue.dra is not None and not isinstance(queue.dra, Mapping):
+    blocks = queue.spec.dra if isinstance(queue.spec.dra, Mapping) else {}
+    if queue.spec.dra is not None and not isinstance(queue.spec.dra, Mapping):
         faults.append("spec.dra must be a mapping")
-    if queue.dra is None and not is_kept and _was_pruned(queue):
+    if queue.spec.dra is None and not is_kept and _was_pruned(queue):
         faults.append(f"spec.dra was written and is not there: {DROPPED}")
     faults.extend(_unknown(blocks, _PARTS, "spec.dra"))
     tables = [
         _both(_block(blocks.get(name), f"spec.dra.{name}", faults), _flat(listed, where, faults), where, faults)
         for name, where, listed in (
-            ("capability", "spec.capability", queue.capability),
-            ("deserved", "spec.deserved", queue.deserved),
-            ("guarantee", "spec.guarantee.resource", queue.guarantee),
+            ("capability", "spec.capability", queue.spec.capability),
+            ("deserved", "spec.deserved", queue.spec.deserved),
+            ("guarantee", "spec.guarantee.resource", queue.spec.guarantee),
         )
     ]
     capability, deserved, guarantee = tables
@@ -91,7 +91,7 @@ def _unknown(found: Mapping[str, Any], known: Collection[str], path: str) -> Ite
 
 def _was_pruned(queue: QueueInfo) -> bool:
     """Return whether the object that kubectl applied had a block that the API server does not show."""
-    text = queue.annotations.get(LAST_APPLIED, "")
+    text = queue.spec.annotations.get(LAST_APPLIED, "")
     if '"dra"' not in text:
         return False
     try:

@@ -90,7 +90,7 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
         if not self._limits.due_amounts:
             return 0, ()
         path = (name for name in self._limits.levels(queue.name)[::-1] if name != ROOT)
-        return -queue.priority, tuple(map(self._place, path))
+        return -queue.spec.priority, tuple(map(self._place, path))
 
     def _place(self, queue: str) -> tuple[Fraction, bool]:
         """Return the share of a queue, and whether it deserves nothing: those that do go first among equal shares."""
@@ -202,7 +202,7 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
 
     def _report_announcement(self, job: JobInfo) -> None:
         """Report once what is wrong with what a PodGroup tells of its pods' claims."""
-        fault = announced_by(job.annotations).fault
+        fault = announced_by(job.spec.annotations).fault
         if not fault:
             self._misread.pop(job.key, None)
         elif self._misread.get(job.key) != fault and self._session is not None:
@@ -216,7 +216,7 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
         A search for victims adds its words to a refusal, which make no other reason of it.
         """
         job, known = task.job, task.refusal.message if task.refusal is not None else ""
-        if refusal is None or self._session is None or job is None or not job.has_group:
+        if refusal is None or self._session is None or job is None or not job.spec.has_group:
             return refusal
         if not f"{known}; ".startswith(f"{refusal.message}; "):
             self._session.tell(about_group(job, "Warning", refusal.reason, refusal.short_message()))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from plugins.capacity_dra.quota import SMALLER, UNKNOWN, Quota, read_quota
 from volsched.model.dra.announced import PATH
 from volsched.model.values.quantity import QuantityText
-from volsched.plugin import QuantityError, QueueInfo, amount_of
+from volsched.plugin import QuantityError, QueueInfo, QueueProperties, amount_of
 from volsched.plugin.devices import Amounts, announced_by
 from volsched.plugin.objects import INVALID, Fault, Faults, Surroundings, api, warning
 from volsched.plugin.quota import total_of
@@ -56,12 +56,14 @@ def _promised(field: str, own: Amounts, together: Amounts, make: Callable[[str, 
 
 
 def _quota_of(found: api.Queue) -> Quota:
-    queue = QueueInfo(found.metadata.name)
-    queue.dra = found.spec.dra
-    queue.capability = _readable(found.spec.capability)
-    queue.deserved = _readable(found.spec.deserved)
-    queue.guarantee = _readable(found.spec.guarantee.resource)
-    return read_quota(queue)
+    spec = QueueProperties(
+        found.metadata.name,
+        dra=found.spec.dra,
+        capability=_readable(found.spec.capability),
+        deserved=_readable(found.spec.deserved),
+        guarantee=_readable(found.spec.guarantee.resource),
+    )
+    return read_quota(QueueInfo(spec))
 
 
 def _readable(listed: Mapping[str, QuantityText | None]) -> dict[str, int]:

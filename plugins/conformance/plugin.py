@@ -22,4 +22,4 @@ class ConformancePlugin:
 
 def not_critical(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
     """Candidates that the cluster can do without."""
-    return [v for v in candidates if v.namespace != "kube-system" and v.priority_class not in CRITICAL]
+    return [v for v in candidates if v.namespace != "kube-system" and v.spec.priority_class not in CRITICAL]

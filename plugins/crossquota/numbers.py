@@ -36,12 +36,12 @@ class QuotaSeries:
 
     def quotas(self) -> Numbers:
         """Cores, bytes and whole devices by node and resource."""
-        self._catch_up()
+        self._refresh()
         return self._shown[0]
 
     def used(self) -> Numbers:
         """The same of what is used."""
-        self._catch_up()
+        self._refresh()
         return self._shown[1]
 
     def refusals(self) -> Numbers:
@@ -50,7 +50,7 @@ class QuotaSeries:
 
     def faults(self) -> Numbers:
         """Patterns and annotations of nodes."""
-        self._catch_up()
+        self._refresh()
         return {("pattern",): self._patterns, ("annotation",): sum(self._faulty.values())}
 
     def table(self) -> QuotaTable:
@@ -75,7 +75,7 @@ class QuotaSeries:
             ]
         return QuotaTable("cpuPods", "CPU pods on GPU nodes", ("node", "resource"), ("quota", "used", "headroom"), rows)
 
-    def _catch_up(self) -> None:
+    def _refresh(self) -> None:
         changed = list(self._budgets.take_changed())
         for name in changed:
             self._take(name)

@@ -34,7 +34,7 @@ class CpuPods:
 
     def selects(self, task: TaskInfo) -> bool:
         """Return whether a CPU pod is one of those that quotas and scores are for."""
-        return self.selects_all or self._selector.matches(task.labels)
+        return self.selects_all or self._selector.matches(task.spec.labels)
 
     def request(self, template: PodTemplate) -> Amounts | None:
         """Return what a CPU pod of this template asks for; None when its pods are no CPU pods.

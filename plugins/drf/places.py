@@ -97,12 +97,14 @@ def stated_by(queues: Mapping[str, QueueInfo]) -> Stated:
     """
     found = Stated()
     for name, queue in sorted(queues.items()):
-        way = way_of(name, queue.annotations)
+        way = way_of(name, queue.spec.annotations)
         faults = [str(error) for error in way.errors]
-        if not way.is_stated or queue.parent not in ("", ROOT):
-            found.parents[name], found.weights[name] = queue.parent, weight_of(queue)
+        if not way.is_stated or queue.spec.parent not in ("", ROOT):
+            found.parents[name], found.weights[name] = queue.spec.parent, weight_of(queue)
             if way.is_stated:
-                faults.extend(map(str, differs(queue.annotations[HIERARCHY], place_of(way, queues), queue.parent)))
+                faults.extend(
+                    map(str, differs(queue.spec.annotations[HIERARCHY], place_of(way, queues), queue.spec.parent))
+                )
         else:
             faults.extend(_put(name, queue, way, place_of(way, queues), found))
         if faults:
@@ -112,7 +114,7 @@ def stated_by(queues: Mapping[str, QueueInfo]) -> Stated:
 
 def weight_of(queue: QueueInfo) -> float:
     """Return the weight of a queue that has no annotation for it, 1 at least."""
-    return float(min(max(1, queue.weight), _HEAVIEST))
+    return float(min(max(1, queue.spec.weight), _HEAVIEST))
 
 
 def place_of(way: Way, queues: Collection[str]) -> list[str]:

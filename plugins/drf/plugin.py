@@ -91,7 +91,7 @@ class DrfPlugin:
 
     def _order_queues(self, registrar: Registrar, shares: Shares) -> None:
         def by_past(queue: QueueInfo) -> tuple[int, float]:
-            return -queue.priority, past.key(queue, shares.held_by(queue), shares.totals)
+            return -queue.spec.priority, past.key(queue, shares.held_by(queue), shares.totals)
 
         past = registrar.account(
             f"{NAME}.past", lambda cluster: PastUse(cluster, self._half_life, lambda q: q.allocated)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from volsched.plugin import MOST_KEPT, Bounded, TaskInfo
+from volsched.plugin import MOST_KEPT, Bounded, Seen, TaskInfo
 from volsched.plugin.devices import Ask, ClaimSpec, Devices
 
 ALL: Final = 0
@@ -35,7 +35,7 @@ class Claims:
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
-        self._classes_version = -1
+        self._classes_seen = Seen()
         self._known: Bounded[bytes, Claimed] = Bounded(MOST_KEPT)
 
     def still_to_allocate(self, task: TaskInfo) -> Claimed:
@@ -47,7 +47,7 @@ class Claims:
 
     def specs(self, task: TaskInfo) -> Iterator[tuple[str, ClaimSpec]]:
         """Yield the claims of a pod, by keys that are equal for pods which share one; those still to be made, too."""
-        names = dict(task.claim_names)
+        names = dict(task.spec.claim_names)
         for use, key in task.claims_by_entry():
             claim = self._devices.claims.get(key)
             if claim is not None:
@@ -67,8 +67,7 @@ class Claims:
 
     def asked(self, specs: Iterable[ClaimSpec]) -> Claimed:
         """Return what some claims ask for together."""
-        if self._classes_version != self._devices.classes_version:
-            self._classes_version = self._devices.classes_version
+        if self._classes_seen.differs(self._devices.classes_version):
             self._known.clear()
         return tuple(found for spec in specs for found in self._asked_by(spec))
 

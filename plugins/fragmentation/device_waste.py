@@ -10,7 +10,7 @@ import numpy as np
 from plugins.fragmentation.card_requests import PodCards
 from plugins.fragmentation.device_cards import DeviceCards, State, free_in
 from plugins.fragmentation.waste import Ints, OnDevices, Waste, taken
-from volsched.plugin import Bounded, Floats, NodeInfo, Rows
+from volsched.plugin import Bounded, Floats, NodeInfo, Rows, Seen
 from volsched.plugin.cards import PartRequest
 
 _MOST_TABLES: Final = 64
@@ -35,7 +35,7 @@ class DeviceWaste:
     def __init__(self, cards: DeviceCards, waste: Waste) -> None:
         self._cards = cards
         self._waste = waste
-        self._version = -1
+        self._seen = Seen()
         self._by_state: Bounded[tuple[PartRequest, ...], _ByState] = Bounded(_MOST_TABLES)
 
     def of_node(self, card_request: PodCards, node: NodeInfo) -> OnDevices:
@@ -49,8 +49,7 @@ class DeviceWaste:
 
     def of_states(self, wanted: tuple[PartRequest, ...], states: Rows) -> tuple[Ints, Floats]:
         """Return what is free of cards that are devices after a pod, and what it saves, for nodes in these states."""
-        if self._version != self._waste.version:
-            self._version = self._waste.version
+        if self._seen.differs(self._waste.version):
             self._by_state.clear()
         table = self._by_state.recall(wanted)
         if table is None:

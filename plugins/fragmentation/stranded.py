@@ -121,7 +121,7 @@ class Stranded:
 
     def numbers(self) -> tuple[Numbers, Numbers, Numbers]:
         """Return the numbers of the series; the same objects while nothing has changed."""
-        if self._catch_up():
+        if self._refresh():
             found = self._found
             self._numbers = (
                 {(model,): loss["cards"] / MILLI for model, loss in found.items()},
@@ -145,7 +145,7 @@ class Stranded:
 
     # -- following ----------------------------------------------------------------------------------------------------
 
-    def _catch_up(self) -> bool:
+    def _refresh(self) -> bool:
         """Count again if anything has changed; nodes are columns, so a cluster takes a few operations."""
         self._demand.refresh()
         self._devices.cards.refresh()

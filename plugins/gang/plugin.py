@@ -60,11 +60,11 @@ class GangPlugin:
 def incompleteness(job: JobInfo) -> Verdict | None:
     """Why the job has too few members that can work."""
     if not job.roles_valid():
-        lacking = ", ".join(sorted(role for role, least in job.min_roles.items() if _valid_in(job, role) < least))
+        lacking = ", ".join(sorted(role for role, least in job.spec.min_roles.items() if _valid_in(job, role) < least))
         message = f'PodGroup "{job.key}" has not enough pods of role {lacking} for its minimum'
         return _incomplete("NotEnoughPodsOfTask", message)
-    if job.valid_count < job.min_available:
-        message = f'PodGroup "{job.key}" has {job.valid_count} of the {job.min_available} pods that it starts with'
+    if job.valid_count < job.spec.min_available:
+        message = f'PodGroup "{job.key}" has {job.valid_count} of the {job.spec.min_available} pods that it starts with'
         return _incomplete("NotEnoughTasks", message)
     return None
 
@@ -75,7 +75,7 @@ def _incomplete(reason: str, message: str) -> Verdict:
 
 
 def _valid_in(job: JobInfo, role: str) -> int:
-    return sum(1 for task in job.tasks.values() if task.role == role and task.status is not TaskStatus.FAILED)
+    return sum(1 for task in job.tasks.values() if task.spec.role == role and task.status is not TaskStatus.FAILED)
 
 
 def _ready_last(job: JobInfo) -> bool:
@@ -118,7 +118,7 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
             chosen.append(victim)
             continue
         ready = left.setdefault(job.key, job.ready_count)
-        if ready > job.min_available:
+        if ready > job.spec.min_available:
             left[job.key] = ready - 1
             chosen.append(victim)
     return chosen
@@ -127,7 +127,7 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
 def note_conditions(session: Session) -> None:
     """Report on every PodGroup that changed whether its gang can start."""
     for job in sorted(session.cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key):
-        if not job.has_group or job.is_native or not job.tasks or _nobody_looked_at(session, job):
+        if not job.spec.has_group or job.is_native or not job.tasks or _nobody_looked_at(session, job):
             continue
         if is_ready(job) and not is_kept_out(job):
             if READY not in job.conditions:
@@ -150,4 +150,4 @@ def _only_waits_for_terminating(job: JobInfo) -> bool:
     counts = job.counts
     leaving = sum(1 for t in job.tasks.values() if t.status is TaskStatus.RELEASING and t.node is not None)
     waiting = counts[TaskStatus.PENDING] + counts[TaskStatus.PIPELINED]
-    return leaving > 0 and not waiting and job.ready_count + leaving >= job.min_available
+    return leaving > 0 and not waiting and job.ready_count + leaving >= job.spec.min_available

@@ -253,7 +253,7 @@ class CardLedger(Observer):
         if account is None or not account.cards.count:
             return
         shown = CardAllocation(
-            node.name, self.requests.of(task.template), task.containers, only_results(results_of(task))
+            node.name, self.requests.of(task.template), task.spec.containers, only_results(results_of(task))
         )
         account.release(task.uid)
         given = self._allocations.get(task.uid)
@@ -268,7 +268,7 @@ class CardLedger(Observer):
         try:
             if not shown.request.is_clear:
                 fault = next(fault for fault in shown.request.faults if fault.vague)
-                raise FieldError(fault.field, f"{fault.code} {fault.text(task.containers)}")
+                raise FieldError(fault.field, f"{fault.code} {fault.text(task.spec.containers)}")
             lists = shown.lists(account.cards)
         except FieldError as error:
             account.unclear[task.uid] = f'pod "{task.key}": {error}'
@@ -310,7 +310,7 @@ class CardLedger(Observer):
 
 def results_of(task: TaskInfo) -> Mapping[str, str]:
     """The annotations of a pod with a node, with those that its Binding still carries."""
-    return {**task.annotations, **task.bind_annotations} if task.bind_annotations else task.annotations
+    return {**task.spec.annotations, **task.bind_annotations} if task.bind_annotations else task.spec.annotations
 
 
 def _is_on(task: TaskInfo | None, node: str) -> bool:

@@ -100,10 +100,10 @@ class MgpuRules:
         if not self.applies(task.template):
             return None
         template = task.template
-        faults = [*self._requests.of(template).faults, *long_names(template.container_amounts, task.containers)]
+        faults = [*self._requests.of(template).faults, *long_names(template.container_amounts, task.spec.containers)]
         if not faults:
             return None
-        message = f"mgpu: invalid request {faults[0].code}: {faults[0].text(task.containers)}"
+        message = f"mgpu: invalid request {faults[0].code}: {faults[0].text(task.spec.containers)}"
         return Verdict(Step.INVALID, NAME, Scope.POD, REASON, message, resolvable=False)
 
     def suits(self, template: PodTemplate, node: NodeFacts) -> Verdict | None:
@@ -192,7 +192,7 @@ class MgpuRules:
         self._ledger.hold(task, node, placement.lists)
         if not is_promise:
             ids = account.cards.ids if self._by_id else ()
-            results = written(request.asks, placement.lists, task.containers, ids)
+            results = written(request.asks, placement.lists, task.spec.containers, ids)
             task.bind_annotations = {**without_results(task.bind_annotations or {}), **results}
         return None
 

@@ -90,7 +90,7 @@ class _OvercommitVote:
         self._factors = factors
 
     def vote(self, job: JobInfo) -> Ballot:
-        least = job.min_resources
+        least = job.spec.min_resources
         if least is None:
             return PERMIT
         short = [s for name, amount in sorted(least.items()) if (s := self._shortfall(name, amount)) is not None]

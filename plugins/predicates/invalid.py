@@ -37,9 +37,9 @@ def refusal(task: TaskInfo) -> Verdict | None:
 
 def refuse_claims(task: TaskInfo) -> Verdict | None:
     """Refuse pods with ResourceClaims where their allocation is switched off: nobody else would allocate them."""
-    if not task.resource_claims:
+    if not task.spec.resource_claims:
         return None
-    claim = task.resource_claims[0]
+    claim = task.spec.resource_claims[0]
     what = f'ResourceClaim "{claim.claim}"' if claim.claim else f'ResourceClaimTemplate "{claim.template}"'
     return pod_refusal(
         f'pod "{task.key}" uses {what} as "{claim.name}", and predicate.DynamicResourceAllocationEnable is false'

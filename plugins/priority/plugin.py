@@ -24,7 +24,7 @@ class PriorityPlugin:
 
 
 def _task_key(task: TaskInfo) -> int:
-    return -task.priority
+    return -task.spec.priority
 
 
 def _job_key(job: JobInfo) -> int:
@@ -42,5 +42,5 @@ def less_important(task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskI
 
 def _is_less(victim: TaskInfo, task: TaskInfo) -> bool:
     if victim.job is task.job:
-        return victim.priority < task.priority
+        return victim.spec.priority < task.spec.priority
     return victim.victim_priority < task.eviction_priority

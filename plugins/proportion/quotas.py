@@ -109,16 +109,16 @@ class ProportionQuotas(ResourceQuotas):
     def _amounts_of(self, queue: QueueInfo, part: QueueShare | None) -> QuotaAmounts:
         total, capability = there(self._cluster), capability_of(queue)
         if part is not None:
-            return QuotaAmounts(capability, part.limit, part.deserved, queue.guarantee)
+            return QuotaAmounts(capability, part.limit, part.deserved, queue.spec.guarantee)
         if self._is_top(queue.name):
-            return QuotaAmounts(capability, room(total, _NOTHING, _NOTHING, capability), {}, queue.guarantee)
-        return QuotaAmounts(capability, limits(queue, total, guaranteed(self._cluster)), {}, queue.guarantee)
+            return QuotaAmounts(capability, room(total, _NOTHING, _NOTHING, capability), {}, queue.spec.guarantee)
+        return QuotaAmounts(capability, limits(queue, total, guaranteed(self._cluster)), {}, queue.spec.guarantee)
 
     def displayed(self, queue: QueueInfo) -> tuple[Mapping[str, int], Mapping[str, int]]:
         """Return what a queue deserves in whole amounts, 0 of what else it has, and its guarantee of just these."""
         due = self._whole.get(queue.name, _NOTHING)
         known = {*capability_of(queue), *due, *self.allocated(queue.name), *self._sums(queue.name).reserved}
-        guarantee = {name: amount for name, amount in queue.guarantee.items() if name in known}
+        guarantee = {name: amount for name, amount in queue.spec.guarantee.items() if name in known}
         return {name: due.get(name, 0) for name in known}, guarantee
 
     def headroom_of(self, queue: str, resource: str) -> int | None:
@@ -160,7 +160,7 @@ class ProportionQuotas(ResourceQuotas):
 
     def _in_order(self, place: Callable[[str], Fraction | float]) -> QueueOrder:
         if self._places is None:
-            return QueueOrder(lambda queue: (-queue.priority, place(queue.name)))
+            return QueueOrder(lambda queue: (-queue.spec.priority, place(queue.name)))
         return order_in_tree(self._cluster.queues, self._way_down, place)
 
     def _way_down(self, queue: str) -> Sequence[str]:
@@ -191,7 +191,7 @@ class ProportionQuotas(ResourceQuotas):
 
     def _why_nothing(self, level: str) -> str:
         """Return why a queue deserves nothing at all."""
-        weight = self._cluster.queues[level].weight
+        weight = self._cluster.queues[level].spec.weight
         if weight <= 0:
             return f"nothing, with a weight of {weight}"
         return "nothing: there is none of what it asks for, or it may have none"

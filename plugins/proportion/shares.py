@@ -82,7 +82,7 @@ def _claim(queue: QueueInfo, demand: QueueDemand | None) -> Claim:
     """Return what a queue claims itself: what its pods hold and, if it may take them, what those that wait ask for."""
     held = {**queue.allocated, PODS: queue.placed}
     request = held if demand is None else _held_and_pending(queue, demand)
-    return Claim(queue.weight, request, of_nodes(queue.guarantee), capability_of(queue))
+    return Claim(queue.spec.weight, request, of_nodes(queue.spec.guarantee), capability_of(queue))
 
 
 def _held_and_pending(queue: QueueInfo, demand: QueueDemand) -> dict[str, int]:
@@ -95,7 +95,7 @@ def _held_and_pending(queue: QueueInfo, demand: QueueDemand) -> dict[str, int]:
 def share_out(queue_shares: Iterable[QueueShare], total: Amounts) -> None:
     """Fill in every queue's ``deserved``."""
     sharing = list(queue_shares)
-    weight = sum(queue_share.queue.weight for queue_share in sharing)
+    weight = sum(queue_share.queue.spec.weight for queue_share in sharing)
     there = {name: amount for name, amount in total.items() if amount > 0}
     if weight <= 0 or not there:
         return
@@ -110,9 +110,9 @@ def share_out(queue_shares: Iterable[QueueShare], total: Amounts) -> None:
 def _first_part(queue_share: QueueShare, parts: Mapping[str, Fraction]) -> Parts:
     """What a queue deserves after the first round."""
     deserved: Parts = {}
-    guarantee = of_nodes(queue_share.queue.guarantee)
+    guarantee = of_nodes(queue_share.queue.spec.guarantee)
     for name in {**parts, **guarantee}:
-        amount = min(parts.get(name, Fraction(0)) * queue_share.queue.weight, Fraction(queue_share.most(name)))
+        amount = min(parts.get(name, Fraction(0)) * queue_share.queue.spec.weight, Fraction(queue_share.most(name)))
         amount = max(amount, Fraction(guarantee.get(name, 0)))
         if amount:
             deserved[name] = amount
@@ -124,20 +124,22 @@ def _fill_up(name: str, left: Fraction, queue_shares: Sequence[QueueShare]) -> N
     room = {
         place: queue_share.most(name) - queue_share.deserved.get(name, Fraction(0))
         for place, queue_share in enumerate(queue_shares)
-        if queue_share.queue.weight > 0
+        if queue_share.queue.spec.weight > 0
     }
-    full_at = sorted((amount / queue_shares[place].queue.weight, place) for place, amount in room.items() if amount > 0)
-    weight = sum(queue_shares[place].queue.weight for _, place in full_at)
+    full_at = sorted(
+        (amount / queue_shares[place].queue.spec.weight, place) for place, amount in room.items() if amount > 0
+    )
+    weight = sum(queue_shares[place].queue.spec.weight for _, place in full_at)
     level = Fraction(0)
     for full, place in full_at:
         if (full - level) * weight >= left:
             level += max(left, Fraction(0)) / weight
             break
         left -= (full - level) * weight
-        weight -= queue_shares[place].queue.weight
+        weight -= queue_shares[place].queue.spec.weight
         level = full
     for _, place in full_at:
         queue_share = queue_shares[place]
-        more = min(room[place], level * queue_share.queue.weight)
+        more = min(room[place], level * queue_share.queue.spec.weight)
         if more:
             queue_share.deserved[name] = queue_share.deserved.get(name, Fraction(0)) + more

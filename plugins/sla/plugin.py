@@ -83,7 +83,7 @@ class Deadlines(Observer):
 
         An annotation that cannot be read counts as absent, as with Volcano.
         """
-        waiting = agreed_waiting_time(job.annotations) or self._for_all
+        waiting = agreed_waiting_time(job.spec.annotations) or self._for_all
         return job.created + waiting if waiting and job.created else None
 
     def order(self, job: JobInfo) -> tuple[bool, float]:

@@ -78,7 +78,7 @@ def order_of(decision: CycleDecision) -> list[str]:
 
 def phases(decision: CycleDecision) -> dict[str, str]:
     """Phase of every PodGroup."""
-    return {job.name: job.phase for job in decision.cluster.jobs.values() if job.has_group}
+    return {job.name: job.phase for job in decision.cluster.jobs.values() if job.spec.has_group}
 
 
 def events(decision: CycleDecision) -> list[tuple[str, str, str]]:
@@ -185,10 +185,10 @@ def _shown(on: Rig, name: str, phase: str) -> dict[str, Any]:
         "name": name,
         "namespace": "default",
         "uid": task.uid,
-        "annotations": dict(task.annotations),
-        "labels": dict(task.labels),
+        "annotations": dict(task.spec.annotations),
+        "labels": dict(task.spec.labels),
     }
-    spec = {"nodeName": node, "schedulerName": task.scheduler, "containers": []}
+    spec = {"nodeName": node, "schedulerName": task.spec.scheduler, "containers": []}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": phase}}
 
 

@@ -30,8 +30,8 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import EventHandler, Overused, SessionClose
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo
+from volsched.model.job import JobInfo, JobProperties
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import ConditionReason, Verdict
@@ -332,11 +332,11 @@ LETTERS = {"p": TaskStatus.PENDING, "r": TaskStatus.RUNNING, "s": TaskStatus.SUC
 def attempt(tasks: str, minimum: int, minima: Mapping[str, int], failed: str) -> Attempt:
     """Tasks as ``role:status`` words, for example ``a:p a:r b:p``; roles that failed on all nodes."""
     job = JobInfo("default", "j")
-    job.min_available, job.min_roles = minimum, minima
+    job.spec = JobProperties(min_available=minimum, min_roles=minima)
     for number, word in enumerate(tasks.split()):
         name, _, letter = word.rpartition(":")
         task = TaskInfo(str(number), "default", f"t{number}", PodTemplate(0))
-        task.role, task.status = name, LETTERS[letter]
+        task.spec, task.status = PodProperties(role=name), LETTERS[letter]
         job.admit(task)
     roles = FailedRoles()
     for role in failed.split(","):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -204,9 +206,10 @@ def told_kept(queue: str, named: str) -> dict[str, Any]:
     return {"conditions": [stated]}
 
 
+@pytest.mark.parametrize("named", ["b", "a\nb", "\x1b[2J", 'quo"te', "long" * 10_000])
 @pytest.mark.parametrize("pods_first", [True, False])
-def test_a_scheduler_that_starts_counts_where_the_status_says(pods_first: bool) -> None:
-    kept = puts(a_group("runs", "b", 2, "Running", status=told_kept("a", "b")))
+def test_a_scheduler_that_starts_counts_where_the_status_says(pods_first: bool, named: str) -> None:
+    kept = puts(a_group("runs", named, 2, "Running", status=told_kept("a", named)))
     pods = running("r-0", "r-1")
     cluster = a_cluster().node("n1", cpu=16).queue("a", capability={"cpu": "2"}).queue("b", capability={"cpu": "2"})
     on = a_rig(cluster, LIMITED)
@@ -267,6 +270,14 @@ def test_words_that_are_not_ours_keep_nothing(message: str) -> None:
     assert named_nowhere([PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, message)]) == ""
     assert named_nowhere([nowhere_condition("a")]) == "a"
     assert queue_in([nowhere_condition("a")]) == named_nowhere([condition_of("a", "b")]) == ""
+
+
+@pytest.mark.parametrize("made", [partial(condition_of, "a"), nowhere_condition])
+def test_what_a_tenant_names_stands_in_a_condition_as_one_short_line(made: Callable[[str], PodGroupCondition]) -> None:
+    message = made("odd\n\x1b[2J" + "long" * 10_000).message
+    assert "odd\\n\\x1b[2Jlong" in message
+    assert message.isprintable()
+    assert len(message) < 600
 
 
 # -- pods that name another PodGroup ----------------------------------------------------------------------------------

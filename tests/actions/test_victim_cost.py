@@ -10,7 +10,7 @@ import pytest
 from actions.victims.cost import NONE, VictimPlan, cost_of, least_cost_first, needed
 from tests.actions.evictions import PREEMPT, World, nominations
 from tests.actions.rigs import decide, rig
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 
 LEAST_COST = f"{PREEMPT}\nconfigurations:\n- {{name: preempt, arguments: {{leastImportantVictims: true}}}}"
 
@@ -68,7 +68,7 @@ def a_task(name: str, priority: int, created: float = 0.0, cpu: int = 1) -> Task
     world = World()
     world.pod(name, cpu=cpu)
     (task,) = rig(world, PREEMPT).cluster.tasks.values()
-    task.pod_priority, task.created = priority, created
+    task.spec, task.created = PodProperties(pod_priority=priority), created
     return task
 
 

@@ -322,5 +322,5 @@ def test_recorded_scenarios_are_decided_alike_under_other_names(number: int, dra
 @pytest.mark.slow(reason="hundreds of scenarios, each decided twice")
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_each_kind_of_recorded_scenarios_is_decided_alike_under_other_names(chunk: int) -> None:
-    for scenario in some_scenarios(chunk, one_in=4):
+    for scenario in some_scenarios(chunk, one_in=10):
         check_alike(_renamed(scenario, [f"own-{number}" for number in range(40)]))

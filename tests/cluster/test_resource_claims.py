@@ -227,13 +227,27 @@ def test_a_scheduler_killed_between_claim_and_binding_is_followed_by_one_that_en
     assert devices_of(before)[0].startswith(f"{bound['p']}/")
 
 
+def allocate_as_kube_scheduler_does(fleet: Fleet, name: str, parameters: Json) -> None:
+    """Have a claim allocated by an update, which keeps opaque parameters in the order of the claim."""
+    found = fleet.get(name)
+    path, status = f"{fleet.claims}/{name}/status", found["status"]
+    fleet.api.request("PUT", path, {**found, "status": {}})
+    status["allocation"]["devices"]["config"][0]["opaque"]["parameters"] = parameters
+    fleet.api.request("PUT", path, {**fleet.get(name), "status": status})
+
+
 def test_only_the_reservation_of_a_pod_that_is_not_bound_is_taken_back(
     installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
 ) -> None:
-    fleet.make_claim("c")
+    body = claim("c", exactly(cls=fleet.name))
+    parameters = {"z": 1, "a": {"y": [], "b": 2}}
+    body["spec"]["devices"]["config"] = [{"opaque": {"driver": fleet.name, "parameters": parameters}}]
+    of_others = {"metadata": {"name": "c", "finalizers": ["example.com/other"]}}
+    fleet.api.create(fleet.claims, {**body, **of_others})
     installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
     installed.make_pods(namespace, [installed.pod("good", cpu="1", spec=using("c"))])
     installed.wait_bound(namespace, 1)
+    allocate_as_kube_scheduler_does(fleet, "c", parameters)
     denied = Respond(422, '{"kind":"Status","reason":"Invalid","message":"denied by a policy"}')
     rule = fault_proxy.inject(denied, method="POST", path="/pods/bad/binding$")
 
@@ -243,8 +257,11 @@ def test_only_the_reservation_of_a_pod_that_is_not_bound_is_taken_back(
     rule.remove()
 
     installed.wait_bound(namespace, 2)
-    assert reserved_for(fleet.get("c")) == ["bad", "good"]
-    assert len(devices_of(fleet.get("c"))) == 1
+    found = fleet.get("c")
+    assert reserved_for(found) == ["bad", "good"]
+    assert len(devices_of(found)) == 1
+    assert sorted(found["metadata"]["finalizers"]) == ["example.com/other", "resource.kubernetes.io/delete-protection"]
+    fleet.api.patch(f"{fleet.claims}/c", {"metadata": {"finalizers": None}})
 
 
 def test_a_claim_whose_devices_are_elsewhere_is_released_and_allocated_anew(

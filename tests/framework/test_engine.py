@@ -525,13 +525,15 @@ def test_a_queue_that_comes_back_after_it_was_gone_is_not_taken_for_the_old_one(
 
 def test_answers_are_shared_by_key_until_the_version_of_the_key_changes() -> None:
     counted, versions = Counted(), {"red": 0, "blue": 0}
-    key: Callable[[Any], str | None] = lambda task: task.labels.get("team")  # noqa: E731
+    key: Callable[[Any], str | None] = lambda task: task.spec.labels.get("team")  # noqa: E731
     world = nodes(10)
     for name, labels in (("r1", "red"), ("r2", "red"), ("b1", "blue"), ("x1", None)):
         world.pod(name, labels={"team": labels} if labels else {}, cpu="1")
     stage = Stage(
         world,
-        lambda r: r.register(Predicate(counted.predicate, key=key, version=lambda task: versions[task.labels["team"]])),
+        lambda r: r.register(
+            Predicate(counted.predicate, key=key, version=lambda task: versions[task.spec.labels["team"]])
+        ),
     )
 
     def ask(name: str) -> int:
@@ -666,6 +668,27 @@ def test_entries_that_had_to_make_room_are_made_again() -> None:
     chosen = [stage.best(name) for name in ("b-0", "c-0", "a-0", "b-0")]
 
     assert chosen == ["n0000"] * 4
+    assert len(stage.engine.entries) == 2
+
+
+def least_used_in_zone_a(registrar: Registrar) -> None:
+    least_used(registrar)
+    registrar.register(Predicate(by_facts(lambda template, node: no() if node.labels["zone"] != "a" else None)))
+
+
+def test_what_no_node_can_take_is_told_without_an_entry() -> None:
+    """One tenant may have more kinds of pods than there are entries, all of them asked about when anything changes."""
+    world = a_cluster().node("a", cpu="2", labels={"zone": "a"}).node("b", cpu="4", labels={"zone": "b"})
+    world.job("fits", cpu="2").job("in-vain", cpu="4", memory="2Gi").job("huge", cpu="9").job(
+        "also-huge", cpu="1", memory="9Ti"
+    )
+    world.node("full", cpu="8", memory="1Gi", labels={"zone": "a"}).job("later", cpu="6")
+    leaving = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
+    stage = Stage(world.pod("leaving", on="full", cpu="8", **leaving), least_used_in_zone_a)
+    names = ("huge", "also-huge", "in-vain", "fits", "later")
+
+    assert [stage.engine.hopeless(stage.task(f"{name}-0")) for name in names] == [True, True, True, False, False]
+
     assert len(stage.engine.entries) == 2
 
 

@@ -14,6 +14,7 @@ from volsched.model.job import (
     UNKNOWN,
     GroupStatus,
     JobInfo,
+    JobProperties,
     PodGroupCondition,
     with_condition,
 )
@@ -42,7 +43,7 @@ LETTERS = {
 def job(tasks: str, minimum: int = 1, phase: str = INQUEUE) -> JobInfo:
     """A job with a task for each letter."""
     made = JobInfo("default", "j")
-    made.min_available, made.phase, made.has_group = minimum, phase, True
+    made.phase, made.spec = phase, JobProperties(has_group=True, min_available=minimum)
     for number, letter in enumerate(tasks):
         task = TaskInfo(str(number), "default", f"t{number}", PodTemplate(0))
         made.admit(task)
@@ -144,7 +145,8 @@ def test_a_status_is_written_when_it_says_something_else_than_what_is_known_of_i
     has_group: bool, reported: GroupStatus | None, written: bool
 ) -> None:
     one = job("r")
-    one.has_group, one.reported, one.conditions, one.group_uid = has_group, reported, (READY,), "uid"
+    one.spec = JobProperties(has_group=has_group, group_uid="uid")
+    one.reported, one.conditions = reported, (READY,)
     status = status_of(one, unschedulable=False)
 
     steps = list(writes(Cluster(), [(one, status)]))

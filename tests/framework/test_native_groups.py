@@ -330,8 +330,8 @@ def test_a_native_and_a_volcano_group_of_one_name_are_two() -> None:
 
     assert sorted(decision.bindings) == ["g-0", "g-1", "v-0", "v-1"]
     rig.cycle(Gone("PodGroup", "default", "g", "podgroup-default-g"))
-    assert rig.cluster.jobs["default/group/g"].has_group
-    assert not rig.cluster.jobs["default/g"].has_group
+    assert rig.cluster.jobs["default/group/g"].spec.has_group
+    assert not rig.cluster.jobs["default/g"].spec.has_group
 
 
 def test_schedulinggroup_decides_whatever_the_annotation_says() -> None:

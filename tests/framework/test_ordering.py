@@ -17,15 +17,15 @@ from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_k
 from volsched.framework.rules import JobOrder, QueueOrder, TaskOrder
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
-from volsched.model.pods.task import TaskInfo, index_in_name
+from volsched.model.pods.task import PodProperties, TaskInfo, index_in_name
 from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo, QueueProperties
 from volsched.testing.builders import a_cluster
 
 
 def task(name: str, created: float = 0.0, priority: int = 0, uid: str = "") -> TaskInfo:
     made = TaskInfo(uid or f"uid-{name}", "default", name, PodTemplate(0))
-    made.created, made.priority = created, priority
+    made.created, made.spec = created, PodProperties(priority=priority)
     return made
 
 
@@ -82,9 +82,9 @@ def test_the_first_key_that_differs_decides_and_the_fallback_only_after_all() ->
         return [t.name[-1] for t in in_order(keys, tasks)]
 
     assert names() == ["1", "2", "3"]
-    assert names(lambda t: -t.priority) == ["2", "3", "1"]
-    assert names(odd, lambda t: -t.priority) == ["2", "3", "1"]
-    assert names(lambda t: -t.priority, odd) == ["2", "3", "1"]
+    assert names(lambda t: -t.spec.priority) == ["2", "3", "1"]
+    assert names(odd, lambda t: -t.spec.priority) == ["2", "3", "1"]
+    assert names(lambda t: -t.spec.priority, odd) == ["2", "3", "1"]
     assert names(lambda t: 0, lambda t: -int(t.name[-1])) == ["3", "2", "1"]
 
 
@@ -96,8 +96,8 @@ def test_jobs_fall_back_to_age_then_to_namespace_and_name() -> None:
 
 
 def test_queues_fall_back_to_age_then_to_their_name() -> None:
-    queues = [QueueInfo("c"), QueueInfo("b"), QueueInfo("a")]
-    queues[0].created = -1.0
+    old, *young = QueueProperties("c", created=-1.0), QueueProperties("b"), QueueProperties("a")
+    queues = [QueueInfo(spec) for spec in (old, *young)]
 
     assert [queue.name for queue in sorted(queues, key=lambda queue: queue_key([], queue))] == ["c", "a", "b"]
 
@@ -195,7 +195,7 @@ def test_queues_in_a_tree_are_taken_out_in_the_order_of_their_levels_now(
     def level_key(level: QueueLevel) -> tuple[int, QueueLevel]:
         return has[level], level
 
-    queues = {name: QueueInfo(name) for name in way_to}
+    queues = {name: QueueInfo(QueueProperties(name)) for name in way_to}
     heap = TreeHeap(way, level_key, queues.values())
     waiting = set(queues)
     for goes_back, gets in turns:
@@ -215,7 +215,9 @@ def test_queues_in_a_tree_are_taken_out_in_the_order_of_their_levels_now(
 def test_a_level_that_has_grown_meanwhile_is_put_in_its_place() -> None:
     share = {"a": 0, "b": 1}
     heap = TreeHeap(
-        lambda queue: (-queue.priority, queue.name), lambda level: share.get(str(level), level), map(QueueInfo, "ab")
+        lambda queue: (-queue.spec.priority, queue.name),
+        lambda level: share.get(str(level), level),
+        [QueueInfo(QueueProperties(name)) for name in "ab"],
     )
     share["a"] = 2
 
@@ -224,7 +226,8 @@ def test_a_level_that_has_grown_meanwhile_is_put_in_its_place() -> None:
 
 
 def test_of_queues_in_a_tree_too_one_may_be_preferred_to_the_first() -> None:
-    heap = TreeHeap(lambda queue: (0, queue.name), lambda level: level, map(QueueInfo, "abc"))
+    queues = [QueueInfo(QueueProperties(name)) for name in "abc"]
+    heap = TreeHeap(lambda queue: (0, queue.name), lambda level: level, queues)
 
     assert heap.pop_preferred(lambda item, first: item.name > "b" > first.name).name == "c"
     assert heap.pop_preferred(lambda item, first: item.name > "b").name == "a"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from volsched.framework.reporter import EVENTS_FOR_EACH_ROLE, Reporter, gang_message, refusal_of
 from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo
+from volsched.model.job import JobInfo, JobProperties
 from volsched.model.plan import PlanStep, RecordEvent, WritePodCondition
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import LONGEST_MESSAGE, ConditionReason, Scope, Step, Verdict
@@ -26,13 +28,14 @@ GATED = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", "scheduling is gat
 
 def task(name: str, refusal: Verdict | None = None) -> TaskInfo:
     made = TaskInfo(f"uid-{name}", "default", name, PodTemplate(0))
-    made.refusal, made.ours = refusal, True
+    made.refusal, made.spec = refusal, PodProperties(ours=True)
     return made
 
 
 def job(*tasks: TaskInfo, refusal: Verdict | None = None, minimum: int = 1, has_group: bool = True) -> JobInfo:
     made = JobInfo("default", "j")
-    made.group_uid, made.has_group, made.refusal, made.min_available = "uid-j", has_group, refusal, minimum
+    made.spec = JobProperties(has_group=has_group, group_uid="uid-j", min_available=minimum)
+    made.refusal = refusal
     for each in tasks:
         each.job = made
         made.admit(each)
@@ -107,30 +110,89 @@ def test_nothing_is_told_of_a_job_that_does_not_wait() -> None:
 
 
 def test_what_was_told_is_not_told_again_and_what_came_back_is() -> None:
+    reporter = Reporter(Cluster())
     waiting = job(task("a"), refusal=NOT_ADMITTED)
-    first = told_of(waiting)
+    first = told_of(waiting, reporter)
 
     assert len(first) == 3
-    assert told_of(waiting) == []
+    assert told_of(waiting, reporter) == []
     waiting.refusal = None
-    assert told_of(waiting) == []
+    assert told_of(waiting, reporter) == []
     waiting.refusal = NOT_ADMITTED
-    assert told_of(waiting) == first
+    assert told_of(waiting, reporter) == first
 
 
 def test_a_pod_that_comes_later_is_told_what_its_job_waits_for() -> None:
+    reporter = Reporter(Cluster())
     waiting = job(task("a"), refusal=NOT_ADMITTED)
-    told_of(waiting)
+    told_of(waiting, reporter)
     late = task("late")
     late.job = waiting
     waiting.admit(late)
 
-    assert told_of(waiting) == [condition("late", NOT_ADMITTED, "NotAdmitted"), event("late", NOT_ADMITTED)]
+    assert told_of(waiting, reporter) == [condition("late", NOT_ADMITTED, "NotAdmitted"), event("late", NOT_ADMITTED)]
+
+
+def test_a_pod_that_waits_again_is_told_again() -> None:
+    reporter, pod = Reporter(Cluster()), task("a", NO_ROOM)
+    waiting = job(pod)
+    first = told_of(waiting, reporter)
+    pod.status = TaskStatus.BINDING
+    waiting.recount(pod, TaskStatus.PENDING)
+    assert told_of(waiting, reporter) == []
+
+    pod.status = TaskStatus.PENDING
+    waiting.recount(pod, TaskStatus.BINDING)
+
+    assert told_of(waiting, reporter) == first
+
+
+def test_a_pod_whose_gate_was_lifted_has_the_condition_that_it_had_not_behind_the_gate() -> None:
+    reporter, pod = Reporter(Cluster()), task("a", NO_ROOM)
+    waiting, free = job(pod), pod.spec
+    pod.spec = msgspec.structs.replace(free, admission_gate=True)
+    assert told_of(waiting, reporter) == [event("a", NO_ROOM)]
+
+    pod.spec = free
+
+    assert told_of(waiting, reporter) == [condition("a", NO_ROOM, "Unschedulable"), event("a", NO_ROOM)]
+
+
+def test_a_pod_that_asks_for_something_else_is_told_again() -> None:
+    reporter, pod = Reporter(Cluster()), task("a", NO_ROOM)
+    waiting = job(pod)
+    first = told_of(waiting, reporter)
+    waiting.dismiss(pod)
+    waiting.admit(task("a", NO_ROOM))
+
+    assert told_of(waiting, reporter) == first
+
+
+def test_another_podgroup_of_the_name_is_told_again() -> None:
+    reporter, waiting = Reporter(Cluster()), job(refusal=NOT_ADMITTED)
+    assert len(told_of(waiting, reporter)) == 1
+    waiting.spec = replace(waiting.spec, group_uid="another")
+
+    [again] = told_of(waiting, reporter)
+
+    assert isinstance(again, RecordEvent)
+    assert again.uid == "another"
+
+
+def test_what_was_told_of_a_job_is_forgotten_with_it() -> None:
+    cluster = Cluster()
+    reporter, waiting = Reporter(cluster), job(task("a"), refusal=NOT_ADMITTED)
+    cluster.queue_ledger.put_job(waiting)
+    first = told_of(waiting, reporter)
+
+    cluster.queue_ledger.remove_job(waiting)
+
+    assert told_of(waiting, reporter) == first
 
 
 def test_gated_pods_of_a_job_that_waits_are_left_alone() -> None:
     gated = task("g", GATED)
-    gated.gated = ("g",)
+    gated.spec = PodProperties(ours=True, gated=("g",))
 
     told = told_of(job(gated, refusal=NOT_ADMITTED))
 
@@ -144,7 +206,7 @@ def test_of_a_large_gang_all_pods_have_the_condition_and_the_first_of_each_role_
 ) -> None:
     pods = [task(f"j-{role}-{number}", own) for role in ("ps", "worker") for number in range(1000)]
     for each in pods:
-        each.role = each.name.split("-")[1]
+        each.spec = PodProperties(ours=True, role=each.name.split("-")[1])
     told = told_of(job(*pods, refusal=of_the_job, minimum=2000))
 
     first = [f"j-{role}-{number}" for role in ("ps", "worker") for number in range(EVENTS_FOR_EACH_ROLE)]
@@ -153,31 +215,33 @@ def test_of_a_large_gang_all_pods_have_the_condition_and_the_first_of_each_role_
 
 
 def test_the_events_of_a_large_gang_are_bounded_when_its_pods_come_one_by_one_too() -> None:
+    reporter = Reporter(Cluster())
     waiting = job(refusal=NOT_ADMITTED, minimum=100)
     told: list[PlanStep] = []
     for number in range(100):
         late = task(f"j-{number}")
         late.job = waiting
         waiting.admit(late)
-        told += told_of(waiting)
+        told += told_of(waiting, reporter)
 
     assert events_in(told) == [f"j-{number}" for number in range(EVENTS_FOR_EACH_ROLE)]
     assert len(conditions_in(told)) == 100
 
 
 def test_the_same_pods_of_a_large_gang_tell_new_words_and_others_when_those_are_gone() -> None:
+    reporter = Reporter(Cluster())
     pods = [task(f"j-{number}", GANG) for number in range(30)]
     waiting = job(*pods, minimum=30)
-    first = events_in(told_of(waiting))
+    first = events_in(told_of(waiting, reporter))
     for each in pods:
         each.refusal = Verdict(Step.GANG, "gang", Scope.JOB, "FailedScheduling", "gang waits for another")
-    assert events_in(told_of(waiting)) == first
+    assert events_in(told_of(waiting, reporter)) == first
 
     for each in pods[:5]:
         waiting.dismiss(each)
     for each in pods:
         each.refusal = GANG
-    assert events_in(told_of(waiting)) == [f"j-{number}" for number in range(5, 5 + EVENTS_FOR_EACH_ROLE)]
+    assert events_in(told_of(waiting, reporter)) == [f"j-{number}" for number in range(5, 5 + EVENTS_FOR_EACH_ROLE)]
 
 
 def test_pods_that_wait_each_for_itself_tell_it_each_for_itself() -> None:

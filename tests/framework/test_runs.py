@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -67,7 +68,7 @@ def register_ready(registrar: Registrar) -> None:
 
 def lacking(job: JobInfo) -> int:
     """Members that the gang lacks."""
-    return job.min_available - job.ready_count
+    return job.spec.min_available - job.ready_count
 
 
 def room_for(count: int, at_once: int | None = None) -> Register:
@@ -183,13 +184,13 @@ def test_a_run_ends_before_a_task_whose_labels_make_a_difference() -> None:
     stage = Stage(
         a_world(),
         register,
-        lambda r: r.register(Predicate(by_facts(lambda template, node: None), key=lambda t: t.labels.get("part"))),
+        lambda r: r.register(Predicate(by_facts(lambda template, node: None), key=lambda t: t.spec.labels.get("part"))),
     )
     tasks = members(stage)
     for number, task in enumerate(tasks):
-        task.labels = {"index": str(number)}
+        task.spec = msgspec.structs.replace(task.spec, labels={"index": str(number)})
     assert len(run_of(stage, tasks)) == 5, "labels that nobody asks for make none"
-    tasks[3].labels = {"part": "other"}
+    tasks[3].spec = msgspec.structs.replace(tasks[3].spec, labels={"part": "other"})
 
     assert len(run_of(stage, tasks)) == 3
 

@@ -122,7 +122,7 @@ def two_teams() -> ClusterBuilder:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_score_that_says_nothing_of_what_it_reads_is_right(engine: Any) -> None:
     def score(task, node):  # type: ignore[no-untyped-def]  # as somebody writes it who has read nothing
-        return 1.0 if task.labels["team"] == node.labels["team"] else 0.0
+        return 1.0 if task.spec.labels["team"] == node.labels["team"] else 0.0
 
     stage = Stage(two_teams(), lambda r: r.register(NodeOrder(score)), engine=engine)
 

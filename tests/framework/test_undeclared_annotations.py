@@ -29,8 +29,8 @@ KEY, OTHER = "example.com/rack", "example.com/undeclared"
 
 Read = Callable[[TaskInfo, NodeInfo], Mapping[str, str]]
 READS: dict[str, Read] = {
-    "TASK_ANNOTATIONS": lambda task, node: task.annotations,
-    "GROUP_ANNOTATIONS": lambda task, node: task.job.annotations if task.job is not None else {},
+    "TASK_ANNOTATIONS": lambda task, node: task.spec.annotations,
+    "GROUP_ANNOTATIONS": lambda task, node: task.job.spec.annotations if task.job is not None else {},
     "QUEUE_ANNOTATIONS": lambda task, node: {},
     "NODE_ANNOTATIONS": lambda task, node: node.annotations,
 }
@@ -54,7 +54,9 @@ class Reader:
         queues = registrar.cluster.queues
 
         def look(task: TaskInfo, node: NodeInfo) -> None:
-            annotations = self._read(task, node) or (queues[task.job.queue].annotations if task.job is not None else {})
+            annotations = self._read(task, node) or (
+                queues[task.job.queue].spec.annotations if task.job is not None else {}
+            )
             self.found.add(annotations.get(self._key))
 
         registrar.register(Predicate(look))

@@ -64,8 +64,7 @@ def bulky(kind: str, number: int) -> dict[str, Any]:
         meta["labels"] = {f"volcano.sh/k{each}": f"{number}{'v' * 60}" for each in range(BIG // 60)}
         owners = [{"apiVersion": "v1", "kind": "K", "name": text, "uid": f"{number}.{each}"} for each in range(3)]
         meta["ownerReferences"] = [*owners, {"apiVersion": "v1", "kind": "K", "name": "n", "controller": True}]
-        if kind != "ResourceClaim":  # those of claims are written again with the one that protects devices
-            meta["finalizers"] = [f"{text}/{each}" for each in range(3)]
+        meta["finalizers"] = [f"{text}/{each}" for each in range(3)]
     config = [{"requests": ["r"], "opaque": {"driver": "d", "parameters": {"a": [text, *LISTS]}}}]
     spec = {"unread": [text, *LISTS], **SPECS.get(kind, {})}
     status: dict[str, Any] = {"unread": [text, *LISTS]}

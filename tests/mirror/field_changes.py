@@ -327,7 +327,12 @@ def _without_fields(given: Mapping[str, str], *fields: str) -> dict[str, str]:
 
 
 _UNSERVED: Final = "no subgroup or domain is looked for: jobs that insist on one wait"
-_NATIVE: Final[Mapping[str, str]] = {**_UNUSED, **_conditions("status.conditions")}
+_NATIVE: Final[Mapping[str, str]] = {
+    **_UNUSED,
+    **_conditions("status.conditions"),
+    "status.conditions[].type": "a condition that the mirror has seen is remembered",
+    "metadata.resourceVersion": _NAME_ALONE["metadata.resourceVersion"],
+}
 
 _OF_KUBELETS: Final = "kubelets refuse pods by it, so only the kubelet of a simulation reads it"
 
@@ -364,6 +369,7 @@ NEVER_READ: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "PodGroup": {
         **_UNUSED,
+        "metadata.resourceVersion": _NAME_ALONE["metadata.resourceVersion"],
         "metadata.deletionTimestamp": _NAME_ALONE["metadata.deletionTimestamp"],
         "metadata.annotations[volcano.sh/revocable-zone]": "an Event tells that it has no effect",
         "metadata.annotations[volcano.sh/numa-topology-policy]": "an Event tells that it has no effect",

@@ -22,12 +22,12 @@ from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra.device import Device
 from volsched.model.dra.devices import Devices
-from volsched.model.job import JobInfo
+from volsched.model.job import JobInfo, JobProperties
 from volsched.model.native.group import NativeGroup
 from volsched.model.nodes.node import NodeInfo, NodeProperties
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo, QueueProperties
 from volsched.model.storage import Storage
 
 ABOUT_CHANGES: Final[Mapping[type, Collection[str]]] = {
@@ -46,7 +46,7 @@ ABOUT_CHANGES: Final[Mapping[type, Collection[str]]] = {
 """Attributes that tell what changed when, or how it is looked up, and nothing that an object states."""
 
 AS_WRITTEN: Final[Mapping[type, Collection[str]]] = dict.fromkeys(
-    (NodeProperties, QueueInfo, JobInfo, NativeGroup, TaskInfo), ("labels", "annotations")
+    (NodeProperties, QueueProperties, JobProperties, NativeGroup, PodProperties), ("labels", "annotations")
 )
 """Where records keep all labels and annotations, whatever is read of them."""
 
@@ -106,7 +106,7 @@ class _Walk:
 
     def plain(self, value: Any) -> Plain:
         kind: Any = type(value)
-        if kind in _VALUES or (self._texts and _is_value(kind)):
+        if kind in _VALUES or (self._texts and _is_value(kind) and kind not in AS_WRITTEN):
             return value
         return _NAMES[kind](value) if kind in _NAMES else self._walked(value)
 

@@ -40,9 +40,9 @@ def test_a_podgroup_says_what_its_gang_needs() -> None:
     )
     job = believer.cluster.jobs["default/g"]
 
-    assert (job.queue, job.min_available, job.phase, job.priority, job.created) == ("q", 3, "Inqueue", 100, 120.0)
-    assert job.min_roles == {"master": 1, "worker": 2}
-    assert job.min_resources == {"cpu": 3_000, "memory": 1 << 30}
+    assert (job.queue, job.spec.min_available, job.phase, job.priority, job.created) == ("q", 3, "Inqueue", 100, 120.0)
+    assert job.spec.min_roles == {"master": 1, "worker": 2}
+    assert job.spec.min_resources == {"cpu": 3_000, "memory": 1 << 30}
 
 
 def test_what_only_a_resource_quota_counts_and_pods_are_no_part_of_a_minimum() -> None:
@@ -51,7 +51,7 @@ def test_what_only_a_resource_quota_counts_and_pods_are_no_part_of_a_minimum() -
 
     believer = Believer(group("g", minResources=counted | cards))
 
-    assert believer.cluster.jobs["default/g"].min_resources == {"cpu": 1_000, "nvidia.com/gpu": 2_000}
+    assert believer.cluster.jobs["default/g"].spec.min_resources == {"cpu": 1_000, "nvidia.com/gpu": 2_000}
 
 
 def test_a_podgroup_without_a_queue_is_in_the_default_queue() -> None:
@@ -67,7 +67,7 @@ def test_a_podgroup_that_changes_is_worth_another_try() -> None:
 
     believer.apply(group("g", minimum=2))
 
-    assert job.min_available == 2
+    assert job.spec.min_available == 2
     assert job.unschedulable_at != believer.cluster.clocks.requeue_generation
 
 
@@ -148,7 +148,7 @@ def test_a_spec_that_comes_with_an_old_status_counts() -> None:
 
     believer.apply(group("g", minimum=2, phase="Pending"))
 
-    assert (job.min_available, job.phase) == (2, "Inqueue")
+    assert (job.spec.min_available, job.phase) == (2, "Inqueue")
 
 
 def test_a_podgroup_that_is_gone_leaves_its_pods_without_one() -> None:
@@ -158,7 +158,7 @@ def test_a_podgroup_that_is_gone_leaves_its_pods_without_one() -> None:
 
     job = believer.cluster.jobs["default/g"]
     assert list(believer.cluster.jobs) == ["default/g"]
-    assert (job.has_group, job.phase, job.reported) == (False, "", None)
+    assert (job.spec.has_group, job.phase, job.reported) == (False, "", None)
     assert "default/g" in believer.cluster.queue_ledger.dirty_jobs, "its pods are to be told what they lack"
 
     believer.apply(gone("Pod", "p"))
@@ -172,7 +172,7 @@ def test_a_podgroup_that_is_made_again_starts_anew() -> None:
     believer.apply(gone("PodGroup", "g", uid="1"), group("g", phase="", uid="2"))
 
     job = believer.cluster.jobs["default/g"]
-    assert (job.group_uid, job.phase, job.confirmed) == ("2", "", True)
+    assert (job.spec.group_uid, job.phase, job.confirmed) == ("2", "", True)
 
 
 # -- queues -----------------------------------------------------------------------------------------------------------
@@ -182,7 +182,7 @@ def test_the_default_queue_and_root_are_there_without_being_declared() -> None:
     believer = Believer(settings=MirrorSettings(default_queue="shared"))
 
     assert sorted(believer.cluster.queues) == ["root", "shared"]
-    assert not believer.cluster.queues["root"].reclaimable
+    assert not believer.cluster.queues["root"].spec.reclaimable
 
 
 def test_a_queue_says_its_quota() -> None:
@@ -200,8 +200,12 @@ def test_a_queue_says_its_quota() -> None:
     )
     one = believer.cluster.queues["q"]
 
-    assert (one.weight, one.priority, one.parent, one.reclaimable) == (3, 7, "root", False)
-    assert (one.capability, one.deserved, one.guarantee) == ({"cpu": 4_000}, {"cpu": 2_000}, {"cpu": 1_000})
+    assert (one.spec.weight, one.spec.priority, one.spec.parent, one.spec.reclaimable) == (3, 7, "root", False)
+    assert (one.spec.capability, one.spec.deserved, one.spec.guarantee) == (
+        {"cpu": 4_000},
+        {"cpu": 2_000},
+        {"cpu": 1_000},
+    )
 
 
 def test_a_queue_that_comes_late_is_charged_for_what_its_pods_hold() -> None:
@@ -231,7 +235,7 @@ def test_the_default_queue_outlives_its_object() -> None:
 
     believer.apply(Gone("Queue", "", "default", "default"))
 
-    assert (believer.cluster.queues["default"].capability, believer.allocated()) == ({}, 2_000)
+    assert (believer.cluster.queues["default"].spec.capability, believer.allocated()) == ({}, 2_000)
 
 
 def test_a_group_that_moves_to_another_queue_takes_what_it_holds_along() -> None:
@@ -255,12 +259,12 @@ def test_a_group_that_moves_to_another_queue_takes_what_it_holds_along() -> None
 
 def test_queues_without_a_time_of_creation_keep_the_age_of_their_arrival() -> None:
     believer = Believer(queue("b"), queue("a"))
-    ages = {name: believer.cluster.queues[name].created for name in "ab"}
+    ages = {name: believer.cluster.queues[name].spec.created for name in "ab"}
 
     believer.apply(queue("b", weight=2))
 
     assert ages["b"] < ages["a"]
-    assert believer.cluster.queues["b"].created == ages["b"]
+    assert believer.cluster.queues["b"].spec.created == ages["b"]
 
 
 # -- priority classes and namespaces ----------------------------------------------------------------------------------
@@ -298,7 +302,7 @@ def test_a_pod_that_names_its_class_and_no_number_has_the_value_of_the_class() -
         priority_class("high", 100), group("g"), pod("p", "g", spec={"priorityClassName": "high"}, cpu=1)
     )
 
-    assert believer.task("p").priority == 100
+    assert believer.task("p").spec.priority == 100
 
 
 def test_labels_of_namespaces_are_known_and_a_change_may_help() -> None:

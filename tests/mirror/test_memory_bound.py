@@ -219,8 +219,7 @@ def test_an_object_that_is_refused_is_gone_named_and_counted_and_comes_back() ->
     mirror.apply([claim, Refused("ResourceClaim", "hog", "1", "hog-1", "too much")])
     assert "hog/1" not in mirror.cluster.devices.claims
     assert mirror.quarantine.counts == {("ResourceClaim", MEMORY): 1.0}
-    [news] = mirror.quarantine.take_news()
-    told = news.tell()
+    [told] = mirror.events.take()
     assert (told.reason, told.kind, told.namespace, told.name) == (NO_MEMORY, "ResourceClaim", "hog", "1")
     assert "too much" in told.message
     mirror.apply([claim])

@@ -179,10 +179,10 @@ def test_who_does_not_listen_any_more_is_not_told() -> None:
 def test_a_quantity_that_cannot_be_read_counts_as_nothing_and_is_told(change: Change, problem: tuple[str, ...]) -> None:
     believer = Believer(change)
 
-    found = believer.mirror.take_problems()
+    found = believer.mirror.events.take_findings()
 
     assert problem in [(p.kind, p.name, p.field, p.message) for p in found]
-    assert believer.mirror.take_problems() == []
+    assert believer.mirror.events.take_findings() == []
     assert all(isinstance(p, ReadingProblem) and p.uid for p in found)
 
 
@@ -200,8 +200,8 @@ def test_negative_amounts_count_as_nothing() -> None:
 def test_a_null_where_a_queue_says_an_amount_is_told_and_counts_as_nothing() -> None:
     believer = Believer(queue("q", capability={"cpu": None, "memory": "1Gi"}))
 
-    assert believer.cluster.queues["q"].capability == {"cpu": 0, "memory": 1 << 30}
-    [problem] = believer.mirror.take_problems()
+    assert believer.cluster.queues["q"].spec.capability == {"cpu": 0, "memory": 1 << 30}
+    [problem] = believer.mirror.events.take_findings()
     assert (problem.kind, problem.field, problem.message) == ("Queue", "spec.capability[cpu]", "null is not a quantity")
 
 

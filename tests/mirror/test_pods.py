@@ -67,7 +67,7 @@ def test_a_pod_of_another_scheduler_is_taken_in_when_it_gets_a_node_and_never_pl
     believer.apply(pod("p", cpu=1, scheduler="other", on="n1"))
 
     assert believer.standing("p") == ("RUNNING", "n1")
-    assert (believer.used("n1"), believer.task("p").ours, believer.task("p").job) == (1_000, False, None)
+    assert (believer.used("n1"), believer.task("p").spec.ours, believer.task("p").job) == (1_000, False, None)
 
     believer.apply(pod("p", cpu=1, scheduler="other", on="n1", phase="Failed"))
 
@@ -488,7 +488,7 @@ def test_a_pod_that_names_another_claim_is_taken_in_anew() -> None:
     believer.apply(pod("p", cpu=1, spec={"resourceClaims": [{"name": "a", "resourceClaimName": "d"}]}))
 
     assert believer.task("p") is not before
-    assert believer.task("p").resource_claims == (ResourceClaimUse("a", claim="d"),)
+    assert believer.task("p").spec.resource_claims == (ResourceClaimUse("a", claim="d"),)
 
 
 def test_a_pod_keeps_its_age_when_it_changes() -> None:
@@ -515,7 +515,7 @@ def test_labels_of_a_placed_pod_are_told_as_a_move_out_and_back() -> None:
 
     believer.apply(pod("p", on="n1", labels={"app": "b"}, cpu=1))
 
-    assert (believer.task("p").labels, believer.standing("p")) == ({"app": "b"}, ("RUNNING", "n1"))
+    assert (believer.task("p").spec.labels, believer.standing("p")) == ({"app": "b"}, ("RUNNING", "n1"))
     assert believer.cluster.clocks.requeue_generation > generation, "somebody may want to be near b, or apart from a"
 
 
@@ -550,7 +550,7 @@ def test_gates_keep_a_pod_out_and_say_so_until_they_are_lifted() -> None:
 def test_volcanos_own_gate_is_ours_to_lift() -> None:
     believer = Believer(group("g"), pod("p", "g", gates=["scheduling.volcano.sh/queue-allocation-gate"], cpu=1))
 
-    assert (schedulable(believer), believer.task("p").admission_gate) == (["p"], True)
+    assert (schedulable(believer), believer.task("p").spec.admission_gate) == (["p"], True)
 
 
 # -- pods without a PodGroup ------------------------------------------------------------------------------------------
@@ -560,7 +560,7 @@ def test_a_plain_pod_waits_for_a_podgroup_that_a_controller_makes() -> None:
     believer = Believer(pod("p", cpu=1))
     job = believer.task("p").job
     assert job is not None
-    assert (job.has_group, job.implicit) == (False, False)
+    assert (job.spec.has_group, job.spec.implicit) == (False, False)
 
     believer.apply(group("podgroup-x"), pod("p", "podgroup-x", cpu=1))
 
@@ -573,7 +573,7 @@ def test_a_plain_pod_is_a_job_of_one_when_so_configured() -> None:
     job = believer.task("p").job
 
     assert job is not None
-    assert (job.implicit, job.queue, job.min_available) == (True, "default", 1)
+    assert (job.spec.implicit, job.queue, job.spec.min_available) == (True, "default", 1)
     believer.apply(gone("Pod", "p"))
     assert believer.cluster.jobs == {}
 
@@ -592,12 +592,12 @@ def test_a_plain_pod_that_is_made_again_under_its_name_is_another_job() -> None:
 def test_pods_that_came_before_their_podgroup_are_its_members() -> None:
     believer = Believer(pod("p", "g", cpu=1), pod("q", "g", cpu=1))
     job = believer.cluster.jobs["default/g"]
-    assert (job.has_group, len(job.tasks)) == (False, 2)
+    assert (job.spec.has_group, len(job.tasks)) == (False, 2)
 
     believer.apply(group("g", minimum=2))
 
     assert believer.cluster.jobs["default/g"] is job
-    assert (job.has_group, job.min_available) == (True, 2)
+    assert (job.spec.has_group, job.spec.min_available) == (True, 2)
 
 
 def test_a_group_that_only_its_pods_name_goes_with_the_last_of_them() -> None:
@@ -643,7 +643,9 @@ def test_a_group_that_only_its_pods_name_goes_with_the_last_of_them() -> None:
     ],
 )  # fmt: skip
 def test_a_task_says_what_its_pod_says(given: dict[str, Any], attribute: str, value: Any) -> None:
-    assert getattr(Believer(pod("p", cpu=1, **given)).task("p"), attribute) == value
+    task = Believer(pod("p", cpu=1, **given)).task("p")
+
+    assert getattr(task if attribute in ("nominated", "created") else task.spec, attribute) == value
 
 
 def test_pods_without_a_time_of_creation_are_as_old_as_they_arrived() -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.mirror.objects import Believer, gone, group, node, pod, queue
-from volsched.mirror.problems import MOST_PROBLEMS
+from volsched.mirror.events import MOST_EVENTS
 from volsched.mirror.quarantine import DECODING, MIRROR
 from volsched.model import api
 from volsched.model.changes import Change, Put, Unreadable
@@ -54,12 +54,12 @@ def test_a_pod_that_counts_already_stays_as_it_was_and_its_node_open() -> None:
 
 def test_each_is_told_once_until_it_changes() -> None:
     believer = Believer(unreadable("PodGroup", "g"), unreadable("PodGroup", "g"))
-    [news] = believer.mirror.quarantine.take_news()
+    [news] = believer.mirror.events.take_findings()
     assert (news.kind, news.name, news.message) == ("PodGroup", "g", "spec: is nested")
     believer.apply(unreadable("PodGroup", "g"))
-    assert believer.mirror.quarantine.take_news() == []
+    assert believer.mirror.events.take_findings() == []
     believer.apply(group("g"), unreadable("PodGroup", "g"))
-    assert len(believer.mirror.quarantine.take_news()) == 1
+    assert len(believer.mirror.events.take_findings()) == 1
 
 
 ALL: list[Callable[[str], Change]] = [
@@ -137,7 +137,7 @@ def test_a_follower_that_tells_nobody_keeps_one_entry_for_each_object_and_nothin
         believer.apply(replace(odd, message=f"is nested {number} deep"), unreadable("PodGroup", f"gone-{number}"))
         believer.apply(gone("PodGroup", f"gone-{number}"))
 
-    [news] = believer.mirror.quarantine.take_news()
+    [news] = believer.mirror.events.take_findings()
     assert news.message == "spec: is nested 99 deep"
 
 
@@ -149,14 +149,14 @@ def test_what_was_raised_is_kept_no_longer_than_until_it_was_logged(monkeypatch:
     assert believer.mirror.quarantine.take_errors()[0].error is not None
 
     assert all(found.error is None for found in believer.mirror.quarantine._objects.values())
-    assert [found.error for found in believer.mirror.quarantine.take_news()] == [None]
+    assert [found.error for found in believer.mirror.events.take_findings()] == [None]
 
 
 def test_fields_that_cannot_be_read_are_told_each_once_and_wait_in_a_bounded_number() -> None:
     believer = Believer()
     for number in range(3):
         believer.apply(node("n1", cpu="odd", labels={"turn": str(number)}))
-    assert len(believer.mirror.take_problems()) == 2, "of capacity and allocatable"
+    assert len(believer.mirror.events.take_findings()) == 2, "of capacity and allocatable"
 
-    believer.apply(*(node(f"n{number}", cpu="odd") for number in range(MOST_PROBLEMS + 10)))
-    assert len(believer.mirror.problems) == MOST_PROBLEMS
+    believer.apply(*(node(f"n{number}", cpu="odd") for number in range(MOST_EVENTS + 10)))
+    assert len(believer.mirror.events) == MOST_EVENTS

@@ -256,10 +256,10 @@ def picture(mirror: Mirror) -> dict[str, Any]:
             task.status.name,
             task.node and task.node.name,
             task.job and task.job.key,
-            task.gated,
-            task.terminating,
-            task.labels,
-            task.workload,
+            task.spec.gated,
+            task.spec.terminating,
+            task.spec.labels,
+            task.spec.workload,
             dict(task.template.request),
         )
         for task in cluster.tasks.values()
@@ -273,11 +273,19 @@ def picture(mirror: Mirror) -> dict[str, Any]:
         for one in cluster.rows
     }
     jobs = {
-        job.key: (job.queue, job.min_available, job.priority, job.has_group, job.implicit, job.counts, job.ready_count)
+        job.key: (
+            job.queue,
+            job.spec.min_available,
+            job.priority,
+            job.spec.has_group,
+            job.spec.implicit,
+            job.counts,
+            job.ready_count,
+        )
         for job in cluster.jobs.values()
-        if job.has_group or job.tasks
+        if job.spec.has_group or job.tasks
     }
-    queues = {one.name: (one.weight, one.allocated) for one in cluster.queues.values()}
+    queues = {one.name: (one.spec.weight, one.allocated) for one in cluster.queues.values()}
     return {
         "tasks": tasks,
         "nodes": nodes,
@@ -301,7 +309,7 @@ def counted_online(cluster: Cluster) -> Online:
     used: dict[int, int] = {}
     queues: dict[str, dict[str, int]] = {}
     for task in cluster.tasks.values():
-        if task.workload != ONLINE:
+        if task.spec.workload != ONLINE:
             continue
         if task.node is not None and HOLDS_ROOM[task.status]:
             accumulate(used, dict(cluster.columns.charge(task.template)), 1)

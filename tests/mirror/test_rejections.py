@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.mirror.objects import Believer, group, node, pod, queue
-from volsched.mirror.problems import MOST_PROBLEMS
+from volsched.mirror.events import MOST_EVENTS
 from volsched.model.changes import Put
 from volsched.model.plan import RecordEvent
 
@@ -18,7 +18,7 @@ def told(*later: Put, first: Put | None = None) -> list[RecordEvent]:
     believer = Believer(queue("q"), node("n1", cpu=8), group("g", "q", 1))
     believer.apply(first or pod("p", "g", on="n1", phase="Pending", cpu=1))
     believer.apply(*later)
-    return believer.mirror.take_rejections()
+    return believer.mirror.events.take()
 
 
 def refused(**how: Any) -> Put:
@@ -59,8 +59,8 @@ def test_a_pod_without_a_podgroup_has_the_event_of_its_kubelet() -> None:
 
 def test_each_is_told_once_and_a_bounded_number_waits() -> None:
     believer = Believer(queue("q"), node("n1", cpu=8), group("g", "q", 1))
-    names = [f"p{number}" for number in range(MOST_PROBLEMS + 10)]
+    names = [f"p{number}" for number in range(MOST_EVENTS + 10)]
     believer.apply(*(pod(name, "g", on="n1", phase="Pending") for name in names))
     believer.apply(*(pod(name, "g", on="n1", phase="Failed", status=SAID) for name in names))
-    assert len(believer.mirror.take_rejections()) == MOST_PROBLEMS
-    assert believer.mirror.take_rejections() == []
+    assert len(believer.mirror.events.take()) == MOST_EVENTS
+    assert believer.mirror.events.take() == []

@@ -35,10 +35,15 @@ def test_an_object_keeps_no_megabyte_of_metadata(name: str) -> None:
     assert meta.controller.uid == "its"
 
 
-def test_finalizers_of_claims_stay_as_they_are_written_again() -> None:
-    meta = trimmed(observed.ResourceClaim, "ResourceClaim", finalizers=["a/b", "c/d"], labels={"a": "b"})
-    assert meta.finalizers == ("a/b", "c/d")
-    assert meta.labels == {}
+def test_finalizers_of_claims_stay_until_these_are_allocated_as_they_are_written_again_then() -> None:
+    raw = {"metadata": {"name": "c", "finalizers": ["a/b", "c/d"], "labels": {"a": "b"}}}
+    waits = msgspec.convert(raw, observed.ResourceClaim)
+    given = msgspec.convert({**raw, "status": {"allocation": {"devices": {"results": []}}}}, observed.ResourceClaim)
+    for found in (waits, given):
+        kept_annotations(()).trim("ResourceClaim", found)
+    assert waits.metadata.finalizers == ("a/b", "c/d")
+    assert given.metadata.finalizers == ()
+    assert waits.metadata.labels == given.metadata.labels == {}
 
 
 def test_labels_of_an_ordinary_pod_and_its_owner_stay() -> None:
@@ -64,8 +69,8 @@ def test_a_pod_with_too_many_labels_has_the_first_ones_and_is_told() -> None:
             kept_annotations(()).trim("Pod", pod.object)
         mirror.apply([pod])
         [task] = mirror.cluster.tasks.values()
-        looked_at.append(dict(task.labels))
-        [problem] = mirror.take_problems()
+        looked_at.append(dict(task.spec.labels))
+        [problem] = mirror.events.take_findings()
         assert (problem.field, problem.kind) == ("metadata.labels", "Pod")
     assert looked_at[0] == looked_at[1]
     assert list(looked_at[0]) == sorted(MANY)[: len(looked_at[0])]
@@ -78,5 +83,5 @@ def test_a_pod_group_with_too_many_labels_is_told() -> None:
     mirror = Mirror()
     mirror.apply([put(a_group("g", metadata={"labels": MANY}))])
 
-    [problem] = mirror.take_problems()
+    [problem] = mirror.events.take_findings()
     assert (problem.field, problem.kind, problem.name) == ("metadata.labels", "PodGroup", "g")

@@ -15,7 +15,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.plan import PlanStep
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import TemplateTable
 from volsched.model.status import TaskStatus
 from volsched.model.values.quantity import amount_of
@@ -93,8 +93,7 @@ class Lab:
     def put(self, pod: api.Pod, on: str | None = None, status: TaskStatus | None = None) -> TaskInfo:
         meta = pod.metadata
         task = TaskInfo(meta.uid, meta.namespace, meta.name, self.templates.intern(pod))
-        task.labels = meta.labels
-        task.resource_claims = reading.resource_claims_of(pod)
+        task.spec = PodProperties(labels=meta.labels, resource_claims=reading.resource_claims_of(pod))
         node = self.cluster.nodes[on] if on else None
         job = JobInfo(meta.namespace, meta.name)
         self.cluster.queue_ledger.put_job(job)

@@ -283,14 +283,14 @@ class TakesWhatItDeserves(Property):
         assert victim.job is not None
         assert preemptor.job is not None
         assert victim.job.queue != preemptor.job.queue
-        assert victim.preemptable
+        assert victim.spec.preemptable
         assert self.scenario.said(preemptor.job.queue) is not None
         own = set(self.scenario.above(self.cluster, preemptor.job.queue))
         for level in self.scenario.above(self.cluster, victim.job.queue):
             due = self.scenario.said(level) or {}
             for key in self.where[victim.uid] if level not in own else ():
                 assert held[level][key] >= min(due.get(key, 0), self.had[level][key])
-        assert victim.job.ready_count >= victim.job.min_available or not victim.job.ready_count
+        assert victim.job.ready_count >= victim.job.spec.min_available or not victim.job.ready_count
 
 
 class EvictsInNoRing(Property):

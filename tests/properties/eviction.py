@@ -257,20 +257,20 @@ def _is_lawful(reader: Reader, stood: Standing, step: Evict, victim: TaskInfo, p
     assert mine is not None
     assert theirs is not None
     status, node = stood[victim.uid]
-    assert victim.preemptable
-    assert preemptor.preempts
+    assert victim.spec.preemptable
+    assert preemptor.spec.preempts
     assert node == preemptor.nominated
     if step.action == "preempt":
         assert status in (TaskStatus.RUNNING, TaskStatus.BOUND)
         assert mine.queue == theirs.queue
         if mine is theirs:
-            assert victim.priority < preemptor.priority
+            assert victim.spec.priority < preemptor.spec.priority
         else:
             assert theirs.priority < mine.priority
     else:
         assert status in (TaskStatus.RUNNING, TaskStatus.BOUND)
         assert mine.queue != theirs.queue
-        assert reader.cluster.queues[theirs.queue].reclaimable
+        assert reader.cluster.queues[theirs.queue].spec.reclaimable
 
 
 def _has_room(reader: Reader, preemptor: TaskInfo, *, gang: bool) -> None:
@@ -280,7 +280,7 @@ def _has_room(reader: Reader, preemptor: TaskInfo, *, gang: bool) -> None:
     assert preemptor.nominated in reader.cluster.nodes
     if gang:
         promised = sum(1 for task in job.waiting.values() if task.nominated or task.best_effort)
-        assert job.ready_count + promised >= job.min_available
+        assert job.ready_count + promised >= job.spec.min_available
     node = reader.cluster.nodes[preemptor.nominated]
     nominated = [task for task in reader.cluster.nominated.values() if task.nominated == node.name]
     for column, most in enumerate(node.allocatable):
@@ -291,7 +291,7 @@ def _has_room(reader: Reader, preemptor: TaskInfo, *, gang: bool) -> None:
 
 def _gangs_stay_whole(victims: list[TaskInfo]) -> None:
     for job in {victim.job.key: victim.job for victim in victims if victim.job is not None}.values():
-        assert job.ready_count >= job.min_available
+        assert job.ready_count >= job.spec.min_available
 
 
 class KeepsBudget(Property):
@@ -302,7 +302,7 @@ class KeepsBudget(Property):
         self.gone: set[str] = set()
 
     def after(self, steps: list[PlanStep]) -> None:
-        self.gone |= {victim.uid for _, victim, _ in victims(self.reader, steps) if victim.labels["app"] == "x"}
+        self.gone |= {victim.uid for _, victim, _ in victims(self.reader, steps) if victim.spec.labels["app"] == "x"}
         assert len(self.gone) <= self.scenario.told["budget"]
 
 

@@ -111,10 +111,10 @@ class WholeGangs(Property):
     def after(self, steps: list[PlanStep]) -> None:
         """Where pods of a gang are evicted one by one, what is left may be less than the minimum."""
         evicted = {step.uid for step in steps if isinstance(step, Evict)}
-        self.broken |= {task.scheduling_group for uid, task in self.cluster.tasks.items() if uid in evicted}
+        self.broken |= {task.spec.scheduling_group for uid, task in self.cluster.tasks.items() if uid in evicted}
         for job in self.cluster.native_jobs.values():
             assert is_whole(job) or job.group_name in self.broken, job
-            if job.native is not None and job.native.topology_key:
+            if job.spec.native is not None and job.spec.native.topology_key:
                 assert len(domains(job)) < 2
                 assert "" not in domains(job)
 
@@ -122,7 +122,7 @@ class WholeGangs(Property):
 def is_whole(job: JobInfo) -> bool:
     """Whether a native gang that has not started before has its minimum of members with room, or none has any."""
     placed = sum(1 for task in job.tasks.values() if IS_READY[task.status])
-    return placed == 0 or placed >= job.min_available
+    return placed == 0 or placed >= job.spec.min_available
 
 
 def domains(job: JobInfo) -> set[str]:

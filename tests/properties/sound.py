@@ -36,9 +36,9 @@ class Sound(Property):
         assert len({task.uid for task in bound}) == len(bound), "no pod is bound twice"
         for task in bound:
             assert task.status is TaskStatus.BINDING
-            assert task.ours
-            assert not task.gated
-            assert not task.terminating
+            assert task.spec.ours
+            assert not task.spec.gated
+            assert not task.spec.terminating
             assert not task.backing_off
         if "name: gang" in self.scenario.configuration and not self.evicts:
             for job in {task.job.key: task.job for task in bound if task.job is not None}.values():

@@ -30,6 +30,7 @@ from tests.properties import (
     promises,
     queue_permissions,
     repairs,
+    tenants,
     tight_gangs,
 )
 from tests.properties.lives import COUNTS, EAGER, ENGINES, NAIVE, SHUFFLED, Cell
@@ -57,6 +58,21 @@ TABLE: Final[dict[str, Cell]] = {
     "any plugins: queues that let namespaces in": Cell(
         queue_permissions.reigns(), (queue_permissions.NothingForTheBarred,), worth={"Bind": 1 / 4}
     ),
+    # what is written into one namespace about others
+    **{
+        f"{name}: tenants": Cell(
+            tenants.of_tenants(scenarios),
+            (tenants.NamesNobodyElse,),
+            (),
+            dict.fromkeys(("odd", *seen), 1 / 20),
+        )
+        for name, scenarios, seen in (
+            ("any plugins", worlds(evicting=True), ("replaced", "released")),
+            ("capacity-card", card_worlds(evicting=True), ("replaced",)),
+            ("proportion, repair", repairs.losses("proportion"), ("replaced", "lost")),
+            ("native gangs", native_groups.arrivals("default"), ()),
+        )
+    },
     # gangs of equal pods, and the plugins that limit them
     **{
         f"{plugins}: crowds": Cell(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo, QueueProperties
 from volsched.model.values.resources import UNLIMITED
 from volsched.model.verdict import Shortfall
 from volsched.quota.amounts import guaranteed, limits, not_admitted, of_nodes, room, share, there
@@ -19,10 +19,7 @@ CONFIGURATION = "actions: allocate\ntiers:\n- plugins:\n  - name: predicates\n"
 
 
 def a_queue(**spec: Amounts) -> QueueInfo:
-    queue = QueueInfo("q")
-    queue.capability = spec.get("capability", {})
-    queue.guarantee = spec.get("guarantee", {})
-    return queue
+    return QueueInfo(QueueProperties("q", **spec))
 
 
 LIMITS: dict[str, tuple[Mapping[str, Any], Amounts, Amounts]] = {

@@ -35,7 +35,7 @@ class JobCount(QueueQuotas[str, int]):
         return (queue,)
 
     def limit(self, level: str, dimension: str) -> int | None:
-        amount = self._cluster.queues[level].capability.get(dimension)
+        amount = self._cluster.queues[level].spec.capability.get(dimension)
         return None if amount is None else amount // 1000
 
     def allocated(self, level: str) -> Mapping[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo, QueueProperties
 from volsched.quota.order import age, nearest_first, order_in_tree, path_key
 
 WAYS = {"a": ("a",), "a1": ("a", "a1"), "a2": ("a", "a2"), "b": ("b",), "b1": ("b", "b1")}
@@ -12,10 +12,7 @@ WAYS = {"a": ("a",), "a1": ("a", "a1"), "a2": ("a", "a2"), "b": ("b",), "b1": ("
 
 def queues(**created: float) -> dict[str, QueueInfo]:
     """Queues by name, created at some time."""
-    found = {name: QueueInfo(name) for name in WAYS}
-    for name, second in created.items():
-        found[name].created = second
-    return found
+    return {name: QueueInfo(QueueProperties(name, created=created.get(name, 0.0))) for name in WAYS}
 
 
 @pytest.mark.parametrize(
@@ -43,7 +40,7 @@ def test_two_queues_are_compared_where_their_ways_part(
 
 def test_a_higher_priority_goes_before_any_place() -> None:
     found = queues()
-    found["b1"].priority = 1
+    found["b1"] = QueueInfo(QueueProperties("b1", priority=1))
     order = order_in_tree(found, WAYS.__getitem__, lambda level: level == "b")
     by_path = [path_key(found, found[name], WAYS[name], lambda level: (level == "b",)) for name in ("b1", "a1")]
 

@@ -12,7 +12,7 @@ from volsched.mirror.reading import past_of
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.plan import WriteQueueStatus
-from volsched.model.queues.queue import QueueInfo, QueuePast
+from volsched.model.queues.queue import QueuePast, QueueProperties
 from volsched.quota.past_use import PastUse
 from volsched.testing.builders import Rig, a_cluster, a_rig
 
@@ -29,9 +29,8 @@ class Board:
     """A cluster of one queue, that holds what it is told to."""
 
     def __init__(self, past: QueuePast | None = None) -> None:
-        self.cluster, self.queue = Cluster(), QueueInfo("q")
-        self.queue.past = past
-        self.cluster.queue_ledger.put_queue(self.queue)
+        self.cluster = Cluster()
+        self.cluster.queue_ledger.put_queue(QueueProperties("q"), past)
         self.held: dict[str, int] = {}
         self.past = PastUse(self.cluster, HALF_LIFE, lambda _: self.held)
 

@@ -288,5 +288,5 @@ def test_what_is_followed_is_what_is_counted_from_scratch(changes: list[Change],
     queues = mirror.cluster.queues
     placed = [t.job.queue for t in mirror.cluster.tasks.values() if t.job is not None and IS_ALLOCATED[t.status]]
     counted = Counter(level for name in placed if name in queues for level in levels(queues, name))
-    there = {name for name, queue in queues.items() if queue.uid}
+    there = {name for name, queue in queues.items() if queue.spec.uid}
     assert {name: told[name] for name in there} == {name: cpu(counted[name]) for name in there}

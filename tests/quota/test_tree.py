@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from volsched.mirror.mirror import Mirror
 from volsched.model.changes import Gone
-from volsched.model.queues.queue import QueueInfo, levels
+from volsched.model.queues.queue import QueueInfo, QueueProperties, levels
 from volsched.quota.tree import QueueTree, Tree
 from volsched.testing.builders import a_queue, put
 
@@ -44,9 +44,7 @@ stated_parents = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from(["",
 @given(stated_parents)
 def test_every_queue_has_one_place_in_the_tree(stated: dict[str, str]) -> None:
     tree = Tree(stated)
-    queues = {name: QueueInfo(name) for name in stated}
-    for name, above in stated.items():
-        queues[name].parent = above
+    queues = {name: QueueInfo(QueueProperties(name, parent=above)) for name, above in stated.items()}
 
     found = tree.top_down()
 

@@ -51,7 +51,7 @@ def _outcomes(simulation: Simulation) -> dict[str, _PodOutcome]:
     evicted = {f"{step.namespace}/{step.name}": step for _, step in simulation.world.history.evictions}
     found: dict[str, _PodOutcome] = {}
     for task in sorted(simulation.mirror.cluster.tasks.values(), key=lambda task: task.key):
-        verdict = waiting_verdict(simulation, task) if task.ours and task.status is TaskStatus.PENDING else None
+        verdict = waiting_verdict(simulation, task) if task.spec.ours and task.status is TaskStatus.PENDING else None
         job, gone = task.job, evicted.pop(task.key, None)
         found[task.key] = _PodOutcome(
             task.node.name if task.node is not None else "",

@@ -63,7 +63,9 @@ class AskedAbout:
     def waiting(self) -> list[TaskInfo]:
         """The pods in question that have no node, by name."""
         tasks = [self.pod] if self.pod is not None else list(self.job.waiting.values())
-        return sorted((task for task in tasks if task.uid in self.job.waiting and task.ours), key=lambda task: task.key)
+        return sorted(
+            (task for task in tasks if task.uid in self.job.waiting and task.spec.ours), key=lambda task: task.key
+        )
 
 
 def explain(simulation: Simulation, subject: Subject, *, nodes: bool = False) -> Explanation:
@@ -267,7 +269,7 @@ def _queue(simulation: Simulation, subject: Subject) -> Explanation:
     if use is None:
         raise NotFoundError(_absent(subject, (f"/{name}" for name in simulation.mirror.cluster.queues)))
     jobs = tuple(job for job in waiting_jobs(simulation) if job.queue == subject.name)
-    state = use.queue.state or "Open"
+    state = use.queue.spec.state or "Open"
     count = f"{len(jobs)} job{'s wait' if len(jobs) != 1 else ' waits'}"
     sentence = f"Queue {subject.name} is {state}; {count if jobs else 'nobody waits'} in it."
     most = Counter((job.step, job.reason) for job in jobs).most_common(1)
@@ -325,10 +327,10 @@ def _sentence(subject: Subject, found: AskedAbout, verdict: Verdict) -> str:
 
 
 def _gang(job: JobInfo) -> Gang | None:
-    if job.min_available <= 1 and len(job.tasks) <= 1:
+    if job.spec.min_available <= 1 and len(job.tasks) <= 1:
         return None
     shortage = "" if job.is_ready else job.shortage
-    return Gang(job.min_available, job.ready_count, len(job.waiting), len(job.tasks), shortage)
+    return Gang(job.spec.min_available, job.ready_count, len(job.waiting), len(job.tasks), shortage)
 
 
 def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:

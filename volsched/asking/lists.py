@@ -33,8 +33,8 @@ def jobs_in_order(simulation: Looked) -> dict[str, list[JobInfo]]:
 
 def is_waiting(job: JobInfo) -> bool:
     """Return whether a job has pods of ours without a node, or waits for its admission."""
-    waits = any(task.ours for task in job.waiting.values())
-    return waits or (job.has_group and not job.tasks and job.phase in ("", "Pending", "Inqueue"))
+    waits = any(task.spec.ours for task in job.waiting.values())
+    return waits or (job.spec.has_group and not job.tasks and job.phase in ("", "Pending", "Inqueue"))
 
 
 def waiting_jobs(simulation: Looked) -> tuple[WaitingJob, ...]:
@@ -64,7 +64,7 @@ def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
 
 def verdict_of_job(simulation: Looked, job: JobInfo) -> Verdict:
     """Return why a job waits: the reason of most of its pods, that others of the gang wait being the last to count."""
-    verdicts = [waiting_verdict(simulation, task) for task in job.waiting.values() if task.ours]
+    verdicts = [waiting_verdict(simulation, task) for task in job.waiting.values() if task.spec.ours]
     if not verdicts:
         return waiting_verdict(simulation, job)
     counted = Counter(verdicts)
@@ -107,7 +107,9 @@ def queue_tree(simulation: Looked) -> tuple[QueueState, ...]:
 def queue_state(use: QueueUse, waiting_jobs: int, waiting_pods: int) -> QueueState:
     """Return what there is to show of a queue in which so many jobs and pods wait."""
     queue = use.queue
-    return QueueState(queue.name, queue.parent, queue.state or "Open", figures_of(use), waiting_jobs, waiting_pods)
+    return QueueState(
+        queue.name, queue.spec.parent, queue.spec.state or "Open", figures_of(use), waiting_jobs, waiting_pods
+    )
 
 
 def figures_of(use: QueueUse) -> tuple[Figures, ...]:

@@ -108,8 +108,8 @@ def _refusal(cluster: Cluster, known: KnownCluster, candidates: Sequence[_Openin
     pods = placed(known)
     for task in last.holders:
         owner = pods[task.key].metadata.controller if task.key in pods else None
-        if not task.ours:
-            return f"pod {task.key} is another scheduler's ({task.scheduler})"
+        if not task.spec.ours:
+            return f"pod {task.key} is another scheduler's ({task.spec.scheduler})"
         if owner is not None and owner.kind in DAEMONS:
             return f"pod {task.key} of a {owner.kind} would come back to it"
     going = [task for candidate in candidates for task in candidate.holders]

@@ -63,20 +63,20 @@ def _cards(trials: Trials) -> Iterator[Option]:
 def _min_member(trials: Trials) -> Iterator[Option]:
     """Yield a smaller gang."""
     job = trials.found.job
-    if job.key not in trials.stage.simulation.world.groups or job.min_available <= 1:
+    if job.key not in trials.stage.simulation.world.groups or job.spec.min_available <= 1:
         return
 
     def change(less: int) -> Change:
-        return lambda simulation: _resize(simulation, job.key, job.min_available - less)
+        return lambda simulation: _resize(simulation, job.key, job.spec.min_available - less)
 
     def helps(less: int) -> Help:
-        size = job.min_available - less
+        size = job.spec.min_available - less
         merge = options.merge_flags({"spec": {"minMember": size}})
         command = f"kubectl patch podgroup {shlex.quote(job.name)} -n {shlex.quote(job.namespace)} {merge}"
-        sentence = f"Let the gang start with {size} in place of {job.min_available} (minMember)."
+        sentence = f"Let the gang start with {size} in place of {job.spec.min_available} (minMember)."
         return Help("minMember", sentence, command)
 
-    yield options.sized("minMember", job.min_available - 1, change, helps)
+    yield options.sized("minMember", job.spec.min_available - 1, change, helps)
 
 
 def _resize(simulation: Simulation, key: str, size: int) -> None:

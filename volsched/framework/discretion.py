@@ -1,7 +1,8 @@
 """Words about an object that its namespace's readers see: they name objects of that namespace, queues and nodes alone.
 
 Verdicts keep whole words, for those who may read all that decides (``volsched explain``, the page); what is written
-into a namespace, as conditions and Events, passes here.
+into a namespace, as conditions and Events, passes here. What tenants wrote into free texts, such as the name of a queue
+that does not exist, is made visible here.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Final
 
 from volsched.model.cluster import Cluster
 from volsched.model.job import NATIVE
+from volsched.model.values.visible import visible
 
 ANOTHER: Final = "another job"
 """What stands for an object of another namespace of which no queue is known."""
@@ -32,7 +34,7 @@ def _key() -> re.Pattern[str]:
 
 
 def within(cluster: Cluster, namespace: str, text: str) -> str:
-    """Return a text in which no object of a namespace but this one is named; "" is that of nodes and queues."""
+    """Return a visible text in which no object of a namespace but this one is named; "" is that of nodes and queues."""
 
     def instead(other: str, name: str, *, is_named: bool) -> str | None:
         if other == namespace:
@@ -42,7 +44,7 @@ def within(cluster: Cluster, namespace: str, text: str) -> str:
             return of_queue(job.queue)
         return ANOTHER if is_named or other in cluster.queue_ledger.namespaces else None
 
-    return _replaced(text, instead)
+    return _replaced(visible(text), instead)
 
 
 def without(text: str, may_name: Callable[[str], bool], known: Container[str] = ()) -> str:

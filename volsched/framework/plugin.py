@@ -26,9 +26,10 @@ class Plugin(Protocol):
     work against it; ``COUNTED_FROM``, kinds of objects that its shown amounts need.
 
     Of annotations no more is kept than somebody declares. Beside ``POD_ANNOTATIONS`` a class lists as
-    ``TASK_ANNOTATIONS`` what it reads of ``task.annotations``, as ``GROUP_ANNOTATIONS`` what of ``job.annotations``, as
-    ``QUEUE_ANNOTATIONS`` what of ``queue.annotations``, and as ``NODE_ANNOTATIONS`` what of ``node.annotations``. A
-    key that ends in ``*`` stands for all that begin like it. Reading another one raises UndeclaredAnnotationError.
+    ``TASK_ANNOTATIONS`` what it reads of ``task.spec.annotations``, as ``GROUP_ANNOTATIONS`` what of
+    ``job.spec.annotations``, as ``QUEUE_ANNOTATIONS`` what of ``queue.spec.annotations``, and as ``NODE_ANNOTATIONS``
+    what of ``node.annotations``. A key that ends in ``*`` stands for all that begin like it. Reading another one
+    raises UndeclaredAnnotationError.
 
     ``RESULT_ANNOTATIONS`` are those that it writes on pods with their Binding: a pod that is made again has none of
     them. ``ANNOTATION_TYPES`` states how each annotation is read, for anonymous snapshots (``annotation_types``).

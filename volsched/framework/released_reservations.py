@@ -61,12 +61,12 @@ class Releases(Observer):
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Have all that wait judged again where a queue may hold more or less."""
-        if self._capabilities.get(queue.name) != queue.capability:
+        if self._capabilities.get(queue.name) != queue.spec.capability:
             self._facts = None
         if gone:
             self._capabilities.pop(queue.name, None)
         else:
-            self._capabilities[queue.name] = queue.capability
+            self._capabilities[queue.name] = queue.spec.capability
 
     def begin(self) -> None:
         """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came.
@@ -127,7 +127,7 @@ class Releases(Observer):
         if self.times.timeout == math.inf and not job.admitted_at:
             return
         self.times.follow(job, session.now)
-        if not job.is_native and job.has_group:
+        if not job.is_native and job.spec.has_group:
             session.refusals.set_conditions(job, self.times.conditions_of(job))
 
     def _note(self, job: JobInfo) -> None:
@@ -146,7 +146,7 @@ class Releases(Observer):
         self._cluster.queue_ledger.set_released(job, why, hopeless)
         message = f"no room is kept for it: {why}"
         condition = PodGroupCondition(RESERVATION_RELEASED, "True", RESERVATION_RELEASED, message)
-        if is_news and condition not in job.conditions and job.has_group:
+        if is_news and condition not in job.conditions and job.spec.has_group:
             session.tell(about_group(job, "Warning", RESERVATION_RELEASED, condition.message))
         if job.is_native:  # its status states what Kubernetes' own scheduler states, and what it has to remember
             return
@@ -160,7 +160,7 @@ def _may_keep_room(session: Session, job: JobInfo) -> bool:
         return False
     if session.bounds.set_aside.holds(job, session.now):
         return False
-    return job.min_resources is not None or bool(session.rules.of[Allocatable])
+    return job.spec.min_resources is not None or bool(session.rules.of[Allocatable])
 
 
 def _states_release(job: JobInfo) -> bool:
@@ -217,7 +217,7 @@ class _Judge:
         rooms = {key: self._room(job, tasks[0], key) for key, tasks in alike.items()}
         hopeless = frozenset(task.uid for key, tasks in alike.items() for task in tasks if not rooms[key].nodes)
         hopeful = {key: tasks for key, tasks in alike.items() if rooms[key].nodes}
-        needed = job.min_available - (_members(job) - waiting)
+        needed = job.spec.min_available - (_members(job) - waiting)
         least = _least(hopeful.values(), needed)
         found = _lacking(job, hopeless) or self._crowded(job, hopeful, rooms, needed)
         return found or self._beyond_queue(job, hopeful.values(), needed) or self._beyond_nodes(least), hopeless
@@ -241,7 +241,7 @@ class _Judge:
             return _NOWHERE
         key = (kind, job.queue, _topology_key(job))
         known = self._rooms.get(key)
-        if known is None or (job.min_available > known.enough and known.domain < job.min_available):
+        if known is None or (job.spec.min_available > known.enough and known.domain < job.spec.min_available):
             known = self._rooms[key] = self._look(job, task)
         return known
 
@@ -250,7 +250,7 @@ class _Judge:
         request, key, enough = (
             self._cluster.columns.request(task.template),
             _topology_key(job),
-            max(1, job.min_available),
+            max(1, job.spec.min_available),
         )
         found: dict[str, tuple[str, int]] = {}
         domains: Counter[str] = Counter()
@@ -337,20 +337,20 @@ def _is_refused_as_such(task: TaskInfo) -> bool:
 
 def _members(job: JobInfo) -> int:
     """How many members work or could: with those that have a gate, and those that do not exist yet."""
-    missing = max(0, job.min_available - len(job.tasks))
+    missing = max(0, job.spec.min_available - len(job.tasks))
     return missing + job.valid_count - sum(1 for task in job.waiting.values() if _is_lost(task))
 
 
 def _is_lost(task: TaskInfo) -> bool:
     """Whether a pod without a node never gets one from us: it is being deleted, or another scheduler's."""
-    return task.terminating or not task.ours
+    return task.spec.terminating or not task.spec.ours
 
 
 def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:
     """Say so if too few members could be placed, in all or of a role."""
-    if hopeless and _members(job) - len(hopeless) < job.min_available:
+    if hopeless and _members(job) - len(hopeless) < job.spec.min_available:
         return f"no node could take {len(hopeless)} of its pods if all others left"
-    missing = max(0, job.min_available - len(job.tasks))
+    missing = max(0, job.spec.min_available - len(job.tasks))
     if hopeless and not missing and not job.roles_valid(hopeless):
         return f"no node could take {len(hopeless)} of its pods if all others left, of roles that it needs"
     return ""
@@ -378,4 +378,4 @@ def _fits(node: NodeInfo, request: Sequence[tuple[int, int]], *, alone: bool) ->
 
 
 def _topology_key(job: JobInfo) -> str:
-    return job.native.topology_key if job.native is not None else ""
+    return job.spec.native.topology_key if job.spec.native is not None else ""

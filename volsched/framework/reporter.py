@@ -7,6 +7,7 @@ were told last. Why a gang waits is in the conditions of all its pods, and in th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from volsched.framework.discretion import within
@@ -14,6 +15,7 @@ from volsched.framework.native import gangs as native_gangs
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
+from volsched.model.observers import Observer
 from volsched.model.plan import RecordEvent, WritePodCondition
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
@@ -46,8 +48,27 @@ def refusal_of(task: TaskInfo) -> Verdict | None:
     return task.job.refusal if task.job is not None else None
 
 
-class Reporter:
-    """Tells what is new of why jobs and pods wait.
+@dataclass(slots=True)
+class _Reported:
+    """What was reported last of a job and its pods.
+
+    ``refusal`` is that of the PodGroup with this ``group_uid``. ``pods`` has the refusal of each pod that waits, and
+    whether the pod had the gate of its queue. ``event_pods`` are the uids of the members that get the Event about a
+    reason, by reason.
+    """
+
+    group_uid: str = ""
+    refusal: Verdict | None = None
+    pods: dict[TaskInfo, tuple[Verdict | None, bool]] = field(default_factory=dict)
+    event_pods: dict[tuple[str, ...], set[str]] = field(default_factory=dict)
+
+
+_NEVER: Final = None, False
+"""Of a pod of which nothing was reported."""
+
+
+class Reporter(Observer):
+    """Tells what is new of why jobs and pods wait, and remembers what it told until the job is gone.
 
     ``always_unschedulable``: conditions of pods state Unschedulable whatever these wait for, but for a refused binding.
     """
@@ -55,29 +76,46 @@ class Reporter:
     def __init__(self, cluster: Cluster, *, always_unschedulable: bool = False) -> None:
         self._cluster = cluster
         self._always_unschedulable = always_unschedulable
+        self._reported: dict[str, _Reported] = {}
+        cluster.observe(self)
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Forget what was reported of a job that is gone."""
+        if gone:
+            self._reported.pop(job.key, None)
 
     def about_job(self, job: JobInfo) -> Iterator[RecordEvent | WritePodCondition]:
         """What is new of why a job waits, on its PodGroup, and of why its pods do, on each of them."""
-        if job.told != job.refusal:
-            job.told = job.refusal
+        known = self._reported.get(job.key)
+        if known is None:
+            if job.refusal is None and not job.waiting:
+                return
+            known = self._reported[job.key] = _Reported()
+        if (known.group_uid, known.refusal) != (job.spec.group_uid, job.refusal):
+            known.group_uid, known.refusal = job.spec.group_uid, job.refusal
             yield from self._on_group(job)
-        news = [task for task in job.waiting.values() if task.ours and task.told != _told_of(task)]
-        for task in sorted(news, key=_by_number):
-            task.told = _told_of(task)
-            yield from self._on_pod(job, task)
+        pods = known.pods
+        for task in [task for task in pods if job.waiting.get(task.uid) is not task]:
+            del pods[task]  # if its binding fails, or its pod asks for something else, why it waits is news
+        waiting = ((task, _to_report(task)) for task in job.waiting.values() if task.spec.ours)
+        news = [(task, now) for task, now in waiting if pods.get(task, _NEVER) != now]
+        for task, now in sorted(news, key=lambda each: _by_number(each[0])):
+            pods[task] = now
+            yield from self._on_pod(job, task, now[0], known)
 
-    def _on_pod(self, job: JobInfo, task: TaskInfo) -> Iterator[RecordEvent | WritePodCondition]:
+    def _on_pod(
+        self, job: JobInfo, task: TaskInfo, verdict: Verdict | None, known: _Reported
+    ) -> Iterator[RecordEvent | WritePodCondition]:
         """The condition and the Event of a pod that waits.
 
         One that only waits behind the gate of its queue stays SchedulingGated, as the API server reports it.
         """
-        verdict = task.told
         if verdict is None:
             return
         message = told_within(self._cluster, task.namespace, verdict)
-        if not task.admission_gate:
+        if not task.spec.admission_gate:
             yield self._condition(task, verdict.condition_reason, message)
-        if _speaks(job, task, verdict):
+        if _has_event(job, task, verdict, known):
             yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
 
     def about_nomination(self, task: TaskInfo) -> WritePodCondition:
@@ -91,12 +129,12 @@ class Reporter:
     def _on_group(self, job: JobInfo) -> Iterator[RecordEvent]:
         """The Event on the PodGroup of a job that waits as a whole."""
         verdict = job.refusal
-        if verdict is not None and job.has_group:
+        if verdict is not None and job.spec.has_group:
             kind = "Normal" if verdict.step is Step.ENQUEUE and verdict.reason in _PATIENT else "Warning"
             yield about_group(job, kind, verdict.reason, told_within(self._cluster, job.namespace, verdict))
 
     def _condition(self, task: TaskInfo, reason: ConditionReason, message: str) -> WritePodCondition:
-        if self._always_unschedulable and reason not in _KEPT[bool(task.scheduling_group)]:
+        if self._always_unschedulable and reason not in _KEPT[bool(task.spec.scheduling_group)]:
             reason = ConditionReason.UNSCHEDULABLE
         return WritePodCondition(task.uid, task.namespace, task.name, reason.value, message, task.nominated)
 
@@ -106,47 +144,50 @@ def told_within(cluster: Cluster, namespace: str, verdict: Verdict) -> str:
     return truncated(within(cluster, namespace, verdict.message))
 
 
-def _told_of(task: TaskInfo) -> Verdict | None:
+def _to_report(task: TaskInfo) -> tuple[Verdict | None, bool]:
+    """Return what a pod should report, and whether it has the gate of its queue: then its condition has another."""
+    return _refusal_to_report(task), task.spec.admission_gate
+
+
+def _refusal_to_report(task: TaskInfo) -> Verdict | None:
     """What a pod should tell; nothing where the API server words it, and of its job only what keeps the pod, too."""
     own = task.refusal
     if own is not None:
         return own if own.step is not Step.GATED else None
-    if task.gated or task.terminating or task.backing_off or task.job is None:
+    if task.spec.gated or task.spec.terminating or task.backing_off or task.job is None:
         return None
     if native_gangs.is_incomplete(task.job.refusal):  # told of the group alone: nobody is to make nodes for it
         return None
     return task.job.refusal
 
 
-def _speaks(job: JobInfo, task: TaskInfo, verdict: Verdict) -> bool:
+def _has_event(job: JobInfo, task: TaskInfo, verdict: Verdict, known: _Reported) -> bool:
     """Whether a pod's own Event tells why it waits; of a gang, and of what keeps a job as a whole, the first ones'."""
-    if task.refusal is not None and job.min_available <= 1:
+    if task.refusal is not None and job.spec.min_available <= 1:
         return True
-    if job.speakers is None:
-        job.speakers = {}
-    speakers = job.speakers.setdefault((task.role, verdict.step, verdict.reason), set())
-    if task.uid not in speakers and len(speakers) >= EVENTS_FOR_EACH_ROLE:
-        speakers.intersection_update(job.waiting)
-    if len(speakers) < EVENTS_FOR_EACH_ROLE:
-        speakers.add(task.uid)
-    return task.uid in speakers
+    pods = known.event_pods.setdefault((task.spec.role, verdict.step, verdict.reason), set())
+    if task.uid not in pods and len(pods) >= EVENTS_FOR_EACH_ROLE:
+        pods.intersection_update(job.waiting)
+    if len(pods) < EVENTS_FOR_EACH_ROLE:
+        pods.add(task.uid)
+    return task.uid in pods
 
 
 def _by_number(task: TaskInfo) -> tuple[str, int, str]:
     """Pods of a role in the order of the numbers at the end of their names, as people count them."""
     number = task.name.rpartition("-")[2]
-    return task.role, int(number) if number.isdecimal() else 0, task.name
+    return task.spec.role, int(number) if number.isdecimal() else 0, task.name
 
 
 def about_group(job: JobInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a job's PodGroup; ``kind`` is Normal or Warning."""
-    version = job.native.version.name if job.native is not None else POD_GROUP_VERSION
-    return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.group_uid, kind, reason, message)
+    version = job.spec.native.version.name if job.spec.native is not None else POD_GROUP_VERSION
+    return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.spec.group_uid, kind, reason, message)
 
 
 def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> RecordEvent:
     """An Event on a queue; ``kind`` is Normal or Warning."""
-    return RecordEvent("Queue", QUEUE_VERSION, "", queue.name, queue.uid, kind, reason, truncated(message))
+    return RecordEvent("Queue", QUEUE_VERSION, "", queue.name, queue.spec.uid, kind, reason, truncated(message))
 
 
 def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> RecordEvent:
@@ -162,7 +203,7 @@ def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> RecordEve
 def about_victim(task: TaskInfo, message: str) -> Iterator[RecordEvent]:
     """The Events of an eviction: on the pod that has to go, and on its PodGroup."""
     yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
-    if task.job is not None and task.job.has_group:
+    if task.job is not None and task.job.spec.has_group:
         yield about_group(task.job, "Normal", "Evict", f'pod "{task.key}" is evicted: {message}')
 
 
@@ -173,9 +214,9 @@ def gang_message(job: JobInfo) -> str:
     """
     waiting = sorted(job.waiting.values(), key=lambda task: task.key)
     fitting = sum(1 for task in waiting if _would_fit(job, task))
-    short = max(0, job.min_available - job.ready_count - fitting)
+    short = max(0, job.spec.min_available - job.ready_count - fitting)
     text = f"{short}/{len(job.tasks)} tasks in gang unschedulable: pod group is not ready, "
-    text += _counted((*zip(_STANDINGS, job.counts, strict=True), ("minAvailable", job.min_available)))
+    text += _counted((*zip(_STANDINGS, job.counts, strict=True), ("minAvailable", job.spec.min_available)))
     pending = (("Schedulable", fitting), ("Unschedulable", job.counts[TaskStatus.PENDING] - fitting))
     if job.counts[TaskStatus.PENDING]:
         text += f"; Pending: {_counted(pending)}"

@@ -467,7 +467,7 @@ class Wake(Rule, frozen=True):
 
 def with_minimum(fn: JobVoteFn) -> JobVoteFn:
     """Have a vote abstain about jobs that state no minimum of resources (Volcano's rule)."""
-    return lambda job: ABSTAIN if job.min_resources is None else fn(job)
+    return lambda job: ABSTAIN if job.spec.min_resources is None else fn(job)
 
 
 @dataclass(slots=True)

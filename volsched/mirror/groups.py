@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from volsched.mirror import reading
+from volsched.mirror.events import MirrorEvents
 from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.groups import NativeGroups
@@ -12,15 +14,13 @@ from volsched.mirror.passers_by import PassersBy
 from volsched.mirror.priorities import Priorities
 from volsched.mirror.problems import NO_EFFECT, ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
-from volsched.model import api, labels, unserved
+from volsched.model import api, unserved
 from volsched.model.changes import Gone, GroupWriteFailed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
-from volsched.model.job import GroupStatus, JobInfo
-from volsched.model.plan import RecordEvent
+from volsched.model.job import GroupStatus, JobInfo, JobProperties
 from volsched.model.pods.task import TaskInfo
-from volsched.model.values.bounded import Bounded
 
 
 class Groups:
@@ -34,7 +34,7 @@ class Groups:
         priorities: Priorities,
         arrival: Arrival,
         annotations: AnnotationReader,
-        told: Bounded[RecordEvent, None],
+        events: MirrorEvents,
     ) -> None:
         self._cluster = cluster
         self._settings = settings
@@ -43,21 +43,21 @@ class Groups:
         self._arrival = arrival
         self._annotations = annotations
         self._left_overs = LeftOvers(cluster)
-        self.passers_by = PassersBy(cluster, settings.default_queue, told)
+        self.passers_by = PassersBy(cluster, settings.default_queue, events)
         self.native = NativeGroups(cluster, settings, arrival, self._left_overs, annotations, self.passers_by)
 
     # -- jobs of pods -------------------------------------------------------------------------------------------------
 
     def job_of(self, task: TaskInfo, drop_task: Callable[[str], None]) -> JobInfo | None:
         """Return the job that a task belongs to, made when it is the first to name it; ``drop_task`` takes a uid."""
-        if task.scheduling_group:
+        if task.spec.scheduling_group:
             return self.native.job_of(task)
         if task.group:
             job = self._cluster.jobs.get(f"{task.namespace}/{task.group}") or self._new(task.namespace, task.group)
             if job.hollow:  # somebody is in it after all
                 self._cluster.queue_ledger.set_hollow(job, hollow=False)
             return job
-        if not task.ours:
+        if not task.spec.ours:
             return None
         return self._lone(task, drop_task)
 
@@ -71,8 +71,8 @@ class Groups:
         job.uid = task.uid
         job.queue = self._settings.default_queue
         job.created = task.created
-        job.priority = task.pod_priority
-        job.implicit = self._settings.plain_pods
+        job.priority = task.spec.pod_priority
+        job.spec = JobProperties(implicit=self._settings.plain_pods)
         self._cluster.queue_ledger.put_job(job)
         return job
 
@@ -89,7 +89,7 @@ class Groups:
         self.passers_by.leave(job)
         if job.is_native:
             self.native.drop_if_empty(job)
-        elif job.has_group:
+        elif job.spec.has_group:
             self._left_overs.judge(job)
         elif job.key in self._cluster.jobs:
             self._cluster.queue_ledger.remove_job(job)
@@ -98,37 +98,31 @@ class Groups:
 
     def put(self, group: api.PodGroup) -> None:
         """Take a PodGroup in."""
-        meta, spec = group.metadata, group.spec
+        meta = group.metadata
         job = self._cluster.jobs.get(f"{meta.namespace}/{meta.name}") or self._new(meta.namespace, meta.name)
-        before = _spec_of(job) if job.has_group and job.group_uid == meta.uid else None
-        if before is None:
+        before = job.spec, job.queue
+        is_new = not job.spec.has_group or job.spec.group_uid != meta.uid
+        if is_new:
             job.created = reading.seconds(meta.creation_timestamp) or job.created
-            job.reported, job.confirmed, job.told = None, True, None
-        job.has_group = True
+            job.reported, job.confirmed = None, True
+        self._cluster.queue_ledger.set_properties(job, self._read(group))
         self.passers_by.leave(job)
-        job.group_uid = meta.uid
-        job.labels = labels.kept(meta.labels)
-        job.annotations = self._annotations.of("PodGroup", meta.annotations)
-        if job.min_available != spec.min_member:
-            job.min_available = spec.min_member
-            self._cluster.queue_ledger.requests_changed(job)  # a gang leaves no member to backfill
-        job.min_roles = spec.min_task_member
-        job.min_resources = reading.minimum_of(group, self._problems.reporter("PodGroup", group))
-        job.priority_class = spec.priority_class_name
-        job.priority = self._priorities.value(spec.priority_class_name)
-        self._cluster.queue_ledger.set_unserved(job, unserved.refusal_of(job.label, spec))
-        job.resource_version = meta.resource_version
+        job.priority = self._priorities.value(job.spec.priority_class)
         self._cluster.queue_ledger.keep_job_queue(job, reading.conditions_of(group))
-        self._cluster.queue_ledger.set_job_queue(job, spec.queue or self._settings.default_queue)
+        self._cluster.queue_ledger.set_job_queue(job, group.spec.queue or self._settings.default_queue)
         self._take_status(job, group)
         job.admitted_at = reading.admitted_at(group)
-        if _spec_of(job) != before:
+        if (job.spec, job.queue) != before:
             job.refusal = None
             self._warn(group)
             self._cluster.queue_ledger.put_job(job)
-        if before is None:
+        if is_new:
             self.passers_by.pod_placed(job, held=False)
         self._left_overs.judge(job)
+
+    def _read(self, group: api.PodGroup) -> JobProperties:
+        found = reading.group_spec(group, self._problems.reporter("PodGroup", group))
+        return replace(found, annotations=self._annotations.of("PodGroup", group.metadata.annotations))
 
     def _warn(self, group: api.PodGroup) -> None:
         report = self._problems.reporter("PodGroup", group, NO_EFFECT)
@@ -139,10 +133,9 @@ class Groups:
     def drop(self, gone: Gone) -> None:
         """Forget a PodGroup; its pods stay."""
         job = self._cluster.jobs.get(f"{gone.namespace}/{gone.name}")
-        if job is None or not job.has_group:
+        if job is None or not job.spec.has_group:
             return
-        job.has_group = False
-        self._cluster.queue_ledger.set_unserved(job, None)
+        self._cluster.queue_ledger.set_properties(job, replace(job.spec, has_group=False, unserved=None))
         job.reported, job.confirmed = None, True
         self._cluster.queue_ledger.set_phase(job, "")
         self._cluster.wake(ClusterEvent.JOB_CHANGED)
@@ -170,9 +163,3 @@ class Groups:
         else:
             return
         self._cluster.queue_ledger.set_phase(job, status.phase)
-
-
-def _spec_of(job: JobInfo) -> tuple[object, ...]:
-    """What a PodGroup states that decides anything, its status aside."""
-    needs = (job.min_available, job.min_roles, job.min_resources)
-    return (*needs, job.queue, job.priority_class, job.unserved, job.labels, job.annotations)

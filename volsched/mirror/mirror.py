@@ -13,9 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final
+from typing import Any
+
+import msgspec
 
 from volsched.mirror.budgets import Budgets
+from volsched.mirror.events import MirrorEvents
 from volsched.mirror.groups import Groups
 from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.memory_bound import Holdings, is_in_use
@@ -23,9 +26,10 @@ from volsched.mirror.nodes.closed import ClosedNodes
 from volsched.mirror.nodes.nodes import NodeReading, Nodes
 from volsched.mirror.nodes.unknown import UnknownNodes
 from volsched.mirror.online import OnlineAccounts
+from volsched.mirror.pod_reading import PodReader
 from volsched.mirror.pods import Pods
 from volsched.mirror.priorities import Priorities
-from volsched.mirror.problems import ReadingProblem, ReadingProblems
+from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.quarantine import Quarantine, identity_of, refused, stopped_by, unreadable
 from volsched.mirror.queues import Queues
 from volsched.mirror.results import Results
@@ -39,12 +43,8 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.native import api as native
 from volsched.model.native.group import QUEUE_NAME
-from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
-from volsched.model.values.bounded import Bounded, Size
-
-MOST_REJECTIONS: Final = 4096
-"""Pods that nodes refused and that nobody was told of yet; a follower tells nobody for as long as it follows."""
+from volsched.model.values.bounded import Size
 
 
 class Mirror:
@@ -58,9 +58,8 @@ class Mirror:
         self.cluster = Cluster()
         self.online = OnlineAccounts(self.cluster)
         self.cluster.observe(self.online)
-        self.problems = ReadingProblems()
-        self.rejections: Bounded[RecordEvent, None] = Bounded(MOST_REJECTIONS)
-        self.quarantine = Quarantine()
+        self.events = MirrorEvents()
+        self.quarantine = Quarantine(self.events)
         self.templates = Templates(self.cluster, self.settings.pod_limits)
         self.retries = Retries(self.cluster)
         self.holdings = Holdings(self.settings.kept_bytes)
@@ -69,23 +68,22 @@ class Mirror:
         self._make_parts()
 
     def _make_parts(self) -> None:
-        cluster, settings, problems, arrival = self.cluster, self.settings, self.problems, Arrival()
+        cluster, settings, problems, arrival = self.cluster, self.settings, ReadingProblems(self.events), Arrival()
         annotations = self._annotations
         unknown_nodes = UnknownNodes(cluster)
         priorities = Priorities(cluster)
-        groups = Groups(cluster, settings, problems, priorities, arrival, annotations, self.rejections)
+        groups = Groups(cluster, settings, problems, priorities, arrival, annotations, self.events)
         pods = Pods(
             cluster,
             settings,
             arrival,
             self.templates,
             groups,
-            priorities,
+            PodReader(settings, annotations, priorities, cluster.priority_classes, self.templates.intern),
             unknown_nodes,
             self.retries,
-            self.rejections,
+            self.events,
             problems,
-            annotations,
         )
         queues = Queues(cluster, settings, problems, arrival, annotations)
         budgets = Budgets(cluster, problems)
@@ -137,8 +135,7 @@ class Mirror:
             "mirror.templates": lambda: len(self.templates),
             "mirror.remembered": lambda: self.templates.remembered,
             "mirror.retries": lambda: len(self.retries),
-            "mirror.problems": lambda: len(self.problems),
-            "mirror.rejections": lambda: len(self.rejections),
+            "mirror.events": lambda: len(self.events),
             "mirror.quarantine": lambda: len(self.quarantine),
             **self.holdings.tables(),
         }
@@ -249,16 +246,6 @@ class Mirror:
         """The tasks whose binding failed since this was last called and that wait again."""
         return self.retries.take_failed()
 
-    def take_problems(self) -> list[ReadingProblem]:
-        """The problems found since this was last called."""
-        return self.problems.take()
-
-    def take_rejections(self) -> list[RecordEvent]:
-        """The Events about pods that nodes refused since this was last called."""
-        found = list(self.rejections)
-        self.rejections.clear()
-        return found
-
     # -- annotations --------------------------------------------------------------------------------------------------
 
     def keep_only(self, kept: KeptAnnotations) -> None:
@@ -274,11 +261,12 @@ class Mirror:
             return
         reader.kept = kept
         for task in cluster.tasks.values():
-            task.annotations = reader.of("Pod", dict(task.annotations))
+            task.spec = msgspec.structs.replace(task.spec, annotations=reader.of("Pod", dict(task.spec.annotations)))
         for job in cluster.jobs.values():
-            job.annotations = reader.of(native.KIND if job.is_native else "PodGroup", dict(job.annotations))
+            kind = native.KIND if job.is_native else "PodGroup"
+            job.spec = replace(job.spec, annotations=reader.of(kind, dict(job.spec.annotations)))
         for queue in cluster.queues.values():
-            queue.annotations = reader.of("Queue", dict(queue.annotations))
+            queue.spec = replace(queue.spec, annotations=reader.of("Queue", dict(queue.spec.annotations)))
         for node in cluster.nodes.values():
             found = reader.of("Node", dict(node.annotations))
             spec = replace(node.spec, annotations=found)

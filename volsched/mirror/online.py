@@ -42,7 +42,7 @@ class OnlineAccounts(Observer):
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Count an online task on nodes and in its queue."""
-        if task.workload != ONLINE:
+        if task.spec.workload != ONLINE:
             return
         status = task.status
         left, came = HOLDS_ROOM[before] and node_before is not None, HOLDS_ROOM[status] and task.node is not None
@@ -53,7 +53,7 @@ class OnlineAccounts(Observer):
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Count equal tasks of one job at once."""
-        count = sum(task.workload == ONLINE for task in tasks)
+        count = sum(task.spec.workload == ONLINE for task in tasks)
         if count:
             first = tasks[0]
             self._occupy(first, count)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from volsched.mirror.events import MirrorEvents
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.native.group import QUEUE_NAME
@@ -22,7 +23,6 @@ from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import ROOT, QueueInfo
-from volsched.model.values.bounded import Bounded
 
 COUNTS_IN_NO_QUEUE: Final = "CountsInNoQueue"
 """The reason of the Event on a pod that came with a node, of a namespace that no queue lets in."""
@@ -33,10 +33,10 @@ _MESSAGE: Final = "it came with a node, and no queue lets its namespace in: it c
 class PassersBy(Observer):
     """Jobs of pods with nodes that no PodGroup speaks for. ``uncharged`` are those that count in no queue, by key."""
 
-    def __init__(self, cluster: Cluster, default: str, told: Bounded[RecordEvent, None]) -> None:
+    def __init__(self, cluster: Cluster, default: str, events: MirrorEvents) -> None:
         self._cluster = cluster
         self._default = default
-        self._told = told
+        self._events = events
         self._jobs: dict[str, JobInfo] = {}
         self._namespaces: dict[str, str] = {}
         self._queues: dict[str, object] = {}
@@ -57,7 +57,7 @@ class PassersBy(Observer):
         ledger = self._cluster.queue_ledger
         if not job.placed_count:
             return
-        if not job.has_group:
+        if not job.spec.has_group:
             self._jobs[job.key] = job
             self._settle(job)
         elif job.hollow or held or not ledger.moves.in_force or job.key in ledger.moves.nowhere:
@@ -73,7 +73,7 @@ class PassersBy(Observer):
     def leave(self, job: JobInfo) -> None:
         """Hear that a job is no more, or that a PodGroup speaks for it: it counts where that says."""
         self.uncharged.pop(job.key, None)
-        if self._jobs.pop(job.key, None) is not None and job.has_group:
+        if self._jobs.pop(job.key, None) is not None and job.spec.has_group:
             self._cluster.queue_ledger.count_in(job, "")
 
     def put_namespace(self, name: str, queue: str) -> None:
@@ -88,7 +88,7 @@ class PassersBy(Observer):
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Ask about all of them again when another queue may take them."""
-        states = None if gone else (queue.created, queue.parent, queue.allowed)
+        states = None if gone else (queue.spec.created, queue.spec.parent, queue.spec.allowed)
         if self._queues.get(queue.name) == states:
             return
         if states is None:
@@ -110,7 +110,7 @@ class PassersBy(Observer):
         elif job.key not in self.uncharged:
             self.uncharged[job.key] = None
             for task in job.tasks.values():
-                self._told[_event(task)] = None
+                self._events.record(_event(task))
 
     def _queue_for(self, job: JobInfo) -> str:
         """Return the queue in which a job counts; empty: no queue lets its namespace in."""
@@ -121,14 +121,14 @@ class PassersBy(Observer):
         """Yield the queues that it names, by itself or its namespace, then all others, the oldest first."""
         queues = self._cluster.queues
         first = next(iter(job.tasks.values()), None)
-        own = first.annotations.get(QUEUE_NAME, "") if first is not None else ""
+        own = first.spec.annotations.get(QUEUE_NAME, "") if first is not None else ""
         named = [own, self._namespaces.get(job.namespace, ""), self._default]
-        if job.implicit:  # pods without PodGroups are placed by the default queue
+        if job.spec.implicit:  # pods without PodGroups are placed by the default queue
             named.insert(0, self._default)
         yield from (name for name in named if name in queues)
-        parents = {queue.parent for queue in queues.values()}
+        parents = {queue.spec.parent for queue in queues.values()}
         leaves = (queue for queue in queues.values() if queue.name != ROOT and queue.name not in parents)
-        yield from (queue.name for queue in sorted(leaves, key=lambda queue: (queue.created, queue.name)))
+        yield from (queue.name for queue in sorted(leaves, key=lambda queue: (queue.spec.created, queue.name)))
 
 
 def _event(task: TaskInfo) -> RecordEvent:

@@ -7,31 +7,27 @@ from sys import intern
 from typing import Final, NamedTuple
 
 from volsched.mirror import reading
+from volsched.mirror.events import MirrorEvents
 from volsched.mirror.groups import Groups
-from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.nodes.unknown import UnknownNodes
-from volsched.mirror.priorities import Priorities
+from volsched.mirror.pod_reading import FINISHED, PodReader, PodReading
 from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.rejections import rejection_of
 from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
-from volsched.model import api, labels
+from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
-from volsched.model.plan import RecordEvent
-from volsched.model.pods.claim_use import ResourceClaimUse
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
-from volsched.model.values.bounded import Bounded
 from volsched.model.verdict import Scope, Step, Verdict
 
 ASSUMED: Final = (TaskStatus.BINDING, TaskStatus.BOUND)
 _NOT_STARTED: Final = (TaskStatus.PENDING, TaskStatus.BOUND)
-FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _SAME_ROOM: Final = {TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
 
 
@@ -51,25 +47,34 @@ class Pods:
     _arrival: Arrival
     _templates: Templates
     _groups: Groups
-    _priorities: Priorities
+    _reader: PodReader
     _unknown_nodes: UnknownNodes
     _retries: Retries
-    _rejections: Bounded[RecordEvent, None]
+    _events: MirrorEvents
     _problems: ReadingProblems
-    _annotations: AnnotationReader
 
     def put(self, pod: api.Pod) -> None:
-        """Take a pod in, unless it is not ours and holds nothing."""
+        """Take a pod in, unless it is not ours and holds nothing: read it, compare, apply what is new."""
         uid = pod.metadata.uid
         task = self._cluster.tasks.get(uid)
         if task is None:
             if self._concerns_us(pod):
-                self._add_pod(pod)
+                self._add(pod, self._read(pod))
             return
         if task.resource_version and task.resource_version == pod.metadata.resource_version:
             return
-        self._update_pod(task, pod)
+        placed_as = self._placed_as(task)
+        found = self._read(pod, placed_as)
+        self._note_rejection(task, pod)
+        if found.is_another(task):
+            self._replace(task, pod, found, placed_as)
+        else:
+            self._update(task, pod, found)
         self._hear_of_start(uid)
+
+    def _read(self, pod: api.Pod, placed_as: _Placement | None = None) -> PodReading:
+        self._problems.report_labels("Pod", pod)
+        return self._reader.read(pod, placed_as.template if placed_as is not None else None)
 
     def _concerns_us(self, pod: api.Pod) -> bool:
         """Our own pods in any state, and others' that hold room."""
@@ -86,71 +91,93 @@ class Pods:
         self._drop_task(gone.uid)
         self._templates.sweep_sometimes()
 
-    def _add_pod(self, pod: api.Pod, placed_as: _Placement | None = None) -> None:
+    def _add(self, pod: api.Pod, found: PodReading, placed_as: _Placement | None = None) -> TaskInfo:
         meta = pod.metadata
-        template = self._templates.intern(pod, placed_as.template if placed_as is not None else None)
-        task = TaskInfo(meta.uid, intern(meta.namespace), meta.name, template)
+        task = TaskInfo(meta.uid, intern(meta.namespace), meta.name, found.template, spec=found.spec)
         task.sequence = self._arrival.next()
-        created = reading.seconds(meta.creation_timestamp)
-        task.created = created if created is not None else task.sequence * 1e-6
-        task.scheduling_group = reading.scheduling_group_of(pod)
-        task.group = placed_as.group if placed_as is not None else reading.volcano_group_of(pod)
-        self._describe(task, pod)
-        task.ungated = reading.was_ungated(pod)
+        task.created = found.created if found.created is not None else task.sequence * 1e-6
+        task.group = placed_as.group if placed_as is not None else found.group
+        self._take_decisions(task, found)
+        task.ungated = found.is_ungated
         task.job = self._groups.job_of(task, self._drop_task)
-        status, node = self._standing(task, pod)
+        status, node = self._standing(task, found)
         task.has_run = status not in _NOT_STARTED
-        held = task.job is not None and task.job.placed_count > 0 and (placed_as is not None or not pod.spec.node_name)
+        held = task.job is not None and task.job.placed_count > 0 and (placed_as is not None or not found.node)
         self._cluster.add_task(task, status, node)
-        if task.scheduling_group:
+        if task.spec.scheduling_group:
             self._groups.native.joined(task)
         if task.job is not None:
             self._groups.passers_by.pod_placed(task.job, held=held)
-        if task.gated and node is None:
+        if task.spec.gated and node is None:
             # what was reserved for it in its job's minimum is not, as long as it is gated
             self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
         self._explain_gates(task)
         self._templates.sweep_sometimes()
+        return task
 
-    def _update_pod(self, task: TaskInfo, pod: api.Pod) -> None:
-        placed_as = self._placed_as(task)
-        template = self._templates.intern(pod, placed_as.template if placed_as is not None else None)
-        labels_before, role_before = task.labels, task.role
-        annotations_before = task.annotations
-        gates_before = _gates_of(task)
-        stated_before = (*gates_before, task.role, task.terminating)
-        assumed = _stays_assumed(task, pod) or _stays_evicted(task, pod)
-        self._note_rejection(task, pod)
-        if template is not task.template or _kept_for_life(pod) != (task.resource_claims, task.workload):
-            self._replace(task, pod)
-            return
-        self._describe(task, pod)
-        if task.scheduling_group:
+    def _update(self, task: TaskInfo, pod: api.Pod, found: PodReading) -> None:
+        """Apply another state of a pod to its task; what we have decided about it stays until it is shown."""
+        is_decided = _stays_assumed(task, found) or _stays_evicted(task, found)
+        before, task.spec = task.spec, found.spec
+        self._take_decisions(task, found)
+        if task.spec != before:
+            self._priority_changed(task, before)
+        if task.spec.scheduling_group:
             self._groups.native.joined(task)
-        if pod.spec.node_name and (task.annotations != annotations_before or task.bind_annotations):
+        if found.node and (task.spec.annotations != before.annotations or task.bind_annotations):
             self._hear_annotations(task)
-        self._hear_group(task, pod, reading.as_name(annotations_before.get(reading.GROUP_NAME, "")))
-        if (*_gates_of(task), task.role, task.terminating) != stated_before:
-            self._tell_members_changed(task, claims_changed=task.claim_names != gates_before[2])
-        if task.labels != labels_before and task.node is not None:
-            self._cluster.relabel(task, labels_before)
-        elif (task.labels, task.role) != (labels_before, role_before) and task.job is not None:
+        self._hear_group(task, pod, found.group, reading.as_name(before.annotations.get(reading.GROUP_NAME, "")))
+        if task.spec != before:
+            self._member_changed(task, before)
+        if not is_decided:
+            self._stand(task, found)
+            self._hear_of_gates(task, before, found)
+
+    def _take_decisions(self, task: TaskInfo, found: PodReading) -> None:
+        """Take over what schedulers have decided about a pod."""
+        task.resource_version = found.resource_version
+        task.evicted = found.is_evicted or (task.evicted and task.status is TaskStatus.RELEASING)
+        self._hear_nomination(task, found.nominated)
+
+    def _priority_changed(self, task: TaskInfo, before: PodProperties) -> None:
+        """Have the priority of the job looked up again, and victims sought among pods that may be evicted now."""
+        if task.job is not None:
+            task.job.highest = None
+        if task.spec.preemptable and not before.preemptable:
+            self._cluster.wake(ClusterEvent.VICTIMS_CHANGED)
+
+    def _member_changed(self, task: TaskInfo, before: PodProperties) -> None:
+        """Tell of what a member states otherwise; jobs are tried again for it."""
+        now = task.spec
+        if now.claim_names != before.claim_names:
+            self._cluster.queue_ledger.count_ungated_again(task)
+        if task.job is not None and _membership_of(now) != _membership_of(before):
+            self._cluster.queue_ledger.members_changed(task.job)
+        if now.labels != before.labels and task.node is not None:
+            self._cluster.relabel(task, before)
+        elif (now.labels, now.role) != (before.labels, before.role) and task.job is not None:
             task.job.requeue()
-        if assumed:
-            return
-        status, node = self._standing(task, pod)
+
+    def _stand(self, task: TaskInfo, found: PodReading) -> None:
+        """Move a task to where its pod is shown."""
+        status, node = self._standing(task, found)
         held = task.job is not None and task.job.placed_count > 0
         if (status, node) != (task.status, task.node):
             self._move(task, status, node)
-        if task.job is not None and not (held and task.job.has_group):
+        if task.job is not None and not (held and task.job.spec.has_group):
             self._groups.passers_by.pod_placed(task.job, held=held)
         self._retries.pod_changed(task)
-        if gates_before != _gates_of(task) and task.job is not None:
-            task.job.requeue()
-            if gates_before[1] and not task.admission_gate:
-                task.refusal = task.told = None  # what kept it from its queue is not in its condition
-                self._hear_of_lifted_gate(task, pod)
-            self._explain_gates(task)
+
+    def _hear_of_gates(self, task: TaskInfo, before: PodProperties, found: PodReading) -> None:
+        """Have a pod tried again whose gates or claims are others; one that was let in counts in its queue."""
+        if task.job is None or _gates_of(task.spec) == _gates_of(before):
+            return
+        task.job.requeue()
+        if before.admission_gate and not task.spec.admission_gate:
+            task.refusal = None  # what kept it from its queue is not in its condition
+            if found.is_ungated:  # the leader has let it in while this process follows
+                self._cluster.queue_ledger.set_ungated(task, ungated=True)
+        self._explain_gates(task)
 
     def _hear_of_start(self, uid: str) -> None:
         """Tell observers once that a pod runs which had not started when it was first seen."""
@@ -159,9 +186,8 @@ class Pods:
             task.has_run = True
             self._cluster.observers.tell_of_start(task)
 
-    def _hear_group(self, task: TaskInfo, pod: api.Pod, before: str) -> None:
+    def _hear_group(self, task: TaskInfo, pod: api.Pod, named: str, before: str) -> None:
         """Put a pod into the Volcano PodGroup that it names now; one that has a node was placed in its own."""
-        named = reading.volcano_group_of(pod)
         if named == task.group:
             return
         if not self._unknown_nodes.name_of(task):
@@ -179,18 +205,7 @@ class Pods:
     def _note_rejection(self, task: TaskInfo, pod: api.Pod) -> None:
         found = rejection_of(task, pod)
         if found is not None:
-            self._rejections[found] = None
-
-    def _tell_members_changed(self, task: TaskInfo, *, claims_changed: bool) -> None:
-        if claims_changed:
-            self._cluster.queue_ledger.count_ungated_again(task)
-        if task.job is not None:
-            self._cluster.queue_ledger.members_changed(task.job)
-
-    def _hear_of_lifted_gate(self, task: TaskInfo, pod: api.Pod) -> None:
-        """Count a pod in its queue that the leader has let in while this process follows."""
-        if reading.was_ungated(pod):
-            self._cluster.queue_ledger.set_ungated(task, ungated=True)
+            self._events.record(found)
 
     def _hear_annotations(self, task: TaskInfo) -> None:
         """Once the API server shows a pod on its node, what it shows counts, and no longer what the Binding carried."""
@@ -198,16 +213,14 @@ class Pods:
         if task.node is not None:
             self._cluster.annotated(task)
 
-    def _replace(self, task: TaskInfo, pod: api.Pod) -> None:
+    def _replace(self, task: TaskInfo, pod: api.Pod, found: PodReading, placed_as: _Placement | None) -> None:
         """The pod asks for something else now: take its task out and put a new one in, standing as before."""
-        stays = _stays_assumed(task, pod) or _stays_evicted(task, pod)
+        stays = _stays_assumed(task, found) or _stays_evicted(task, found)
         assumed_on = self._unknown_nodes.name_of(task) if stays else ""
-        status, created = task.status, task.created
-        placed_as = self._placed_as(task)
+        status = task.status
         self._drop_task(task.uid)
-        self._add_pod(pod, placed_as)
-        again = self._cluster.tasks[pod.metadata.uid]
-        again.created, again.has_run, again.evicted = created, task.has_run, task.evicted or again.evicted
+        again = self._add(pod, found, placed_as)
+        again.created, again.has_run, again.evicted = task.created, task.has_run, task.evicted or again.evicted
         if assumed_on:
             again.bind_annotations = task.bind_annotations
             self._cluster.move(again, status, self._unknown_nodes.node_for(again, assumed_on))
@@ -216,37 +229,6 @@ class Pods:
         """As what a pod with a node was placed; None for one that waits."""
         return _Placement(task.template, task.group) if self._unknown_nodes.name_of(task) else None
 
-    def _describe(self, task: TaskInfo, pod: api.Pod) -> None:
-        """Everything of a pod that may change without changing what it asks for."""
-        meta, spec = pod.metadata, pod.spec
-        task.labels = reading.shared(labels.kept(meta.labels))
-        self._problems.report_labels("Pod", pod)
-        task.annotations = self._annotations.of("Pod", meta.annotations)
-        task.role = reading.role_of(pod)
-        task.containers = reading.container_names(pod) if task.template.container_amounts else ()
-        task.scheduler = intern(spec.scheduler_name)
-        task.ours = spec.scheduler_name in self._settings.scheduler_names
-        task.pod_priority = self._priorities.value(spec.priority_class_name) if spec.priority is None else spec.priority
-        task.priority = reading.task_priority(pod, self._cluster.priority_classes)
-        if task.job is not None:
-            task.job.highest = None
-        task.priority_class = intern(spec.priority_class_name)
-        was_preemptable, task.preemptable = task.preemptable, reading.is_preemptable(pod)
-        if task.preemptable and not was_preemptable:
-            self._cluster.wake(ClusterEvent.VICTIMS_CHANGED)
-        task.pinned = reading.is_pinned(pod)
-        task.preempts = spec.preemption_policy != "Never"
-        task.gated = reading.gates_of(pod)
-        task.admission_gate = reading.has_admission_gate(pod)
-        task.terminating = meta.deletion_timestamp is not None
-        task.evicted = reading.was_evicted(pod) or (task.evicted and task.status is TaskStatus.RELEASING)
-        task.resource_claims, task.workload = _kept_for_life(pod)
-        task.claim_names = reading.claim_names_of(pod)
-        self._hear_nomination(task, pod.status.nominated_node_name)
-        task.started = reading.seconds(pod.status.start_time) or 0.0
-        task.deadline = spec.active_deadline_seconds
-        task.resource_version = meta.resource_version
-
     def _hear_nomination(self, task: TaskInfo, node: str) -> None:
         """Take a pod's nomination from its status, unless that is older than what we have just decided."""
         if task.nomination_sent and node != task.nominated:
@@ -254,14 +236,12 @@ class Pods:
         if node != task.nominated or task.nomination_sent:
             self._cluster.nominate(task, node, sent=False)
 
-    def _standing(self, task: TaskInfo, pod: api.Pod) -> tuple[TaskStatus, NodeInfo | None]:
+    def _standing(self, task: TaskInfo, found: PodReading) -> tuple[TaskStatus, NodeInfo | None]:
         """Status and node of a pod; a node that is not known yet is waited for."""
-        status = reading.pod_status(pod)
-        name = pod.spec.node_name
         self._unknown_nodes.leave(task.uid)
-        if not name or status in FINISHED:
-            return status, None
-        return status, self._unknown_nodes.node_for(task, name)
+        if not found.node or found.status in FINISHED:
+            return found.status, None
+        return found.status, self._unknown_nodes.node_for(task, found.node)
 
     def _move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
         if status is TaskStatus.FAILED and task.node is not None:
@@ -271,7 +251,7 @@ class Pods:
         else:
             self._cluster.move(task, status, node)
         if status is not TaskStatus.PENDING:
-            task.refusal = task.told = None
+            task.refusal = None
 
     def _drop_task(self, uid: str) -> None:
         task = self._cluster.tasks.get(uid)
@@ -280,14 +260,14 @@ class Pods:
         self._unknown_nodes.leave(uid)
         self._retries.forget(uid)
         job = task.job
-        if task.scheduling_group:
+        if task.spec.scheduling_group:
             self._groups.native.leave(task)
         self._cluster.remove_task(task)
         self._groups.drop_if_empty(job)
 
     def _explain_gates(self, task: TaskInfo) -> None:
-        if task.gated and task.ours and task.status is TaskStatus.PENDING:
-            names = ", ".join(task.gated)
+        if task.spec.gated and task.spec.ours and task.status is TaskStatus.PENDING:
+            names = ", ".join(task.spec.gated)
             task.refusal = Verdict(
                 Step.GATED, "", Scope.POD, "SchedulingGated", f"scheduling is gated by {names}", resolvable=False
             )
@@ -300,26 +280,24 @@ class Pods:
         self._groups.drop_if_empty(job)
 
 
-def _kept_for_life(pod: api.Pod) -> tuple[tuple[ResourceClaimUse, ...], str]:
-    """What accounts are kept by beside the template: a pod that states something else there is another task."""
-    return reading.resource_claims_of(pod), reading.workload_of(pod)
-
-
-def _gates_of(task: TaskInfo) -> tuple[tuple[str, ...], bool, tuple[tuple[str, str | None], ...]]:
+def _gates_of(spec: PodProperties) -> tuple[object, ...]:
     """What keeps a pod from being tried, and which claims were made for it."""
-    return task.gated, task.admission_gate, task.claim_names
+    return spec.gated, spec.admission_gate, spec.claim_names
 
 
-def _stays_assumed(task: TaskInfo, pod: api.Pod) -> bool:
+def _membership_of(spec: PodProperties) -> tuple[object, ...]:
+    """What of a pod those read who keep something about its job."""
+    return (*_gates_of(spec), spec.role, spec.terminating)
+
+
+def _stays_assumed(task: TaskInfo, found: PodReading) -> bool:
     """Whether a pod that the API server shows without a node is on its way to the one that we chose."""
-    ended = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
-    return task.status in ASSUMED and not pod.spec.node_name and not ended
+    return task.status in ASSUMED and not found.node and not found.has_ended
 
 
-def _stays_evicted(task: TaskInfo, pod: api.Pod) -> bool:
+def _stays_evicted(task: TaskInfo, found: PodReading) -> bool:
     """Whether a pod that the API server does not show as being deleted is about to be, because we decided so.
 
     Its condition ``DisruptionTarget`` is written, and seen, first. Only a refusal takes the decision back.
     """
-    ended = pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed")
-    return task.status is TaskStatus.RELEASING and not task.terminating and not ended
+    return task.status is TaskStatus.RELEASING and not task.spec.terminating and not found.has_ended

@@ -40,5 +40,5 @@ class Priorities:
 
     def _count_jobs_again(self) -> None:
         for job in self._cluster.jobs.values():
-            if job.has_group and not job.is_native:
-                job.priority = self.value(job.priority_class)
+            if job.spec.has_group and not job.is_native:
+                job.priority = self.value(job.spec.priority_class)

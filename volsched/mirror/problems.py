@@ -1,4 +1,4 @@
-"""What could not be read of objects, until somebody tells it."""
+"""What could not be read of objects."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from volsched.mirror import reading
+from volsched.mirror.events import MirrorEvents
 from volsched.model import api, labels
-from volsched.model.values.bounded import Bounded
+from volsched.model.dra import api as dra
+from volsched.model.plan import RecordEvent
 
-MOST_PROBLEMS: Final = 4096
-"""Fields that could not be read and that nobody was told of yet; a follower tells nobody for as long as it follows."""
+_API_VERSIONS: Final = {kind: version for version, kind in api.KINDS} | dict.fromkeys(dra.KINDS, dra.GROUP_VERSION)
 
 NO_EFFECT: Final = "it has no effect"
 
@@ -27,22 +28,26 @@ class ReadingProblem:
     message: str
     outcome: str = "it counts as 0"
 
+    def event(self) -> RecordEvent:
+        """Return the Event on the object."""
+        message = f"{self.field}: {self.message}; {self.outcome}"
+        version = _API_VERSIONS[self.kind]
+        return RecordEvent(self.kind, version, self.namespace, self.name, self.uid, "Warning", "InvalidField", message)
 
+
+@dataclass(frozen=True, slots=True)
 class ReadingProblems:
-    """Problems by object and field, each once."""
+    """Reports problems by object and field, each once."""
 
-    def __init__(self) -> None:
-        self._found: Bounded[ReadingProblem, None] = Bounded(MOST_PROBLEMS)
-
-    def __len__(self) -> int:
-        return len(self._found)
+    _events: MirrorEvents
 
     def reporter(self, kind: str, found: api.ApiObject, outcome: str = "it counts as 0") -> reading.Report:
         """Return what takes the problems of one object: called with the field and the message."""
         meta = found.metadata
 
         def report(path: str, message: str) -> None:
-            self._found[ReadingProblem(kind, meta.namespace, meta.name, meta.uid, path, message, outcome)] = None
+            problem = ReadingProblem(kind, meta.namespace, meta.name, meta.uid, path, message, outcome)
+            self._events.report(problem, problem)
 
         return report
 
@@ -50,9 +55,3 @@ class ReadingProblems:
         """Take a problem if an object has more labels than are looked at."""
         if labels.are_too_many(found.metadata.labels):
             self.reporter(kind, found, labels.FIRST)("metadata.labels", labels.TOO_MANY)
-
-    def take(self) -> list[ReadingProblem]:
-        """Return the problems found since this was last called."""
-        found = list(self._found)
-        self._found.clear()
-        return found

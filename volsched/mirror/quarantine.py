@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from volsched.mirror.events import MirrorEvents
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
 from volsched.model.dra import api as dra
@@ -57,7 +58,7 @@ class QuarantinedObject:
     node: str = ""
     error: Exception | None = field(default=None, compare=False)
 
-    def tell(self) -> RecordEvent:
+    def event(self) -> RecordEvent:
         """Return the Event that reports that on the object."""
         closes = f'; node "{self.node}" takes no more pods meanwhile' if self.node else ""
         cause = f"{_MESSAGES[self.where]} ({shortened(self.message, _LONGEST_CAUSE)})"
@@ -119,13 +120,13 @@ def message_of(error: Exception) -> str:
 class Quarantine:
     """What is set aside now. Lives on the scheduling thread; `counts` and its length may be read on any.
 
-    Of each object there is one entry, also among the news, until it can be read, or is gone. What was raised is kept
+    Of each object there is one entry, also among ``events``, until it can be read, or is gone. What was raised is kept
     only until it was logged: it holds on to everything that was known where it was raised.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, events: MirrorEvents) -> None:
+        self._events = events
         self._objects: dict[Identity, QuarantinedObject] = {}
-        self._news: dict[Identity, QuarantinedObject] = {}
         self._errors: dict[Identity, QuarantinedObject] = {}
         self._nodes: Counter[str] = Counter()
         self.counts: dict[tuple[str, ...], float] = {}
@@ -140,7 +141,8 @@ class Quarantine:
         before = self._objects.get(identity)
         if before != found:
             self._count(before, -1)
-            self._objects[identity] = self._news[identity] = replace(found, error=None)
+            self._objects[identity] = replace(found, error=None)
+            self._events.report(self._objects[identity], identity)
             self._count(found, 1)
             if found.error is not None:
                 self._errors[identity] = found
@@ -150,7 +152,7 @@ class Quarantine:
         """Take an object back in; return what was known of it."""
         found = self._objects.pop(identity, None)
         self._count(found, -1)
-        self._news.pop(identity, None)
+        self._events.take_back(identity)
         return found
 
     def where_of(self, identity: Identity) -> str:
@@ -162,13 +164,8 @@ class Quarantine:
         """Return the nodes that take nothing new."""
         return self._nodes.keys()
 
-    def take_news(self) -> list[QuarantinedObject]:
-        """Return what was set aside since this was last called."""
-        news, self._news = self._news, {}
-        return list(news.values())
-
     def take_errors(self) -> list[QuarantinedObject]:
-        """Return those of them that were stopped by an exception, since this was last called."""
+        """Return what was stopped by an exception since this was last called."""
         errors, self._errors = self._errors, {}
         return list(errors.values())
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from volsched.mirror import reading
 from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.problems import NO_EFFECT, ReadingProblems
@@ -10,7 +12,7 @@ from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.cluster import Cluster
 from volsched.model.queues.allowed_namespaces import FIELD as ALLOWED_FIELD
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo, QueueProperties
 from volsched.model.unserved import ignored_by
 
 
@@ -35,22 +37,25 @@ class Queues:
 
     def put(self, found: api.Queue) -> None:
         """Take a Queue in."""
-        info = reading.queue_info(found, self._problems.reporter("Queue", found))
-        info.annotations = self._annotations.of("Queue", found.metadata.annotations)
-        created = reading.seconds(found.metadata.creation_timestamp)
-        known = self._cluster.queues.get(info.name)
-        if created is None:
-            created = known.created if known is not None and known.created else self._arrival.as_time()
-        info.created = created
-        if info.allowed is not None and info.allowed.problem and (known is None or known.allowed != info.allowed):
-            self._problems.reporter("Queue", found, "nobody new may use the queue")(ALLOWED_FIELD, info.allowed.problem)
-        if known is None or known.declared != info.declared:
-            self._warn(found)
-            self._cluster.queue_ledger.put_queue(info)
-        else:
-            known.past = info.past
+        known = self._cluster.queues.get(found.metadata.name)
+        spec = self._read(found, known)
+        past = reading.past_of(found.status.usage)
+        if known is not None and known.spec == spec:
+            known.past = past
+            return
+        self._warn(found, spec, known)
+        self._cluster.queue_ledger.put_queue(spec, past)
 
-    def _warn(self, found: api.Queue) -> None:
+    def _read(self, found: api.Queue, known: QueueInfo | None) -> QueueProperties:
+        spec = reading.queue_spec(found, self._problems.reporter("Queue", found))
+        created = spec.created or (known.spec.created if known is not None else 0.0) or self._arrival.as_time()
+        return replace(spec, created=created, annotations=self._annotations.of("Queue", found.metadata.annotations))
+
+    def _warn(self, found: api.Queue, spec: QueueProperties, known: QueueInfo | None) -> None:
+        """Report what the Queue asks for in vain."""
+        allowed = spec.allowed
+        if allowed is not None and allowed.problem and (known is None or known.spec.allowed != allowed):
+            self._problems.reporter("Queue", found, "nobody new may use the queue")(ALLOWED_FIELD, allowed.problem)
         report = self._problems.reporter("Queue", found, NO_EFFECT)
         for wish in ignored_by(found):
             report(wish.field, wish.message)
@@ -63,8 +68,6 @@ class Queues:
             self._cluster.queue_ledger.remove_queue(gone.name)
 
 
-def _standing_queue(name: str) -> QueueInfo:
+def _standing_queue(name: str) -> QueueProperties:
     """A queue that exists without being declared."""
-    queue = QueueInfo(name)
-    queue.reclaimable = name != "root"
-    return queue
+    return QueueProperties(name, reclaimable=name != "root")

@@ -13,17 +13,17 @@ from functools import lru_cache
 from sys import intern
 from typing import Final
 
-from volsched.model import api
+from volsched.model import api, labels, unserved
 from volsched.model.conditions import ADMITTED
 from volsched.model.errors import QuantityError
-from volsched.model.job import PodGroupCondition
+from volsched.model.job import JobProperties, PodGroupCondition
 from volsched.model.nodes.node import NodeProperties
 from volsched.model.plan import EVICTED
 from volsched.model.pods import workload
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.model.queues.allowed_namespaces import allowed_in
-from volsched.model.queues.queue import QueueInfo, QueuePast
+from volsched.model.queues.queue import QueuePast, QueueProperties
 from volsched.model.status import TaskStatus
 from volsched.model.values.bounded import Weighed
 from volsched.model.values.quantity import QuantityText, amount_of
@@ -238,24 +238,25 @@ def claim_names_of(pod: api.Pod) -> tuple[tuple[str, str | None], ...]:
     return tuple((one.name, one.resource_claim_name) for one in made) if made else ()
 
 
-def queue_info(queue: api.Queue, report: Report) -> QueueInfo:
-    """A queue as the scheduler keeps it."""
-    spec = queue.spec
-    info = QueueInfo(queue.metadata.name)
-    info.uid = queue.metadata.uid
-    info.weight = spec.weight
-    info.priority = spec.priority
-    info.parent = spec.parent
-    info.reclaimable = spec.reclaimable is not False
-    info.state = queue.status.state
-    info.annotations = queue.metadata.annotations
-    info.allowed = allowed_in(info.annotations)
-    info.capability = amounts(spec.capability, "spec.capability", report)
-    info.deserved = amounts(spec.deserved, "spec.deserved", report)
-    info.guarantee = amounts(spec.guarantee.resource, "spec.guarantee.resource", report)
-    info.dra = spec.dra
-    info.past = past_of(queue.status.usage)
-    return info
+def queue_spec(queue: api.Queue, report: Report) -> QueueProperties:
+    """What a queue states of itself."""
+    meta, spec = queue.metadata, queue.spec
+    return QueueProperties(
+        name=meta.name,
+        uid=meta.uid,
+        created=seconds(meta.creation_timestamp) or 0.0,
+        state=queue.status.state,
+        parent=spec.parent,
+        weight=spec.weight,
+        priority=spec.priority,
+        reclaimable=spec.reclaimable is not False,
+        capability=amounts(spec.capability, "spec.capability", report),
+        deserved=amounts(spec.deserved, "spec.deserved", report),
+        guarantee=amounts(spec.guarantee.resource, "spec.guarantee.resource", report),
+        dra=spec.dra,
+        annotations=meta.annotations,
+        allowed=allowed_in(meta.annotations),
+    )
 
 
 def past_of(usage: api.QueueUsage | None) -> QueuePast | None:
@@ -286,6 +287,22 @@ def minimum_of(group: api.PodGroup, report: Report) -> Resources | None:
         return None
     asked = {name: text for name, text in listed.items() if name != PODS and not name.startswith(_QUOTA_NAMES)}
     return Resources(amounts(asked, "spec.minResources", report))
+
+
+def group_spec(group: api.PodGroup, report: Report) -> JobProperties:
+    """What a PodGroup states of itself."""
+    meta, spec = group.metadata, group.spec
+    return JobProperties(
+        has_group=True,
+        group_uid=meta.uid,
+        min_available=spec.min_member,
+        min_roles=spec.min_task_member,
+        min_resources=minimum_of(group, report),
+        priority_class=spec.priority_class_name,
+        unserved=unserved.refusal_of(f"{meta.namespace}/{meta.name}", spec),
+        labels=labels.kept(meta.labels),
+        annotations=meta.annotations,
+    )
 
 
 def admitted_at(group: api.PodGroup) -> float:

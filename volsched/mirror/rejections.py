@@ -26,9 +26,9 @@ def rejection_of(task: TaskInfo, pod: api.Pod) -> RecordEvent | None:
     """
     status, job = pod.status, task.job
     was_bound = task.status in (TaskStatus.BINDING, TaskStatus.BOUND)
-    if not (was_bound and task.ours and status.phase == "Failed" and status.reason) or status.container_statuses:
+    if not (was_bound and task.spec.ours and status.phase == "Failed" and status.reason) or status.container_statuses:
         return None
-    if job is None or not job.group_uid:
+    if job is None or not job.spec.group_uid:
         return None
     cause = shortened(f"{status.reason}: {status.message}", _LONGEST_CAUSE)
     message = f'pod "{task.name}" was refused by node "{pod.spec.node_name}", to which it was bound: {cause}'
@@ -37,7 +37,7 @@ def rejection_of(task: TaskInfo, pod: api.Pod) -> RecordEvent | None:
         _GROUP_VERSION,
         job.namespace,
         job.name,
-        job.group_uid,
+        job.spec.group_uid,
         "Warning",
         REASON,
         message,

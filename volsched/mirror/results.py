@@ -51,11 +51,10 @@ class Results:
         message = f'binding to node "{change.node}" failed: {change.message}'
         shown_as = ConditionReason.SCHEDULER_ERROR
         task.refusal = Verdict(Step.PREDICATE, BINDER, Scope.POD, "FailedScheduling", message, shown_as=shown_as)
-        task.told = None
         self._retries.back_off(task, change.retry_at)
 
     def _evict_failed(self, change: EvictFailed) -> None:
         task = self._cluster.tasks.get(change.uid)
-        if task is not None and task.status is TaskStatus.RELEASING and not task.terminating:
+        if task is not None and task.status is TaskStatus.RELEASING and not task.spec.terminating:
             task.evicted = False
             self._cluster.move(task, TaskStatus.RUNNING, task.node)

@@ -57,6 +57,6 @@ class Templates:
         self._kept_annotations = kept, asks
         self._table.keep(AnnotationKeys(kept, POD_ANNOTATIONS), asks)
         for task in self._cluster.tasks.values():
-            task.template = self._table.again(task.template, task.annotations)
+            task.template = self._table.again(task.template, task.spec.annotations)
         for job in self._cluster.jobs.values():
             self._cluster.queue_ledger.requests_changed(job)

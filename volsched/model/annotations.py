@@ -158,7 +158,7 @@ class KeptAnnotations:
 
     def trim(self, kind: str, found: api.ApiObject) -> None:
         """Take what is not kept of a kind out of the metadata of an object that was just decoded."""
-        labels.trim(kind, found.metadata)
+        labels.trim(kind, found)
         annotations = found.metadata.annotations
         if annotations:
             self.of_kind(kind).drop_others(annotations)

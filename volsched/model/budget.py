@@ -24,7 +24,7 @@ class Budget:
 
     def protects(self, task: TaskInfo) -> bool:
         """Whether a pod is one of those that it counts."""
-        return task.namespace == self.namespace and self.selector.matches(task.labels)
+        return task.namespace == self.namespace and self.selector.matches(task.spec.labels)
 
 
 def pods_stated(stated: int | str, total: int, *, rounds_up: bool = True) -> int | None:

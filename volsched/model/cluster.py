@@ -9,8 +9,10 @@ answers about nodes catches up by asking only about the rows that changed.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
+
+import msgspec
 
 from volsched.model.budget import Budget
 from volsched.model.clocks import Clocks, ClusterEvent, Tentative
@@ -20,7 +22,7 @@ from volsched.model.nodes.columns import ResourceColumns
 from volsched.model.nodes.ledger import NodeLedger
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.observers import Observer, Observers
-from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.ledger import QueueLedger
 from volsched.model.status import IS_ALLOCATED, TaskStatus
@@ -218,12 +220,12 @@ class Cluster:
         else:
             self.nominated.pop(task.uid, None)
 
-    def relabel(self, task: TaskInfo, before: Mapping[str, str]) -> None:
-        """Tell observers that a placed task's labels were ``before``: it leaves under those and returns."""
-        now, status, node = task.labels, task.status, task.node
-        task.labels = before
+    def relabel(self, task: TaskInfo, before: PodProperties) -> None:
+        """Tell observers that a placed task's labels were those of ``before``: it leaves under those and returns."""
+        now, status, node = task.spec, task.status, task.node
+        task.spec = msgspec.structs.replace(now, labels=before.labels)
         self.move(task, TaskStatus.PENDING, None)
-        task.labels = now
+        task.spec = now
         self.move(task, status, node)
 
     def annotated(self, task: TaskInfo) -> None:

@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from volsched.model.former import former_attributes
 from volsched.model.status import IS_ALLOCATED, IS_FINISHED, IS_READY, IS_VALID, TaskStatus
 from volsched.model.values.resources import Resources
 from volsched.model.verdict import Verdict
@@ -22,6 +23,9 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running",
 """The phases of a PodGroup."""
 
 TO_BE_TRIED = -1
+
+HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
+"""Why nobody looks at the job of a Volcano PodGroup that was made for pods of native groups."""
 
 NATIVE: Final = "group/"
 """How the names of jobs begin whose PodGroup is one of Kubernetes' own: no name of a Volcano PodGroup has a slash."""
@@ -63,39 +67,59 @@ def shown_as(conditions: Iterable[PodGroupCondition]) -> GroupStatus:
     return GroupStatus("", 0, 0, 0, tuple(conditions))
 
 
-class JobInfo:
-    """The tasks that share a PodGroup, and the PodGroup's spec and status.
+@dataclass(frozen=True, slots=True)
+class JobProperties:
+    """What the PodGroup of a job states of itself; replaced as a whole when the PodGroup changes.
 
-    A job of a plain pod that is scheduled without any PodGroup object has ``implicit`` set.
+    ``has_group``: the PodGroup is there. ``implicit``: the job of a plain pod that is scheduled without one.
+    ``min_resources`` is the minimum that the PodGroup states; of a native group what its first members ask for.
+    ``unserved`` refuses a job whose PodGroup states a hard rule that volsched cannot keep (``unserved.py``).
+    ``native``: the PodGroup where it is one of Kubernetes' own.
+    """
+
+    has_group: bool = False
+    group_uid: str = ""
+    implicit: bool = False
+    min_available: int = 1
+    min_roles: Mapping[str, int] = field(default_factory=dict)
+    min_resources: Resources | None = None
+    priority_class: str = ""
+    unserved: Verdict | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    native: NativeGroup | None = None
+
+
+NO_GROUP: Final = JobProperties()
+"""Of a job whose PodGroup nobody has made yet."""
+
+
+class JobInfo:
+    """The tasks that share a PodGroup, what the PodGroup states (``spec``), and its status.
+
     ``allocated`` is what its placed tasks hold, by resource.
     ``barred`` states why nobody looks at it, empty when it is looked at: its namespace may not use its queue, or it is
     ``unserved``. Then it is never Inqueue, and counts for nothing but what it holds already.
     ``placements``: in how many domains a native group with a topology key was last tried.
     ``fault`` states what is wrong with a native group, so that it is not placed.
-    ``native``: the PodGroup where it is one of Kubernetes' own and is there. ``hollow``: a Volcano PodGroup
-    that was made for pods of native groups, so it has none and counts for nothing.
     Counts are kept as tasks move; ``counts`` is indexed by status. ``reported`` is the status last read or written, and
     ``confirmed`` whether the API server has been seen to have it.
     What is remembered so as not to try in vain (``actions/retry.py``): ``unschedulable_at`` is the requeue generation
     in which the job was found to be unschedulable, ``unschedulable_with`` are the jobs that wait for the same, itself
-    among them, ``searched_at`` has for each action the cluster's changes at which it last searched victims.
+    among them.
     ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
     ``shortage`` states what the gang as a whole lacks, when a placement for all was searched for and not found.
-    ``unserved`` refuses a job whose PodGroup states a hard rule that volsched cannot keep (``unserved.py``).
-    ``told`` is the refusal that the PodGroup's Event told last, ``speakers`` the uids of the members that get the
-    Event about a reason, by reason. ``highest``: the highest priority among its pods, None when it has to be
-    looked for.
+    ``highest``: the highest priority among its pods, None when it has to be looked for.
     ``admitted_at``: when its PodGroup was admitted as its status states, in seconds since the epoch, 0 if it does not.
-    ``min_resources`` is what the PodGroup states as its minimum, ``counted_minimum`` what counts of that. ``released``
-    states why no room is kept for the admitted job, empty when it is kept. ``hopeless`` are the uids of waiting
-    members that no node could take if all other pods left.
+    ``counted_minimum`` is what counts of the minimum that the PodGroup states. ``released`` states why no room is kept
+    for the admitted job, empty when it is kept. ``hopeless`` are the uids of waiting members that no node could take
+    if all other pods left.
     """
 
     __slots__ = (
         "_counted",
         "admitted_at",
         "allocated",
-        "annotations",
         "barred",
         "conditions",
         "confirmed",
@@ -103,40 +127,26 @@ class JobInfo:
         "created",
         "fault",
         "fitting",
-        "group_uid",
-        "has_group",
         "highest",
-        "hollow",
         "hopeless",
-        "implicit",
         "key",
-        "labels",
-        "min_available",
-        "min_resources",
-        "min_roles",
         "name",
         "namespace",
-        "native",
         "pending_best_effort",
         "phase",
         "placements",
         "priority",
-        "priority_class",
         "queue",
         "ready_count",
         "refusal",
         "released",
         "reported",
-        "resource_version",
-        "searched_at",
         "shortage",
-        "speakers",
+        "spec",
         "tasks",
-        "told",
         "uid",
         "unschedulable_at",
         "unschedulable_with",
-        "unserved",
         "version",
         "waiting",
     )
@@ -146,29 +156,17 @@ class JobInfo:
         self.name = name
         self.key = f"{namespace}/{name}"
         self.uid = self.key
-        self.group_uid = ""
-        self.has_group = False
-        self.implicit = False
-        self.native: NativeGroup | None = None
+        self.spec = NO_GROUP
         self.fault = ""
         self.placements = 0
-        self.hollow = False
         self.queue = ""
         self.barred = ""
-        self.min_available = 1
-        self.min_roles: Mapping[str, int] = {}
-        self.min_resources: Resources | None = None
         self._counted: tuple[int, int, Resources, Resources] | None = None
         self.admitted_at = 0.0
         self.released = ""
         self.hopeless: frozenset[str] = frozenset()
-        self.priority_class = ""
         self.priority = 0
         self.created = 0.0
-        self.unserved: Verdict | None = None
-        self.labels: Mapping[str, str] = {}
-        self.annotations: Mapping[str, str] = {}
-        self.resource_version = ""
         self.phase = ""
         self.conditions: tuple[PodGroupCondition, ...] = ()
         self.reported: GroupStatus | None = None
@@ -180,13 +178,10 @@ class JobInfo:
         self.ready_count = 0
         self.pending_best_effort = 0
         self.refusal: Verdict | None = None
-        self.told: Verdict | None = None
-        self.speakers: dict[tuple[str, ...], set[str]] | None = None
         self.fitting: frozenset[str] = frozenset()
         self.shortage = ""
         self.unschedulable_at = TO_BE_TRIED
         self.unschedulable_with: dict[str, JobInfo] | None = None
-        self.searched_at: dict[str, int] = {}
         self.highest: int | None = None
         self.version = 0
 
@@ -205,6 +200,11 @@ class JobInfo:
         """Its PodGroup as people name it: ``namespace/name``."""
         return f"{self.namespace}/{self.group_name}"
 
+    @property
+    def hollow(self) -> bool:
+        """Whether it is of a Volcano PodGroup that was made for pods of native groups: it counts for nothing."""
+        return self.barred == HOLLOW
+
     # -- what is kept for it ------------------------------------------------------------------------------------------
 
     @property
@@ -212,7 +212,7 @@ class JobInfo:
         """Whether what an admitted job still lacks of its minimum counts in its queue."""
         if self.barred or self.released:
             return False
-        return self.phase == INQUEUE or (self.phase == RUNNING and self.placed_count >= self.min_available)
+        return self.phase == INQUEUE or (self.phase == RUNNING and self.placed_count >= self.spec.min_available)
 
     @property
     def counted_minimum(self) -> Resources | None:
@@ -222,23 +222,24 @@ class JobInfo:
         for each pod that is missing of ``min_available`` (*ours*; Volcano believes the PodGroup). Gated pods, pods
         that are being deleted or belong to another scheduler, and ``hopeless`` ones count nothing.
         """
-        stated = self.min_resources
+        stated = self.spec.min_resources
         if stated is None or not self.tasks:
             return stated
         known = self._counted
-        if known is None or known[:2] != (self.version, self.min_available) or known[2] is not stated:
-            known = self._counted = self.version, self.min_available, stated, self._count_minimum(stated)
+        if known is None or known[:2] != (self.version, self.spec.min_available) or known[2] is not stated:
+            known = self._counted = self.version, self.spec.min_available, stated, self._count_minimum(stated)
         return known[3]
 
     def _count_minimum(self, stated: Resources) -> Resources:
-        missing = max(0, self.min_available - len(self.tasks))
+        missing = max(0, self.spec.min_available - len(self.tasks))
         total, largest = dict(self.allocated), dict[str, int]()
         if all(total.get(name, 0) >= amount for name, amount in stated.items()):
             return stated
         hopeless = self.hopeless
         alike: dict[PodTemplate, int] = {}
         for task in self.waiting.values():  # as counts_in_minimum, for many
-            if not (task.gated or task.terminating) and task.ours and (not hopeless or task.uid not in hopeless):
+            spec = task.spec
+            if spec.ours and not (spec.gated or spec.terminating) and (not hopeless or task.uid not in hopeless):
                 alike[task.template] = alike.get(task.template, 0) + 1
         if missing or self.pipelined_count:
             for task in self.tasks.values():
@@ -255,7 +256,7 @@ class JobInfo:
         """Whether what a member requests counts in the job's minimum: see ``counted_minimum``."""
         if IS_ALLOCATED[task.status] or task.status is TaskStatus.PIPELINED:
             return True
-        is_waiting = task.status is TaskStatus.PENDING and task.ours and not task.gated and not task.terminating
+        is_waiting = task.status is TaskStatus.PENDING and task.spec.may_be_placed
         return is_waiting and task.uid not in self.hopeless
 
     # -- trying again -----------------------------------------------------------------------------------------------
@@ -339,7 +340,7 @@ class JobInfo:
     def highest_pod_priority(self) -> int:
         """The highest priority among the pods of the job that have not finished, as the API server has it."""
         if self.highest is None:
-            alive = (task.pod_priority for task in self.tasks.values() if not IS_FINISHED[task.status])
+            alive = (task.spec.pod_priority for task in self.tasks.values() if not IS_FINISHED[task.status])
             self.highest = max(alive, default=0)
         return self.highest
 
@@ -353,17 +354,17 @@ class JobInfo:
     @property
     def lacking(self) -> int:
         """Members without room that the gang needs to start; pending best-effort members need none."""
-        return self.min_available - self.ready_count - self.pending_best_effort
+        return self.spec.min_available - self.ready_count - self.pending_best_effort
 
     @property
     def is_ready(self) -> bool:
         """Whether enough members hold room for the gang to start; pending best-effort members count as ready."""
-        return self.ready_count + self.pending_best_effort >= self.min_available
+        return self.ready_count + self.pending_best_effort >= self.spec.min_available
 
     @property
     def is_pipelined(self) -> bool:
         """Whether the gang could start once the room it waits for is free."""
-        return self.ready_count + self.pending_best_effort + self.pipelined_count >= self.min_available
+        return self.ready_count + self.pending_best_effort + self.pipelined_count >= self.spec.min_available
 
     @property
     def is_starving(self) -> bool:
@@ -371,14 +372,14 @@ class JobInfo:
 
         A native group wants room for all of its members, the minimum is what it starts with.
         """
-        if self.native is not None:
+        if self.spec.native is not None:
             return next(self.schedulable(), None) is not None
-        return self.ready_count + self.pipelined_count < self.min_available
+        return self.ready_count + self.pipelined_count < self.spec.min_available
 
     @property
     def judges_roles(self) -> bool:
         """Whether the per-role minima are looked at: they are skipped when they ask for more than the job does."""
-        return bool(self.min_roles) and self.min_available >= sum(self.min_roles.values())
+        return bool(self.spec.min_roles) and self.spec.min_available >= sum(self.spec.min_roles.values())
 
     def roles_ready(self) -> bool:
         """Whether every role has its minimum of members with room."""
@@ -406,28 +407,31 @@ class JobInfo:
 
     def ready_in_role(self, role: str) -> int:
         """Members of one role that hold room."""
-        return sum(1 for task in self.tasks.values() if task.role == role and IS_READY[task.status])
+        return sum(1 for task in self.tasks.values() if task.spec.role == role and IS_READY[task.status])
 
     def _by_role(self, counts: _Test) -> dict[str, int]:
         found: dict[str, int] = {}
         for task in self.tasks.values():
             if counts(task):
-                found[task.role] = found.get(task.role, 0) + 1
+                found[task.spec.role] = found.get(task.spec.role, 0) + 1
         return found
 
     def _reach_minima(self, found: Mapping[str, int]) -> bool:
-        return all(found.get(role, 0) >= least for role, least in self.min_roles.items())
+        return all(found.get(role, 0) >= least for role, least in self.spec.min_roles.items())
 
     def schedulable(self) -> Iterator[TaskInfo]:
         """Members of ours that wait for a node and are neither gated, nor being deleted, nor in back-off."""
         return (
             task
             for task in self.waiting.values()
-            if task.ours and not task.gated and not task.terminating and not task.backing_off
+            if (spec := task.spec).ours and not (spec.gated or spec.terminating or task.backing_off)
         )
 
+    if not TYPE_CHECKING:  # a type checker finds the former names itself
+        __getattr__ = former_attributes(JobProperties)
+
     def __repr__(self) -> str:
-        return f"<Job {self.key} {self.phase or '-'} {self.ready_count}/{self.min_available} of {len(self.tasks)}>"
+        return f"<Job {self.key} {self.phase or '-'} {self.ready_count}/{self.spec.min_available} of {len(self.tasks)}>"
 
 
 def _counts_as_ready(task: TaskInfo) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -51,12 +51,13 @@ def are_too_many(labels: dict[str, str]) -> bool:
     return len(kept(labels)) < len(labels)
 
 
-def trim(kind: str, meta: api.ObjectMeta) -> None:
+def trim(kind: str, found: api.ApiObject) -> None:
     """Take out of the metadata of an object that nobody else has what is not looked at.
 
     Of too many labels one more stays than is looked at, by which it is seen that there were too many. Those of nodes,
     namespaces and queues all stay: tenants do not write them, and node-feature-discovery alone may write 8192.
     """
+    meta = found.metadata
     if kind in _WITHOUT:
         meta.labels.clear()
     elif meta.namespace and len(meta.labels) > _FEW:
@@ -65,8 +66,13 @@ def trim(kind: str, meta: api.ObjectMeta) -> None:
     if len(meta.owner_references) > 1:
         owners = tuple(owner for owner in meta.owner_references if owner.controller)
         msgspec.structs.force_setattr(meta, "owner_references", owners)
-    if meta.finalizers and kind != "ResourceClaim":  # a patch of a claim states all of them
+    if meta.finalizers and not (kind == "ResourceClaim" and is_without_devices(found)):
         msgspec.structs.force_setattr(meta, "finalizers", ())
+
+
+def is_without_devices(claim: Any) -> bool:
+    """Whether a ResourceClaim is not allocated: when it is, all its finalizers are written again beside ours."""
+    return claim.status.allocation is None
 
 
 def _fitting(labels: Mapping[str, str]) -> int:

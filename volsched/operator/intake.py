@@ -14,6 +14,7 @@ import structlog
 from volsched.controllers.objects import Command, RawJob
 from volsched.controllers.store import Key, Store
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, ApiKind
+from volsched.mirror.events import MirrorEvents
 from volsched.mirror.quarantine import (
     DECODING,
     MEMORY,
@@ -57,7 +58,8 @@ class Intake:
         self._tell = tell
         self._changed = changed
         self._on_job_gone = on_job_gone
-        self.quarantine = Quarantine()
+        self._events = MirrorEvents()
+        self.quarantine = Quarantine(self._events)
         self.commands: dict[str, Command] = {}
 
     def observe(self, changes: Sequence[Change]) -> None:
@@ -196,13 +198,13 @@ class Intake:
         for failed in self.quarantine.take_errors():
             where = f"{failed.namespace}/{failed.name}"
             _log.error("an object is set aside", kind=failed.kind, object=where, exc_info=failed.error)
-        for news in self.quarantine.take_news():
-            self._tell(news.tell())
+        for event in self._events.take():
+            self._tell(event)
 
     def _set_aside_quietly(self, found: QuarantinedObject) -> None:
         """Set an object aside of a kind that the scheduler follows as well: it tells."""
         self.quarantine.add(found)
-        self.quarantine.take_news()
+        self._events.take()
 
 
 def _undecodable(error: ObjectError, kind: ApiKind, meta: api.ObjectMeta) -> QuarantinedObject:

@@ -151,6 +151,7 @@ if TYPE_CHECKING:
     from volsched.model.errors import shortened as shortened
     from volsched.model.job import INQUEUE as INQUEUE
     from volsched.model.job import JobInfo as JobInfo
+    from volsched.model.job import JobProperties as JobProperties
     from volsched.model.job import PodGroupCondition as PodGroupCondition
     from volsched.model.nodes.columns import ResourceColumns as ResourceColumns
     from volsched.model.nodes.node import NodeAmounts as NodeAmounts
@@ -160,10 +161,12 @@ if TYPE_CHECKING:
     from volsched.model.plan import ClaimWrite as ClaimWrite
     from volsched.model.plan import ReleaseClaim as ReleaseClaim
     from volsched.model.plan import VolumeWrite as VolumeWrite
+    from volsched.model.pods.task import PodProperties as PodProperties
     from volsched.model.pods.task import TaskInfo as TaskInfo
     from volsched.model.pods.template import PodTemplate as PodTemplate
     from volsched.model.queues.queue import ROOT as ROOT
     from volsched.model.queues.queue import QueueInfo as QueueInfo
+    from volsched.model.queues.queue import QueueProperties as QueueProperties
     from volsched.model.queues.queue import levels as levels
     from volsched.model.selectors import EVERYTHING as EVERYTHING
     from volsched.model.selectors import LabelSelector as LabelSelector
@@ -190,6 +193,7 @@ if TYPE_CHECKING:
     from volsched.model.values.resources import PODS as PODS
     from volsched.model.values.resources import Resources as Resources
     from volsched.model.values.resources import accumulate as accumulate
+    from volsched.model.values.seen import Seen as Seen
     from volsched.model.values.series import Numbers as Numbers
     from volsched.model.values.series import Series as Series
     from volsched.model.verdict import ConditionReason as ConditionReason

@@ -57,7 +57,7 @@ def larger(left: Mapping[D, N], right: Mapping[D, N]) -> dict[D, N]:
 
 def guaranteed(cluster: Cluster) -> dict[str, int]:
     """Return what all queues together are guaranteed."""
-    return total_of(of_nodes(queue.guarantee) for queue in cluster.queues.values())
+    return total_of(of_nodes(queue.spec.guarantee) for queue in cluster.queues.values())
 
 
 def of_nodes(amounts: Amounts) -> Amounts:
@@ -73,7 +73,7 @@ def _is_of_devices(name: str) -> bool:
 
 def capability_of(queue: QueueInfo) -> dict[str, int]:
     """Return what a queue's spec lets it have at most, where it limits it; cpu and memory of 0 there mean unset."""
-    listed = of_nodes(queue.capability)
+    listed = of_nodes(queue.spec.capability)
     return {name: amount for name, amount in listed.items() if amount or name not in (CPU, MEMORY)}
 
 
@@ -91,7 +91,7 @@ def limits(queue: QueueInfo, total: Amounts, kept: Amounts) -> dict[str, int]:
 
     A resource that the capability does not name is bounded by the cluster alone.
     """
-    return room(total, kept, of_nodes(queue.guarantee), capability_of(queue))
+    return room(total, kept, of_nodes(queue.spec.guarantee), capability_of(queue))
 
 
 def share(held: Mapping[D, Number], deserved: Mapping[D, Number]) -> Fraction:

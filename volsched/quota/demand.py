@@ -145,7 +145,7 @@ class QueueDemands(JobSums):
 
     def share_of(self, job: JobInfo) -> _JobDemand | None:
         """Return what a job with a group adds; another one adds nothing."""
-        if not (job.has_group or job.implicit):
+        if not (job.spec.has_group or job.spec.implicit):
             return None
         waiting = 0 if job.barred else len(job.waiting)
         return _JobDemand(self._counted_in(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
@@ -179,12 +179,12 @@ def _pending(job: JobInfo) -> dict[str, int]:
 
 def reserved_by(job: JobInfo) -> Resources:
     """What an admitted job may still take of its minimum, its gated pods left out."""
-    stated = job.min_resources
+    stated = job.spec.min_resources
     if stated is None or not job.keeps_room:
         return Resources.EMPTY
     least = job.counted_minimum or Resources.EMPTY
     for task in job.waiting.values():
-        if task.gated:
+        if task.spec.gated:
             stated = stated.minus(task.template.request)
     least = least.minimum(stated)
     return least.minus(job.allocated) if job.phase == RUNNING else least
@@ -192,7 +192,7 @@ def reserved_by(job: JobInfo) -> Resources:
 
 def _elastic(job: JobInfo) -> Mapping[str, int]:
     held = Resources(job.allocated)
-    return held.minus(job.min_resources) if job.min_resources is not None else held
+    return held.minus(job.spec.min_resources) if job.spec.min_resources is not None else held
 
 
 if not TYPE_CHECKING:  # a type checker knows the present names alone

@@ -18,14 +18,14 @@ Queues = Mapping[str, QueueInfo]
 def age(queues: Queues, level: str) -> tuple[float, str]:
     """Return when a queue was created (seconds since the epoch), and its name."""
     queue = queues.get(level)
-    return (queue.created if queue is not None else 0.0), level
+    return (queue.spec.created if queue is not None else 0.0), level
 
 
 def path_key(
     queues: Queues, queue: QueueInfo, path: Iterable[str], place: Callable[[str], tuple[object, ...]]
 ) -> tuple[int, tuple[tuple[object, ...], ...]]:
     """Return the key of a queue whose levels, the highest first, have these places."""
-    return -queue.priority, tuple((*place(level), *age(queues, level)) for level in path)
+    return -queue.spec.priority, tuple((*place(level), *age(queues, level)) for level in path)
 
 
 def order_in_tree(
@@ -36,7 +36,7 @@ def order_in_tree(
     def level_key(level: QueueLevel) -> object:
         return level if isinstance(level, int) else (place(level), *age(queues, level))
 
-    return QueueOrder.in_tree(lambda queue: (-queue.priority, *way_down(queue.name)), level_key)
+    return QueueOrder.in_tree(lambda queue: (-queue.spec.priority, *way_down(queue.name)), level_key)
 
 
 def nearest_first(levels: Callable[[str], Sequence[str]]) -> VictimQueueOrder:

@@ -164,7 +164,7 @@ class PastUse(Observer):
 
         ``held`` is what it holds now, with what it was promised.
         """
-        return place_over_time(self.used(queue.name), held, totals, queue.weight)
+        return place_over_time(self.used(queue.name), held, totals, queue.spec.weight)
 
     def sum_key(self, queue: str, held: Mapping[str, int], weight: int) -> float:
         """Return the place of a queue by the sum of all that is counted, where all of it is alike, as cards are."""
@@ -216,7 +216,7 @@ class PastUse(Observer):
         for name in sorted({*now, *mean}):
             figures: dict[str, Value] = {
                 "place": place,
-                "weight": queue.weight,
+                "weight": queue.spec.weight,
                 "now": f"{in_base_units(name, now.get(name, 0)):.4g}",
                 "mean": f"{in_base_units(name, mean.get(name, 0.0)):.4g}",
             }

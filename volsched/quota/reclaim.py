@@ -158,7 +158,7 @@ def is_within(stakes: ReclaimView[K], queue: str, key: K, amount: Number) -> boo
 def reclaimable_of(cluster: Cluster, stakes: ReclaimView[K], queue: str, deserved: Iterable[K]) -> dict[K, Any]:
     """Return what queues below their due could take of what a queue holds; ``deserved``: what any queue deserves."""
     found = cluster.queues.get(queue)
-    if found is None or not found.reclaimable:
+    if found is None or not found.spec.reclaimable:
         return {}
     beyond = {key: stakes.held(queue, key) - (stakes.due(queue, key) or 0) for key in deserved}
     return {key: amount for key, amount in beyond.items() if amount > 0}

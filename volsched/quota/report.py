@@ -149,7 +149,7 @@ def asked_of(job: JobInfo) -> dict[str, int]:
     for task in job.waiting.values():
         for name, amount in task.template.request.items():
             asked[name] = asked.get(name, 0) + amount
-    return asked if job.tasks or job.min_resources is None else dict(job.min_resources)
+    return asked if job.tasks or job.spec.min_resources is None else dict(job.spec.min_resources)
 
 
 def held_of_quota(usage: Usage, queues: Iterable[str], job: JobInfo, refusal: Verdict) -> Iterator[Consumer]:

@@ -151,7 +151,7 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
 
     def minimum(self, job: JobInfo, level: str) -> Mapping[str, int] | None:
         """Return the minResources of a job."""
-        return job.min_resources
+        return job.spec.min_resources
 
     def request(self, pod: PodTemplate, level: str) -> Mapping[str, int]:
         """Return what a pod requests."""

@@ -53,14 +53,14 @@ class QueueStatuses:
             if queue is None:
                 self._written.pop(name, None)
                 self._past.pop(name, None)
-            elif queue.uid and (step := self._step(queue)) != self._written.get(name):
+            elif queue.spec.uid and (step := self._step(queue)) != self._written.get(name):
                 self._written[name] = step
                 yield step
 
     def _step(self, queue: QueueInfo) -> WriteQueueStatus:
         amounts = self._totals.get(queue.name, {})
         allocated = as_quantities(amounts, self._devices.account(queue.name).used)
-        return WriteQueueStatus(queue.uid, queue.name, allocated, self._past.get(queue.name))
+        return WriteQueueStatus(queue.spec.uid, queue.name, allocated, self._past.get(queue.name))
 
     def _used(self, past: Sequence[PastUse]) -> dict[str, None]:
         """Take in the words about use over time that are due; return the names of their queues."""

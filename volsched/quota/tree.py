@@ -147,4 +147,4 @@ class QueueTree:
 
     def _stated(self) -> Mapping[str, str]:
         """Return the parent that each queue states, empty for none."""
-        return {name: queue.parent for name, queue in self._cluster.queues.items()}
+        return {name: queue.spec.parent for name, queue in self._cluster.queues.items()}

@@ -250,7 +250,7 @@ def _cluster_of(mirror: Mirror) -> ReplayedCluster:
         name: sum(max(0, node.allocatable_of(name) - node.used_of(name)) for node in mirror.cluster.rows)
         for name in columns
     }
-    weights = {name: queue.weight for name, queue in mirror.cluster.queues.items()}
+    weights = {name: queue.spec.weight for name, queue in mirror.cluster.queues.items()}
     return ReplayedCluster({name: amount for name, amount in capacity.items() if amount}, weights)
 
 

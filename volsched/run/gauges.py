@@ -336,15 +336,14 @@ def _add_cluster(metrics: Metrics, cluster: Cluster) -> None:
 
 def _add_queues(metrics: Metrics, cluster: Cluster, waiting: Read) -> None:
     """Add what queues hold and may hold: cores, bytes, whole devices."""
-    for kind, help_ in (
-        ("allocated", "What placed pods of the queue use"),
-        ("deserved", "What the queue's object says that it deserves"),
-        ("capability", "What the queue's object lets it have at most"),
-        ("guarantee", "What the queue's object keeps for it"),
+    for kind, of, help_ in (
+        ("allocated", _allocated, "What placed pods of the queue use"),
+        ("deserved", _deserved, "What the queue's object says that it deserves"),
+        ("capability", _capability, "What the queue's object lets it have at most"),
+        ("guarantee", _guarantee, "What the queue's object keeps for it"),
     ):
-        metrics.add(
-            f"volsched_queue_{kind}", help_, _QUEUE, partial(_in_base_units, partial(queue_amounts, cluster, kind))
-        )
+        read = partial(queue_amounts, cluster, of)
+        metrics.add(f"volsched_queue_{kind}", help_, _QUEUE, partial(_in_base_units, read))
     metrics.add(
         "volsched_queue_request",
         "What the queue's pods ask for, placed or not",
@@ -359,11 +358,11 @@ def _add_queues(metrics: Metrics, cluster: Cluster, waiting: Read) -> None:
 def _add_volcano_queues(metrics: Metrics, cluster: Cluster, waiting: Read) -> None:
     """Add the same under Volcano's names: milli-CPU, bytes, and thousandths of other resources."""
     reads: dict[str, Read] = {
-        "allocated": partial(queue_amounts, cluster, "allocated"),
+        "allocated": partial(queue_amounts, cluster, _allocated),
         "request": partial(requested, cluster, waiting),
-        "deserved": partial(queue_amounts, cluster, "deserved"),
-        "capacity": partial(queue_amounts, cluster, "capability"),
-        "guarantee": partial(queue_amounts, cluster, "guarantee"),
+        "deserved": partial(queue_amounts, cluster, _deserved),
+        "capacity": partial(queue_amounts, cluster, _capability),
+        "guarantee": partial(queue_amounts, cluster, _guarantee),
     }
     for kind, read in reads.items():
         for resource, unit in _VOLCANO_UNITS.items():
@@ -375,7 +374,7 @@ def _add_volcano_queues(metrics: Metrics, cluster: Cluster, waiting: Read) -> No
         "volcano_queue_weight",
         "The queue's weight",
         _VOLCANO_QUEUE,
-        lambda: {(queue.name,): queue.weight for queue in _queues(cluster)},
+        lambda: {(queue.name,): queue.spec.weight for queue in _queues(cluster)},
     )
 
 
@@ -424,19 +423,35 @@ def _queues(cluster: Cluster) -> list[QueueInfo]:
     return list(cluster.queues.values())  # at once: the scheduling thread may add one meanwhile
 
 
-def queue_amounts(cluster: Cluster, kind: str) -> Numbers:
-    """Return one kind of amounts (``allocated``, ``capability``, ...) by queue and resource, in the resource's unit."""
+def _allocated(queue: QueueInfo) -> Mapping[str, int]:
+    return queue.allocated
+
+
+def _deserved(queue: QueueInfo) -> Mapping[str, int]:
+    return queue.spec.deserved
+
+
+def _capability(queue: QueueInfo) -> Mapping[str, int]:
+    return queue.spec.capability
+
+
+def _guarantee(queue: QueueInfo) -> Mapping[str, int]:
+    return queue.spec.guarantee
+
+
+def queue_amounts(cluster: Cluster, of: Callable[[QueueInfo], Mapping[str, int]]) -> Numbers:
+    """Return amounts of each queue (what it holds, may hold, ...) by queue and resource, in the resource's unit."""
     return {
         (queue.name, resource): amount
         for queue in _queues(cluster)
-        for resource, amount in dict(getattr(queue, kind)).items()
+        for resource, amount in dict(of(queue)).items()
         if amount != UNLIMITED
     }
 
 
 def requested(cluster: Cluster, waiting: Read) -> Numbers:
     """Return what the pods of each queue ask for: what they hold and what those that wait want."""
-    total = dict(queue_amounts(cluster, "allocated"))
+    total = dict(queue_amounts(cluster, _allocated))
     for labels, amount in waiting().items():
         if labels[0] in cluster.queues:
             total[labels] = total.get(labels, 0) + amount
@@ -448,7 +463,7 @@ def shares(cluster: Cluster) -> Numbers:
     there = dict(zip(cluster.columns.names, cluster.node_ledger.totals, strict=False))
     return {
         (queue, resource): amount / there[resource]
-        for (queue, resource), amount in queue_amounts(cluster, "allocated").items()
+        for (queue, resource), amount in queue_amounts(cluster, _allocated).items()
         if there.get(resource)
     }
 

@@ -185,7 +185,7 @@ class SchedulingThread:
             folder, self._dump_to = self._dump_to, None
             write_dump(self.mirror.cluster, folder)
         if not allowed:
-            self.mirror.rejections.clear()  # who leads has told them
+            self.mirror.events.forget_what_happened()
         if self._scheduler is None or self._stopping.is_set() or not allowed:
             return
         if self._is_session_due():
@@ -312,13 +312,14 @@ def describe(cluster: Cluster) -> dict[str, Any]:
             job.key: {
                 "phase": job.phase,
                 "queue": job.queue,
-                "min_available": job.min_available,
+                "min_available": job.spec.min_available,
                 "ready": job.ready_count,
                 "waits": job.refusal.message if job.refusal else "",
             }
             for job in cluster.jobs.values()
         },
         "queues": {
-            queue.name: {"state": queue.state, "allocated": dict(queue.allocated)} for queue in cluster.queues.values()
+            queue.name: {"state": queue.spec.state, "allocated": dict(queue.allocated)}
+            for queue in cluster.queues.values()
         },
     }

@@ -124,7 +124,7 @@ def _pods(simulation: Simulation) -> Json:
 
 def _pod(simulation: Simulation, pod: api.Pod) -> Json:
     task = simulation.mirror.cluster.tasks.get(pod.metadata.uid)
-    key = _group_key(task, pod.metadata)
+    key = _group_key(task, pod.metadata.namespace, pod.metadata.annotations)
     found = simulation.world.groups.get(key) if key else None
     queue = _queue_of(simulation, found) if found is not None else None
     return {
@@ -138,16 +138,16 @@ def _pod(simulation: Simulation, pod: api.Pod) -> Json:
 def _native_job(task: TaskInfo | None) -> JobInfo | None:
     """Return the job of a member of a PodGroup of scheduling.k8s.io."""
     job = task.job if task is not None else None
-    return job if job is not None and job.native is not None else None
+    return job if job is not None and job.spec.native is not None else None
 
 
-def _group_key(task: TaskInfo | None, of: api.ObjectMeta | TaskInfo) -> str | None:
+def _group_key(task: TaskInfo | None, namespace: str, annotations: Mapping[str, str]) -> str | None:
     """Return the namespace and name of a pod's PodGroup of either kind, None without one."""
     job = _native_job(task)
-    if job is not None and job.native is not None:
-        return job.native.key
-    group = of.annotations.get(GROUP_NAME)
-    return f"{of.namespace}/{group}" if group else None
+    if job is not None and job.spec.native is not None:
+        return job.spec.native.key
+    group = annotations.get(GROUP_NAME)
+    return f"{namespace}/{group}" if group else None
 
 
 def _queue_of(simulation: Simulation, group: api.PodGroup) -> str:
@@ -196,7 +196,7 @@ def _queues(simulation: Simulation) -> Json:
             admitted[above].update(amounts[queue.name].inqueue)
     return {
         name: {
-            "state": queue.state or "Open",
+            "state": queue.spec.state or "Open",
             "allocated": Resources(allocated[name]).human(),
             "inqueue": Resources(admitted[name]).human(),
             "capability": {r: format_amount(r, amount) for r, amount in sorted(amounts[name].capability.items())},
@@ -209,7 +209,7 @@ def _amounts(simulation: Simulation, queue: QueueInfo, reserved: Mapping[str, Re
     """What a queue's own jobs hold and have reserved, and what it may hold."""
     given = [of_queue(queue) for of_queue in simulation.queue_amounts]
     if all(amounts.beside for amounts in given):
-        given.append(QueueAmounts(queue.allocated, reserved.get(queue.name, Resources.EMPTY), queue.capability))
+        given.append(QueueAmounts(queue.allocated, reserved.get(queue.name, Resources.EMPTY), queue.spec.capability))
     return QueueAmounts(
         dict(ChainMap(*(dict(amounts.allocated) for amounts in given))),
         dict(ChainMap(*(dict(amounts.inqueue) for amounts in given))),
@@ -233,7 +233,7 @@ def _self_and_above(queues: Mapping[str, QueueInfo], queue: QueueInfo) -> Iterat
     name = queue.name
     while name in queues and name not in seen:
         seen[name] = None
-        name = queues[name].parent
+        name = queues[name].spec.parent
     if _ROOT in queues:
         seen[_ROOT] = None
     return iter(seen)
@@ -256,12 +256,12 @@ def _pending(simulation: Simulation) -> list[Json]:
     waiting = [
         _waiting_pod(simulation, task)
         for task in cluster.tasks.values()
-        if task.ours and task.status in _WAITING and task.key in simulation.world.pods
+        if task.spec.ours and task.status in _WAITING and task.key in simulation.world.pods
     ]
     waiting += [
         _waiting_group(simulation, job)
         for job in cluster.jobs.values()
-        if job.has_group and not job.tasks and job.phase not in (RUNNING, COMPLETED)
+        if job.spec.has_group and not job.tasks and job.phase not in (RUNNING, COMPLETED)
     ]
     waiting += [_waiting_job(simulation, job, refusal) for job, refusal in simulation.world.jobs_not_run()]
     return sorted(waiting, key=lambda entry: (entry["pod"] or entry["podGroup"], entry["pod"] is None))
@@ -278,7 +278,7 @@ def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
     verdict = waiting_verdict(simulation, task)
     return {
         "pod": task.key,
-        "podGroup": _group_key(task, task),
+        "podGroup": _group_key(task, task.namespace, task.spec.annotations),
         "queue": task.job.queue or None if task.job is not None else None,
         **_why(verdict),
     }
@@ -314,7 +314,7 @@ def _unadmitted(simulation: Looked, job: JobInfo) -> Verdict | None:
 
 
 def _without_pods(job: JobInfo) -> Verdict:
-    message = f'PodGroup "{job.key}" has 0 of the {job.min_available} pods that it starts with'
+    message = f'PodGroup "{job.key}" has 0 of the {job.spec.min_available} pods that it starts with'
     return Verdict(Step.GANG, "", Scope.JOB, "NotEnoughTasks", message)
 
 

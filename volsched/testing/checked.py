@@ -84,6 +84,13 @@ class CheckedEngine(FastEngine):
                 raise Stale(f"{task.key}: a run goes on to {node.name}, and the best node is {alone}")
             yield node
 
+    def hopeless(self, task: TaskInfo) -> bool:
+        """Whether no node has room for a task, also by what is looked at where it has no entry."""
+        is_full = self._is_full_for(task)
+        if not is_full and not self._may_fit(task):
+            raise Stale(f"{task.key}: it may go on a node that has not the amounts, or does not let it pass")
+        return is_full
+
     def _entry(self, task: TaskInfo) -> Entry:
         callbacks = self._callbacks()
         answers = [self._ask(callback, task) for callback in callbacks]

@@ -182,7 +182,7 @@ def _sets(cluster: Cluster) -> Iterator[str]:
     for key, named in cluster.queue_ledger.moves.kept.items():
         if key not in jobs or jobs[key].queue == named:
             yield f"job {key} is kept from queue {named} and is in it, or is not there"
-    empty = [key for key, job in jobs.items() if not job.tasks and not job.has_group]
+    empty = [key for key, job in jobs.items() if not job.tasks and not job.spec.has_group]
     yield from _compare("jobs without PodGroup and pods", empty, [])
 
 

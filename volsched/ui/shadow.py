@@ -150,7 +150,7 @@ class Shadow:
         task = self.mirror.cluster.tasks.get(step.uid)
         if task is not None and task.status is TaskStatus.BINDING:
             self.mirror.cluster.move(task, TaskStatus.PENDING, None)
-            task.refusal = task.told = None
+            task.refusal = None
             if task.job is not None:
                 task.job.requeue()
 

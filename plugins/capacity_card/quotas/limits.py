@@ -50,14 +50,14 @@ class QueueLimit:
 
 def own_limit(queue: QueueInfo, quota: CardQuota) -> QueueLimit:
     """What a queue may hold by its own object."""
-    cpu, memory = queue.capability.get(CPU, 0), queue.capability.get(MEMORY, 0)
-    is_empty = not ({CPU, MEMORY} & queue.capability.keys() or queue.annotations.get(CARD_QUOTA, "").strip())
+    cpu, memory = queue.spec.capability.get(CPU, 0), queue.spec.capability.get(MEMORY, 0)
+    is_empty = not ({CPU, MEMORY} & queue.spec.capability.keys() or queue.spec.annotations.get(CARD_QUOTA, "").strip())
     return QueueLimit(queue.name, cpu, memory, quota.cards, is_empty=is_empty)
 
 
 def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, has_card_quota: bool) -> QueueLimit:
     """What a queue lets everything below it hold together: no limit where it states none."""
-    cpu, memory = (queue.capability.get(name, UNLIMITED) for name in (CPU, MEMORY))
+    cpu, memory = (queue.spec.capability.get(name, UNLIMITED) for name in (CPU, MEMORY))
     return QueueLimit(queue.name, cpu, memory, quota.cards, other=0 if has_card_quota else UNLIMITED)
 
 
@@ -88,7 +88,7 @@ class QueueLimits:
         if self._read_from.get(queue.name) == stated:  # nothing but its status has changed
             return
         self._read_from[queue.name] = stated
-        before, quota = self._quotas.get(queue.name), quota_of(queue.annotations)
+        before, quota = self._quotas.get(queue.name), quota_of(queue.spec.annotations)
         if quota.errors and (before is None or before.errors != quota.errors):
             self._faulty[queue.name] = queue
         self._quotas[queue.name] = quota
@@ -133,7 +133,7 @@ class QueueLimits:
         return {card: amount for card, amount in self.card_quota(name).guarantee.items() if amount}
 
     def _parent(self, name: str) -> str:
-        return (self._cluster.queues[name].parent or ROOT) if self.is_hierarchical else ""
+        return (self._cluster.queues[name].spec.parent or ROOT) if self.is_hierarchical else ""
 
     def card_quota(self, name: str) -> CardQuota:
         """The quota of cards of one queue."""
@@ -172,14 +172,14 @@ class QueueLimits:
             found[name] = None
             if not self.is_hierarchical:
                 break
-            name = queues[name].parent
+            name = queues[name].spec.parent
         return tuple(found)
 
     def _limit(self, name: str, *, is_own: bool) -> QueueLimit:
         queue, quota = self._cluster.queues[name], self.card_quota(name)
         if is_own:
             return own_limit(queue, quota)
-        return ancestor_limit(queue, quota, has_card_quota=CARD_QUOTA in queue.annotations)
+        return ancestor_limit(queue, quota, has_card_quota=CARD_QUOTA in queue.spec.annotations)
 
     def _left(self, name: str, above: list[QueueLimit]) -> Cards:
         """What others' guarantees leave a queue of what there is, and of what queues above it may hold."""
@@ -189,7 +189,7 @@ class QueueLimits:
 
 def _stated(queue: QueueInfo) -> Hashable:
     """Everything of a queue that quotas and shares are made from."""
-    amounts = (queue.capability, queue.deserved, queue.guarantee)
+    amounts = (queue.spec.capability, queue.spec.deserved, queue.spec.guarantee)
     listed = tuple(tuple(sorted(found.items())) for found in amounts)
-    texts = tuple(queue.annotations.get(name) for name in OF_QUEUES)
-    return texts, queue.parent, queue.priority, queue.reclaimable, listed
+    texts = tuple(queue.spec.annotations.get(name) for name in OF_QUEUES)
+    return texts, queue.spec.parent, queue.spec.priority, queue.spec.reclaimable, listed

@@ -66,9 +66,9 @@ class Need:
 def need_of(job: JobInfo, started: Counter[str]) -> Need:
     """Return what a gang needs beside the pods that it has started with, counted by role."""
     if not job.judges_roles:
-        return Need({}, max(0, job.min_available - started.total()))
-    roles = {role: max(0, least - started[role]) for role, least in job.min_roles.items()}
-    return Need(roles, max(0, job.min_available - started.total() - sum(roles.values())))
+        return Need({}, max(0, job.spec.min_available - started.total()))
+    roles = {role: max(0, least - started[role]) for role, least in job.spec.min_roles.items()}
+    return Need(roles, max(0, job.spec.min_available - started.total() - sum(roles.values())))
 
 
 def cheapest(need: Need, kinds: Sequence[RolePods]) -> RequestTotal:

@@ -11,7 +11,7 @@ from typing import Final
 
 from plugins.predicates.devices.resource_claims import ClaimNeeds
 from plugins.predicates.verdicts import node_refusal
-from volsched.plugin import NodeInfo, Verdict, selects
+from volsched.plugin import NodeInfo, Seen, Verdict, selects
 from volsched.plugin.devices import Choice, Claim, Devices, Impossible, Limits, Pools, Selectors, Unfit, choose
 
 UNREACHED: Final = node_refusal("resourceclaim not available on the node", resolvable=False)
@@ -29,9 +29,9 @@ class DeviceAllocator:
         self._pools = Pools(devices)
         self._selectors = Selectors(selector_seconds)
         self._given_up: dict[Hashable, int] = {}
-        self._given_up_version = -1
+        self._given_up_at = Seen()
         self._faults: dict[Hashable, dict[str, str]] = {}
-        self._faults_version = -1
+        self._faults_at = Seen()
         self._postponed: set[Hashable] = set()
 
     def begin(self, clock: Callable[[], float]) -> bool:
@@ -78,14 +78,12 @@ class DeviceAllocator:
 
     def faults_of(self, key: Hashable) -> dict[str, str]:
         """Return the nodes on which claims like these could not be judged: one is enough to keep a pod waiting."""
-        if self._faults_version != self._devices.version:
-            self._faults_version = self._devices.version
+        if self._faults_at.differs(self._devices.version):
             self._faults.clear()
         return self._faults.setdefault(key, {})
 
     def _is_too_hard(self, key: Hashable) -> bool:
         """Return whether claims like these were too hard on so many nodes that others are not tried for now."""
-        if self._given_up_version != self._devices.claims_version:
-            self._given_up_version = self._devices.claims_version
+        if self._given_up_at.differs(self._devices.claims_version):
             self._given_up.clear()
         return self._given_up.get(key, 0) >= MOST_TRIES

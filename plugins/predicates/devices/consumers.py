@@ -17,7 +17,7 @@ from volsched.plugin.devices import Claim, ResourceClaimUse
 
 def group_with(task: TaskInfo, use: ResourceClaimUse) -> NativeGroup | None:
     """Return a pod's group if an entry of the pod is the group's."""
-    group = task.job.native if task.job is not None else None
+    group = task.job.spec.native if task.job is not None else None
     return group if group is not None and use in group.claims else None
 
 
@@ -34,7 +34,7 @@ def as_owner(group: NativeGroup) -> Owner:
 
 def group_of(task: TaskInfo, claim: Claim) -> NativeGroup | None:
     """Return a pod's group if a claim is the group's; None when it is the pod's own."""
-    group = task.job.native if task.job is not None else None
+    group = task.job.spec.native if task.job is not None else None
     if group is None or not group.claims:
         return None
     uses = (use for use, key in task.claims_by_entry() if key == claim.key)

@@ -39,6 +39,7 @@ from volsched.plugin import (
     Registrar,
     Report,
     Rule,
+    Seen,
     Session,
     SessionClose,
     TaskInfo,
@@ -74,7 +75,7 @@ class DeviceRules(Observer):
         self._vacancies = Vacancies(cluster)
         self._needs = KnownNeeds(cluster.devices)
         self._from_devices: dict[int, Pairs] = {}
-        self._classes_version = -1
+        self._classes_seen = Seen()
         self._session: Session | None = None
 
     def open(self, session: Session) -> None:
@@ -109,8 +110,7 @@ class DeviceRules(Observer):
             return True
         if not template.container_amounts:
             return False
-        if self._classes_version != self._devices.classes_version or len(self._from_devices) > MOST_KEPT:
-            self._classes_version = self._devices.classes_version
+        if self._classes_seen.differs(self._devices.classes_version) or len(self._from_devices) > MOST_KEPT:
             self._from_devices.clear()
         found = self._from_devices.get(template.id)
         if found is None:

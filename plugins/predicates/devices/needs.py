@@ -42,8 +42,8 @@ class KnownNeeds:
 
     def of(self, task: TaskInfo) -> ClaimNeeds:
         """Return what a pod's claims need."""
-        self._catch_up()
-        stamp = (task.resource_claims, task.claim_names, task.template, task.job)
+        self._refresh()
+        stamp = (task.spec.resource_claims, task.spec.claim_names, task.template, task.job)
         known = self._known.get(task.uid)
         if known is None or known.stamp != stamp:
             known = self._find_out(task, stamp)
@@ -103,7 +103,7 @@ class KnownNeeds:
 
     # -- changes ------------------------------------------------------------------------------------------------------
 
-    def _catch_up(self) -> None:
+    def _refresh(self) -> None:
         devices = self._devices
         if self._position == devices.log_end and self._classes_version == devices.classes_version:
             return
@@ -141,7 +141,7 @@ class KnownNeeds:
     def _keys_of(self, task: TaskInfo) -> Iterator[str]:
         """Yield the keys of the claims that a pod names, whether they are there or not, and of those made for it."""
         yield from named_by(task)
-        for _, name in task.claim_names:
+        for _, name in task.spec.claim_names:
             if name is not None:
                 yield f"{task.namespace}/{name}"
         made = left_over(task, self._devices)

@@ -150,13 +150,13 @@ def _extended_fault(task: TaskInfo, needs: ClaimNeeds, devices: Devices) -> str:
 
 def named_by(task: TaskInfo) -> list[str]:
     """Return the keys of the claims that a pod names itself, and may share."""
-    return [f"{task.namespace}/{use.claim}" for use in task.resource_claims if use.claim]
+    return [f"{task.namespace}/{use.claim}" for use in task.spec.resource_claims if use.claim]
 
 
 def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
     """Yield each claim of a pod once; a text states why one is not there."""
-    names, seen = dict(task.claim_names), set()
-    for use in task.resource_claims:
+    names, seen = dict(task.spec.claim_names), set()
+    for use in task.spec.resource_claims:
         name: str | None = use.claim
         if not use.claim:
             if use.name not in names:

@@ -95,7 +95,7 @@ class Neighbours:
         if any(table.counts for table in near.affinity):
             return False
         namespace = self._domains.namespace_labels(task.namespace)
-        return all(term.matches(task.namespace, task.labels, namespace) for term in task.template.affinity)
+        return all(term.matches(task.namespace, task.spec.labels, namespace) for term in task.template.affinity)
 
 
 def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:

@@ -201,7 +201,7 @@ class VolumeBinding(Observer):
 
     def stamp(self) -> tuple[int, int]:
         """Return what answers depend on besides nodes: storage, and what placed pods take of it."""
-        self._follow()
+        self._refresh()
         return self._storage.version, self.version
 
     def _needs_of(self, task: TaskInfo) -> _VolumeNeeds:
@@ -319,10 +319,10 @@ class VolumeBinding(Observer):
             self._taken.pop(volume, None)
         self.version += 1
 
-    def _follow(self) -> None:
+    def _refresh(self) -> None:
         """Let go of what came true, or what it was about is gone."""
         storage = self._storage
-        self._open.follow()
+        self._open.refresh()
         if self._seen == storage.version:
             return
         changes = storage.since(self._seen)

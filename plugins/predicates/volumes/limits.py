@@ -74,7 +74,7 @@ class VolumeLimits:
         if csi_node is None:
             return None
         limits = {d.name: d.allocatable.count for d in csi_node.spec.drivers if d.allocatable is not None}
-        self._follow()
+        self._refresh()
         for driver, handles in self._wanted(task).items():
             limit = limits.get(driver)
             if limit is None:
@@ -92,7 +92,7 @@ class VolumeLimits:
         admitted = np.ones(count, dtype=np.bool_)
         if not self._storage.csi_nodes:
             return admitted[nodes.rows]
-        self._follow()
+        self._refresh()
         for driver, handles in self._wanted(task).items():
             new: Amounts = np.full(count, len(handles), dtype=np.int64)
             for handle in handles:
@@ -130,7 +130,7 @@ class VolumeLimits:
 
     # -- following storage and pods -------------------------------------------------------------------------------
 
-    def _follow(self) -> None:
+    def _refresh(self) -> None:
         """Catch up: first with pods, by what their claims were when last looked at, then with what these are now."""
         news = self._uses.news
         if self._seen == self._storage.version and news is not None and not news:

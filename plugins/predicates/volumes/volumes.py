@@ -161,7 +161,7 @@ class OpenVolumes:
         self._named: dict[str, dict[str, VolumeInfo]] = {}
         self._claim_of: dict[str, str] = {}
 
-    def follow(self) -> None:
+    def refresh(self) -> None:
         """Catch up with storage."""
         storage = self._storage
         if self._seen == storage.version:

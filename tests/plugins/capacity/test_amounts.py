@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity.amounts import doubts, in_a_tree, lost, side_by_side
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo, QueueProperties
 from volsched.model.values.resources import UNLIMITED
 from volsched.plugin.quota import QuotaAmounts
 
@@ -21,12 +21,7 @@ TOTAL = {"cpu": 10, "gpu": 4}
 
 def queues(specs: Specs) -> dict[str, QueueInfo]:
     """Queues of these specs: ``parent``, ``capability``, ``deserved``, ``guarantee``."""
-    made = {}
-    for name, spec in specs.items():
-        queue = made[name] = QueueInfo(name)
-        for field, value in spec.items():
-            setattr(queue, field, value)
-    return made
+    return {name: QueueInfo(QueueProperties(name, **spec)) for name, spec in specs.items()}
 
 
 FLAT: dict[str, tuple[Specs, Amounts, Amounts]] = {
@@ -202,11 +197,12 @@ def test_nobody_may_have_more_than_its_parent_where_that_can_keep_what_it_guaran
     dues = in_a_tree(made, TOTAL)
 
     for name, queue in made.items():
-        above, beside = dues[queue.parent or "root"], [q for q in made.values() if q.parent == queue.parent]
+        above = dues[queue.spec.parent or "root"]
+        beside = [other for other in made.values() if other.spec.parent == queue.spec.parent]
         for resource, amount in dues[name].limit.items():
             most = above.limit.get(resource, 0)
-            kept = sum(other.guarantee.get(resource, 0) for other in beside)
-            assert amount <= queue.capability.get(resource, amount) or not queue.capability[resource]
+            kept = sum(other.spec.guarantee.get(resource, 0) for other in beside)
+            assert amount <= queue.spec.capability.get(resource, amount) or not queue.spec.capability[resource]
             if kept <= most:
                 assert amount <= most
-                assert amount <= most - kept + queue.guarantee.get(resource, 0) or most == UNLIMITED
+                assert amount <= most - kept + queue.spec.guarantee.get(resource, 0) or most == UNLIMITED

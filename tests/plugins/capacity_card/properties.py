@@ -70,7 +70,7 @@ class QueuesTell(Property):
     def after(self, steps: list[PlanStep]) -> None:
         self.told |= {step.name: dict(step.allocated) for step in steps if isinstance(step, WriteQueueStatus)}
         held = charged(self.reader)
-        for name in [queue.name for queue in self.cluster.queues.values() if queue.uid]:
+        for name in [queue.name for queue in self.cluster.queues.values() if queue.spec.uid]:
             as_resources = {key: text for key, text in self.told[name].items() if key.startswith(PREFIX)}
             expected = {card: count for (queue, card), count in held.items() if queue == name}
             assert as_resources == {as_resource(card): str(count) for card, count in expected.items()}
@@ -103,7 +103,7 @@ def physically_held(cluster: Cluster) -> Held:
 
 
 def named_cards(task: TaskInfo) -> list[str]:
-    return [name.strip() for name in task.annotations.get("volcano.sh/card.name", "").split("|") if name.strip()]
+    return [name.strip() for name in task.spec.annotations.get("volcano.sh/card.name", "").split("|") if name.strip()]
 
 
 def resource_on(node: NodeInfo, card: str) -> str:
@@ -123,7 +123,7 @@ def quota_of(cluster: Cluster, queue: str, card: str) -> int:
     found = cluster.queues.get(queue)
     amount: int
     try:
-        amount = json.loads(found.annotations.get(QUOTA) or "{}").get(card, 0) if found is not None else 0
+        amount = json.loads(found.spec.annotations.get(QUOTA) or "{}").get(card, 0) if found is not None else 0
     except ValueError:
         return 0
     return max(0, amount) * 1000

@@ -49,7 +49,11 @@ def test_an_example_becomes_what_it_says(name: str, placed: dict[str, int], wait
 
 def test_a_gang_of_claims_alone_is_told_why_it_waits_and_is_not_called_ready() -> None:
     simulation = played("devices-alone")
-    why = {job.tasks[min(job.tasks)].labels["app"]: job for job in simulation.mirror.cluster.jobs.values() if job.tasks}
+    why = {
+        job.tasks[min(job.tasks)].spec.labels["app"]: job
+        for job in simulation.mirror.cluster.jobs.values()
+        if job.tasks
+    }
 
     said = {app: [(c.type, c.status) for c in job.conditions] for app, job in why.items()}
     expected = {app: [("Unschedulable", "True")] for app in why}

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from plugins.capacity_dra.quota import LAST_APPLIED, amount_of_key, read_quota
 from volsched.framework.dra.amounts import Amount
 from volsched.framework.dra.charges import named_as
-from volsched.mirror.reading import queue_info
+from volsched.mirror.reading import queue_spec
 from volsched.model import api
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo, QueueProperties
 
 GI = 1 << 30
 HAMI = "hami-core-gpu.project-hami.io"
@@ -24,7 +24,7 @@ HAMI = "hami-core-gpu.project-hami.io"
 def a_queue(dra: Any = None, **capability: str) -> QueueInfo:
     spec = {"capability": capability, **({"dra": dra} if dra is not None else {})}
     found = api.decode_as(api.Queue, {"metadata": {"name": "q"}, "spec": spec})
-    return queue_info(found, lambda _path, _message: None)
+    return QueueInfo(queue_spec(found, lambda _path, _message: None))
 
 
 def flat(limits: Any) -> dict[tuple[str, str], Fraction]:
@@ -159,8 +159,8 @@ def test_of_two_spellings_the_smaller_counts() -> None:
 
 
 def test_a_block_that_the_cluster_drops_is_noticed() -> None:
-    queue = a_queue()
-    queue.annotations = {LAST_APPLIED: json.dumps({"spec": {"dra": {"capability": {"gpu": {"count": 1}}}}})}
+    written = json.dumps({"spec": {"dra": {"capability": {"gpu": {"count": 1}}}}})
+    queue = QueueInfo(QueueProperties("q", annotations={LAST_APPLIED: written}))
 
     [fault] = read_quota(queue).faults
     assert fault.startswith("spec.dra was written and is not there")
@@ -168,8 +168,8 @@ def test_a_block_that_the_cluster_drops_is_noticed() -> None:
 
 
 def test_an_annotation_that_is_nested_too_deep_stops_nobody() -> None:
-    queue = a_queue()
-    queue.annotations = {LAST_APPLIED: '{"dra":' + "[" * 5_000 + "]" * 5_000 + "}"}
+    written = '{"dra":' + "[" * 5_000 + "]" * 5_000 + "}"
+    queue = QueueInfo(QueueProperties("q", annotations={LAST_APPLIED: written}))
 
     assert read_quota(queue).faults == ()
 
@@ -184,6 +184,5 @@ JSON = st.recursive(
 @given(JSON, st.dictionaries(st.sampled_from(["capability", "deserved", "guarantee"]), JSON))
 def test_nothing_that_users_write_breaks_the_scheduler(whole: Any, blocks: Any) -> None:
     for written in (whole, blocks):
-        queue = QueueInfo("q")
-        queue.dra = written
+        queue = QueueInfo(QueueProperties("q", dra=written))
         assert all(value >= 0 for value in read_quota(queue).limits.values())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from plugins.crossquota.plugin import ARGUMENTS, build
@@ -174,7 +175,7 @@ def test_a_pod_of_another_label_counts_under_its_new_one() -> None:
     task = world.pod("p", on="g1", labels={"quota-controlled": "true"}, cpu=1)
     world.open_session()
 
-    before, task.labels = task.labels, {}
+    before, task.spec = task.spec, msgspec.structs.replace(task.spec, labels={})
     world.cluster.relabel(task, before)
 
     assert used(world) == [0, 0]

@@ -15,7 +15,7 @@ def placed(cluster: Cluster) -> list[tuple[TaskInfo, NodeInfo]]:
 
 def means(cluster: Cluster, term: PodTerm, pod: TaskInfo) -> bool:
     namespace = cluster.queue_ledger.namespaces.get(pod.namespace, {"kubernetes.io/metadata.name": pod.namespace})
-    return term.matches(pod.namespace, pod.labels, namespace)
+    return term.matches(pod.namespace, pod.spec.labels, namespace)
 
 
 def same_domain(key: str, one: NodeInfo, other: NodeInfo) -> bool:
@@ -64,7 +64,7 @@ def spread_admits(cluster: Cluster, task: TaskInfo, node: NodeInfo) -> bool:
                 if n is other
                 and p.namespace == task.namespace
                 and p.status is not TaskStatus.RELEASING
-                and item.counts(p.labels)
+                and item.counts(p.spec.labels)
             ]
             value = other.labels[item.topology_key]
             counts[value] = counts.get(value, 0) + len(pods)

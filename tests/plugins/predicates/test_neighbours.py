@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from plugins.predicates.plugin import ARGUMENTS, build
@@ -171,7 +172,7 @@ def test_relabelled_pods_and_nodes_are_counted_anew() -> None:
     web = world.pod("web", on="n1", labels={"app": "db"})
     task = world.pod("p", spec=near(term()))
     assert world.feasible(task) == set()
-    before, web.labels = web.labels, WEB
+    before, web.spec = web.spec, msgspec.structs.replace(web.spec, labels=WEB)
     world.cluster.relabel(web, before)
     assert world.feasible(task) == {"n1", "n2"}
 

@@ -11,18 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.proportion.shares import QueueShare, share_out
-from volsched.model.queues.queue import QueueInfo
+from volsched.model.queues.queue import QueueInfo, QueueProperties
 from volsched.quota.amounts import limits, share
 
 Amounts = Mapping[str, int]
 
 
 def a_queue(name: str, weight: int = 1, **spec: Amounts) -> QueueInfo:
-    queue = QueueInfo(name)
-    queue.weight = weight
-    queue.capability = spec.get("capability", {})
-    queue.guarantee = spec.get("guarantee", {})
-    return queue
+    return QueueInfo(QueueProperties(name, weight=weight, **spec))
 
 
 def shared(total: Amounts, **queues: Mapping[str, Any]) -> dict[str, dict[str, Fraction]]:
@@ -33,7 +29,7 @@ def shared(total: Amounts, **queues: Mapping[str, Any]) -> dict[str, dict[str, F
     }
     guaranteed: dict[str, int] = {}
     for queue in made.values():
-        for resource, amount in queue.guarantee.items():
+        for resource, amount in queue.spec.guarantee.items():
             guaranteed[resource] = guaranteed.get(resource, 0) + amount
     queue_shares = [
         QueueShare(queue, queues[name]["asks"], limits(queue, total, guaranteed))
@@ -195,7 +191,7 @@ def in_rounds(total: Amounts, queue_shares: list[QueueShare], rounds: int = 200)
     deserved: dict[str, dict[str, float]] = {queue_share.queue.name: {} for queue_share in queue_shares}
     unfinished = list(queue_shares)
     for _ in range(rounds):
-        weight = sum(queue_share.queue.weight for queue_share in unfinished)
+        weight = sum(queue_share.queue.spec.weight for queue_share in unfinished)
         if not weight or not any(remaining.values()):
             break
         parts = {name: amount / weight for name, amount in remaining.items()}
@@ -204,8 +200,8 @@ def in_rounds(total: Amounts, queue_shares: list[QueueShare], rounds: int = 200)
             before = deserved[queue_share.queue.name]
             now = {
                 name: max(
-                    min(before.get(name, 0.0) + part * queue_share.queue.weight, float(queue_share.most(name))),
-                    float(queue_share.queue.guarantee.get(name, 0)),
+                    min(before.get(name, 0.0) + part * queue_share.queue.spec.weight, float(queue_share.most(name))),
+                    float(queue_share.queue.spec.guarantee.get(name, 0)),
                 )
                 for name, part in parts.items()
             }

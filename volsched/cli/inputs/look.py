@@ -20,6 +20,7 @@ from volsched.framework.plugin import Plugin
 from volsched.framework.quota_report import RESERVATIONS, CardUse, QuotaTable, Usage
 from volsched.framework.registration import Registrar
 from volsched.mirror.mirror import Mirror
+from volsched.mirror.problems import ReadingProblem
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.cards.naming import first_name, no_names
@@ -129,6 +130,8 @@ def _objects(changes: Iterable[Change]) -> list[api.ApiObject]:
 
 
 def _report_problems(mirror: Mirror) -> None:
-    for problem in mirror.take_problems():
+    for problem in mirror.events.take_findings():
+        if not isinstance(problem, ReadingProblem):
+            continue
         where = "/".join(part for part in (problem.kind, problem.namespace, problem.name) if part)
         report(f"{where}: {problem.field}: {problem.message}", "warning")

@@ -85,7 +85,7 @@ def _rules(usage: Usage, name: str) -> Iterator[tuple[str, AllowedNamespaces]]:
     """Yield whom a queue and those above it let in, where they state it."""
     queues = {name: use.queue for name, use in usage.queues.items()}
     for level in levels(queues, name):
-        rule = queues[level].allowed if level in queues else None
+        rule = queues[level].spec.allowed if level in queues else None
         if rule is not None:
             yield level, rule
 
@@ -104,8 +104,8 @@ def _card(use: CardUse) -> Json:
 def _queue(use: QueueUse) -> Json:
     others = {name: _dimension(name, dimension) for name, dimension in use.others.items()}
     return {
-        "state": use.queue.state or "Open",
-        "parent": use.queue.parent,
+        "state": use.queue.spec.state or "Open",
+        "parent": use.queue.spec.parent,
         CPU: _dimension(CPU, use.cpu),
         MEMORY: _dimension(MEMORY, use.memory),
         "cards": {card: _dimension("", dimension) for card, dimension in use.cards.items()},
@@ -166,7 +166,11 @@ def list_page(seen: Look, footer: str, width: int) -> str:
 def page(seen: Look, name: str, problems: Sequence[str], width: int) -> str:
     """Return the page of one queue."""
     use = seen.usage.queues[name]
-    head = [f"Name:    {name}", f"State:   {use.queue.state or 'Open'}", f"Parent:  {use.queue.parent or _NONE}"]
+    head = [
+        f"Name:    {name}",
+        f"State:   {use.queue.spec.state or 'Open'}",
+        f"Parent:  {use.queue.spec.parent or _NONE}",
+    ]
     parts = [
         *head,
         *_whom_it_lets_in(seen.usage, name, width),
@@ -201,7 +205,7 @@ def _queue_rows(usage: Usage) -> Iterator[Row]:
     figures = _figures(usage.queues.values())
     yield "QUEUE", "STATE", "RESOURCE", *map(str.upper, figures)
     for name, use in usage.queues.items():
-        state = use.queue.state or "Open"
+        state = use.queue.spec.state or "Open"
         rows = list(_lines(use, figures)) or [(_NONE,) * (1 + len(figures))]
         yield from ((name, state, *row) for row in rows)
 

@@ -53,9 +53,9 @@ class Admissions:
                     self._ended.pop(job.key, None)
                 continue
             known, count = self._lacking.get(job.key), len(job.tasks)
-            if known is None or known.group != job.group_uid or count < known.pods:
+            if known is None or known.group != job.spec.group_uid or count < known.pods:
                 self._lacking.pop(job.key, None)  # those whose time is over come first
-                self._lacking[job.key] = _AdmittedGroup(job.group_uid, now, count)
+                self._lacking[job.key] = _AdmittedGroup(job.spec.group_uid, now, count)
             else:
                 known.pods = count
 
@@ -67,7 +67,7 @@ class Admissions:
             del self._lacking[first]
             job = jobs.get(first)
             if job is not None and _lacks_pods(job):
-                self._ended[first] = job.group_uid, now
+                self._ended[first] = job.spec.group_uid, now
                 yield job
 
     def keep(self, jobs: Mapping[str, JobInfo]) -> None:
@@ -81,7 +81,7 @@ class Admissions:
     def turn(self, job: JobInfo) -> float:
         """When the job's admission ended last (seconds since the epoch), 0 when none did: the later goes last."""
         group, ended = self._ended.get(job.key, ("", 0.0))
-        return ended if group == job.group_uid else 0.0
+        return ended if group == job.spec.group_uid else 0.0
 
     def pauses(self, job: JobInfo, now: float) -> bool:
         """Whether an admission of the job has just ended."""
@@ -96,13 +96,13 @@ class Admissions:
 
 
 def _lacks_pods(job: JobInfo) -> bool:
-    return job.phase == INQUEUE and job.has_group and len(job.tasks) < job.min_available
+    return job.phase == INQUEUE and job.spec.has_group and len(job.tasks) < job.spec.min_available
 
 
 def admission_expired(job: JobInfo, timeout: float) -> Verdict:
     """Return the refusal of a job whose admission has ended."""
     message = (
-        f"the pod group was admitted and has {len(job.tasks)} of the {job.min_available} pods that it starts with "
+        f"the pod group was admitted and has {len(job.tasks)} of the {job.spec.min_available} pods that it starts with "
         f"after {timeout:g}s; nothing is kept for it any more, and after {PAUSE_SECONDS:g}s it waits for its next "
         "admission, behind all others of its queue"
     )

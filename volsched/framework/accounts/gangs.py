@@ -14,14 +14,14 @@ from volsched.model.status import IS_CHOSEN
 
 def unit_of(victim: TaskInfo) -> list[TaskInfo]:
     """Return who is evicted with a victim whatever is configured, it first: all of a native group that goes whole."""
-    group = victim.job.native if victim.job is not None else None
+    group = victim.job.spec.native if victim.job is not None else None
     return _all_with(victim) if group is not None and group.goes_whole else [victim]
 
 
 def departing(victim: TaskInfo) -> list[TaskInfo]:
     """Return everybody who goes if a victim does, it first."""
     job = victim.job
-    if job is not None and job.native is not None:
+    if job is not None and job.spec.native is not None:
         return unit_of(victim)
     if job is None or _goes_on_without(job, victim):
         return [victim]
@@ -35,7 +35,7 @@ def _all_with(victim: TaskInfo) -> list[TaskInfo]:
 
 def _goes_on_without(job: JobInfo, victim: TaskInfo) -> bool:
     """Whether a job still has its minimum, and that of the victim's role, when a victim has gone."""
-    if job.ready_count <= job.min_available:
+    if job.ready_count <= job.spec.min_available:
         return False
-    least = job.min_roles.get(victim.role, 0) if job.judges_roles else 0
-    return not least or job.ready_in_role(victim.role) > least
+    least = job.spec.min_roles.get(victim.spec.role, 0) if job.judges_roles else 0
+    return not least or job.ready_in_role(victim.spec.role) > least

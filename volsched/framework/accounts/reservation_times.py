@@ -34,14 +34,14 @@ class ReservationTimes:
 
     def follow(self, job: JobInfo, now: float) -> None:
         """Note a job that changed; a time of admission in the future counts as now."""
-        if self.timeout == math.inf or job.phase != INQUEUE or job.ready_count >= max(1, job.min_available):
+        if self.timeout == math.inf or job.phase != INQUEUE or job.ready_count >= max(1, job.spec.min_available):
             if self._since.pop(job.key, None) is not None:
                 job.admitted_at = 0.0
             return
         known = self._since.get(job.key)
-        if known is None or known[0] != job.group_uid:
+        if known is None or known[0] != job.spec.group_uid:
             at = job.admitted_at if 0 < job.admitted_at < now else now
-            self._since[job.key] = job.group_uid, at
+            self._since[job.key] = job.spec.group_uid, at
             heapq.heappush(self._order, (at, job.key))
 
     def is_over(self, job: JobInfo, now: float) -> bool:

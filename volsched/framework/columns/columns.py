@@ -95,6 +95,18 @@ class NodeColumns:
             fits &= enough | self.left_to_devices(column, rows)
         return fits
 
+    def may_fit(self, charge: tuple[tuple[int, int], ...]) -> npt.NDArray[np.bool_]:
+        """Which rows have room for a charge now, or will have once what is being released has gone."""
+        rows = self.all_rows
+        fits = np.ones(len(rows), dtype=np.bool_)
+        for column, amount in charge:
+            idle = self.allocatable[column] - self.used[column]
+            enough = (idle >= amount) | (self.future_idle(column, rows) >= amount)
+            fits &= enough | self.left_to_devices(column, rows)
+            if not fits.any():
+                break
+        return fits
+
     def left_to_devices(self, column: int, rows: Rows) -> npt.NDArray[np.bool_] | np.bool_:
         """Which rows leave an extended resource to their devices."""
         if column not in self.cluster.columns.left_to_devices:

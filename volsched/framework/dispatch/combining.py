@@ -120,7 +120,7 @@ def _tier_of(entry: tuple[int, Any]) -> int:
     return entry[0]
 
 
-# -- what queues deserve (rule ``Deserved``); the rule itself is in ``volsched.quota.reclaim`` ---------------------------
+# -- what queues deserve (rule ``Deserved``), see ``volsched.quota.reclaim`` -----------------------------------------
 
 
 class ElasticQuota(Protocol):

@@ -28,7 +28,7 @@ def job_key(keys: Iterable[Callable[[JobInfo], Any]], job: JobInfo) -> tuple[Any
 
 def queue_key(keys: Iterable[Callable[[QueueInfo], Any]], queue: QueueInfo) -> tuple[Any, ...]:
     """Plugins' keys, then older first, then the name."""
-    return (*[key(queue) for key in keys], queue.created, queue.name)
+    return (*[key(queue) for key in keys], queue.spec.created, queue.name)
 
 
 def in_order(keys: Iterable[Callable[[TaskInfo], Any]], tasks: Iterable[TaskInfo]) -> list[TaskInfo]:

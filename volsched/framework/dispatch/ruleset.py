@@ -322,4 +322,4 @@ def _idle_first(victims: list[TaskInfo]) -> list[TaskInfo]:
 
 def importance_of(victim: TaskInfo) -> tuple[int, int]:
     """Return with how much priority a task keeps its room, and its place among the tasks of its job."""
-    return victim.victim_priority, victim.priority
+    return victim.victim_priority, victim.spec.priority

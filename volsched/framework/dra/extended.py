@@ -89,7 +89,7 @@ def _in_order(task: TaskInfo) -> list[tuple[str, ContainerAmounts]]:
     amounts = task.template.container_amounts
     main = [found for found in amounts if found.kind == MAIN]
     init = [found for found in amounts if found.kind == INIT]
-    names = task.containers
+    names = task.spec.containers
     return [
         *((names[len(main) + found.place], found) for found in init),
         *((names[found.place], found) for found in main),

@@ -231,7 +231,7 @@ class Domains(Observer):
     def _matching(self, task: TaskInfo) -> tuple[Census, ...]:
         if not self._censuses:
             return ()
-        return self._finder.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
+        return self._finder.find(task.namespace, task.spec.labels, self.namespace_labels(task.namespace))
 
     def _follow_namespaces(self) -> None:
         """Count again what depends on labels of namespaces when these have changed."""
@@ -297,14 +297,14 @@ class Domains(Observer):
         if not self._apart.size:
             return ()
         self._follow_namespaces()
-        return self._apart.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
+        return self._apart.find(task.namespace, task.spec.labels, self.namespace_labels(task.namespace))
 
     def drawing(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
         """Return the preferred terms of pods placed so far that mean this task; their tables hold weights."""
         if not self._liked.size:
             return ()
         self._follow_namespaces()
-        return self._liked.find(task.namespace, task.labels, self.namespace_labels(task.namespace))
+        return self._liked.find(task.namespace, task.spec.labels, self.namespace_labels(task.namespace))
 
     def liking(self, template: PodTemplate) -> Liking:
         """Return the tables of a template's preferred affinity and anti-affinity."""
@@ -370,7 +370,7 @@ class Domains(Observer):
                     continue
                 node = task.node
                 if node is not None and selection.matches(
-                    task.namespace, task.labels, self.namespace_labels(task.namespace)
+                    task.namespace, task.spec.labels, self.namespace_labels(task.namespace)
                 ):
                     add_to(census.by_node, node.name, 1)
         return census

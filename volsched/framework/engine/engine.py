@@ -138,10 +138,15 @@ class FastEngine:
         entry = self._entry(first)
         if entry.shape_scores is None or self._with_care or self._batches(first):
             return
-        log, scores, labels, position = self.cluster.node_ledger.usage_log, entry.scores, first.labels, entry.position
+        log, scores, labels, position = (
+            self.cluster.node_ledger.usage_log,
+            entry.scores,
+            first.spec.labels,
+            entry.position,
+        )
         node: NodeInfo | None = None
         for task in tasks:
-            if task.labels is not labels and task.labels != labels and not self._is_alike(task, entry):
+            if task.spec.labels is not labels and task.spec.labels != labels and not self._is_alike(task, entry):
                 return
             if node is None:
                 row = scores.first_best()
@@ -233,7 +238,7 @@ class FastEngine:
 
     def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
         """Nodes where the task could go if others left and what is temporary were over, in order of names."""
-        self.entries.settle()
+        self.entries.refresh()
         predicates, static, columns = self.callbacks.predicates, self.entries.shared.static, self.nodes.columns
         columns.refresh_offers()
         self.nodes.facts.refresh()
@@ -262,9 +267,29 @@ class FastEngine:
         return speaks_for_queue(self.callbacks, task)
 
     def hopeless(self, task: TaskInfo) -> bool:
-        """Whether no node has room, now or later, for any task of this kind; cheap once it was asked."""
+        """Whether no node has room, now or later, for any task of this kind; cheap once it was asked.
+
+        Of more kinds than there are entries, which one tenant may make, amounts and nodes' own properties tell most.
+        """
+        return not (self.entries.knows(task) or self._may_fit(task)) or self._is_full_for(task)
+
+    def _is_full_for(self, task: TaskInfo) -> bool:
         entry = self._entry(task)
         return entry.scores.first_best() < 0 and not len(entry.future_rows())
+
+    def _may_fit(self, task: TaskInfo) -> bool:
+        """Whether any node has the amounts, now or later, and its own properties let the task pass."""
+        columns, static = self.nodes.columns, self.entries.shared.static
+        columns.refresh()
+        mask = columns.may_fit(self.cluster.columns.request(task.template)[::-1])
+        if not mask.any():
+            return False
+        self.nodes.facts.refresh()
+        static.refresh()
+        for place, predicate in enumerate(self.callbacks.predicates):
+            if predicate.scope == "static" and predicate.speaks(task):
+                mask = mask & static.mask(task, place, predicate, task.template.constraints)
+        return bool(mask.any())
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
         """Why nodes refuse the task, counted; a node counts once for each of its reasons, which may name the queue."""

@@ -55,11 +55,11 @@ class Entries:
 
     def of(self, task: TaskInfo) -> Entry:
         """The answers for a task as things are now."""
-        self.settle()
+        self.refresh()
         key = self.key_of(task)
         entry = self._kept.get(key)
         if entry is not None:
-            entry.catch_up(task)
+            entry.refresh(task)
             return entry
         entry = Entry(task, self.shared)
         if len(self._kept) >= self.capacity:
@@ -67,7 +67,7 @@ class Entries:
         self._kept[key] = entry
         return entry
 
-    def settle(self) -> None:
+    def refresh(self) -> None:
         """Forget everything where rows or amounts mean something else now."""
         cluster = self._cluster
         if self._layout == cluster.clocks.layout and self._left_to_devices is cluster.columns.left_to_devices:
@@ -77,6 +77,11 @@ class Entries:
         self._left_to_devices = cluster.columns.left_to_devices
         bytes_each = 20 * max(1, len(self._cluster.rows))
         self.capacity = max(_FEWEST, min(_MOST, _ENTRY_BYTES // bytes_each))
+
+    def knows(self, task: TaskInfo) -> bool:
+        """Whether there is an entry for a task."""
+        self.refresh()
+        return self.key_of(task) in self._kept
 
     def is_of(self, entry: Entry, task: TaskInfo) -> bool:
         """Whether this entry is the one for a task."""

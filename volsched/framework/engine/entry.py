@@ -85,7 +85,7 @@ class Entry:
 
     # -- keeping it right ---------------------------------------------------------------------------------------------
 
-    def catch_up(self, task: TaskInfo) -> None:
+    def refresh(self, task: TaskInfo) -> None:
         """Be right for a task of the template, in the session that the engine is open for."""
         self.task = task
         if self._session != self._shared.session:

@@ -50,7 +50,7 @@ class PodIndex:
     def note(self, task: TaskInfo, node: NodeInfo | None) -> None:
         """Follow a pod to a node, or off all nodes."""
         for key, values in self.by_label.items():
-            value = task.labels.get(key)
+            value = task.spec.labels.get(key)
             if value is not None:
                 if node is not None:
                     values.setdefault(value, {})[task.uid] = task
@@ -67,8 +67,8 @@ class PodIndex:
         if values is None:
             values = self.by_label[key] = {}
             for task in _placed(self._cluster):
-                if key in task.labels:
-                    values.setdefault(task.labels[key], {})[task.uid] = task
+                if key in task.spec.labels:
+                    values.setdefault(task.spec.labels[key], {})[task.uid] = task
         return values.get(value, {}).values()
 
 

@@ -28,12 +28,12 @@ WAITS_FOR_GROUP: Final = (
 
 def invalidity(job: JobInfo) -> Verdict | None:
     """Why a native group is not tried: something of it is not understood, its pods disagree, or some are missing."""
-    group = job.native
+    group = job.spec.native
     if group is None:
         return None
     if job.fault:
         return _error(job.fault)
-    if known_members(job) < job.min_available:
+    if known_members(job) < job.spec.min_available:
         return _incomplete(job)
     return next(_disagreements(job, group), None) or _scattered(job, group)
 
@@ -45,21 +45,21 @@ def is_incomplete(verdict: Verdict | None) -> bool:
 
 def known_members(job: JobInfo) -> int:
     """Members that run, have succeeded, or could be placed: ours that are neither gated nor leaving."""
-    waiting = sum(1 for task in job.waiting.values() if task.ours and not task.gated and not task.terminating)
+    waiting = sum(1 for task in job.waiting.values() if task.spec.may_be_placed)
     return job.ready_count + job.pipelined_count + waiting
 
 
 def least_of(job: JobInfo, members: list[TaskInfo]) -> Resources:
     """What the queue must have for a group to start: what its first members ask for, in the order of placement."""
     asked: dict[str, int] = {}
-    for task in members[: max(0, job.min_available - job.ready_count)]:
+    for task in members[: max(0, job.spec.min_available - job.ready_count)]:
         accumulate(asked, task.template.request, 1)
     accumulate(asked, job.allocated, 1)
     return Resources(asked)
 
 
 def _incomplete(job: JobInfo) -> Verdict:
-    message = f'PodGroup "{job.label}" has fewer pods than the {job.min_available} that it starts with'
+    message = f'PodGroup "{job.label}" has fewer pods than the {job.spec.min_available} that it starts with'
     shown_as = ConditionReason.GANG_INCOMPLETE
     return Verdict(Step.GANG, NAME, Scope.JOB, NOT_ENOUGH_TASKS, message, resolvable=False, shown_as=shown_as)
 
@@ -71,16 +71,16 @@ def _error(message: str) -> Verdict:
 
 def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:
     """What kube-scheduler refuses a group for, in its words; from 1.37 on members that run are compared, too."""
-    compared = [task for task in job.waiting.values() if task.ours]
+    compared = [task for task in job.waiting.values() if task.spec.ours]
     if group.version.one_priority:
         compared = [task for task in job.tasks.values() if not IS_FINISHED[task.status]]
-    names = sorted({task.scheduler for task in compared})
+    names = sorted({task.spec.scheduler for task in compared})
     if len(names) > 1:
         detail = f'got: "{names[0]}" and "{names[1]}"'
         yield _error(f"all pods in a single pod group should have the same .spec.schedulerName set, {detail}")
     if not group.version.one_priority or group.priority is None:
         return
-    other = next((task.pod_priority for task in compared if task.pod_priority != group.priority), None)
+    other = next((task.spec.pod_priority for task in compared if task.spec.pod_priority != group.priority), None)
     if other is not None:
         detail = f"got: {other} and {group.priority}"
         yield _error(f"all pods in a single pod group should match the priority of the pod group, {detail}")
@@ -110,13 +110,13 @@ def without_group(job: JobInfo, *, served: bool) -> Verdict:
 def waits_for_members(job: JobInfo) -> Verdict | None:
     """Return the refusal of a group that has pods of ours and lacks members."""
     verdict = invalidity(job)
-    is_ours = any(task.ours for task in job.waiting.values())
+    is_ours = any(task.spec.ours for task in job.waiting.values())
     return verdict if is_ours and is_incomplete(verdict) else None
 
 
 def may_preempt(job: JobInfo) -> bool:
     """Whether a native group may take room from others: by its own field, else all of its pods may; other jobs may."""
-    group = job.native
+    group = job.spec.native
     if group is None:
         return True
-    return all(task.preempts for task in job.schedulable()) if group.preempts is None else group.preempts
+    return all(task.spec.preempts for task in job.schedulable()) if group.preempts is None else group.preempts

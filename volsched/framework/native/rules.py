@@ -20,13 +20,13 @@ def register(registrar: Registrar) -> None:
 
 
 def _is_ready(job: JobInfo) -> bool:
-    return job.native is None or job.is_ready
+    return job.spec.native is None or job.is_ready
 
 
 def _lacking(job: JobInfo) -> int | None:
     """Members that the job lacks; of other jobs others state that."""
-    return None if job.native is None else job.lacking
+    return None if job.spec.native is None else job.lacking
 
 
 def _may_wait(job: JobInfo) -> Ballot:
-    return ABSTAIN if job.native is None or job.is_pipelined else Ballot(Vote.REJECT)
+    return ABSTAIN if job.spec.native is None or job.is_pipelined else Ballot(Vote.REJECT)

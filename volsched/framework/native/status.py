@@ -33,8 +33,8 @@ _WITHOUT_MESSAGE: Final = (Step.NO_PODGROUP, Step.GATED)
 
 def write_of(cluster: Cluster, job: JobInfo) -> Iterator[WriteNativeStatus]:
     """The write of a group's conditions, when they state something new; they are taken as written from here on."""
-    group = job.native
-    if group is None or not any(task.ours for task in job.tasks.values()):
+    group = job.spec.native
+    if group is None or not any(task.spec.ours for task in job.tasks.values()):
         return
     stated, wanted = _stated_condition(job, group), _condition_of(job, group)
     if wanted is not None:
@@ -89,7 +89,7 @@ def _not_feasible(job: JobInfo, refused: list[TaskInfo]) -> str:
     message = f"0/{max(1, job.placements)} {_NOT_FEASIBLE}"
     if any(task.nominated for task in job.tasks.values()):
         return message  # victims are leaving
-    if not all(task.preempts for task in refused):
+    if not all(task.spec.preempts for task in refused):
         return f"{message}, {_NEVER}"
     searched = any(words in task.refusal.message for task in refused if task.refusal for words in _SEARCHED)
     return f"{message}, {_NO_VICTIMS}" if searched else message
@@ -101,9 +101,9 @@ def victim_words(preemptor: TaskInfo | None, victim: TaskInfo, reason: str) -> t
     ``reason`` is what is stated of all others, and ends the Event. *Ours*: of a group of another namespace the Event
     states the queue, where kube-scheduler has the uid of the PodGroup.
     """
-    group = preemptor.job.native if preemptor is not None and preemptor.job is not None else None
+    group = preemptor.job.spec.native if preemptor is not None and preemptor.job is not None else None
     if preemptor is None or group is None:
         return reason, reason
     which = group.uid if preemptor.namespace == victim.namespace else f'of queue "{preemptor.queue}"'
     message = f"Preempted by podgroup {which} on node cluster; {reason}"
-    return message, f"{preemptor.scheduler}: preempting to accommodate a higher priority podgroup"
+    return message, f"{preemptor.spec.scheduler}: preempting to accommodate a higher priority podgroup"

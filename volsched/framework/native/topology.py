@@ -92,9 +92,9 @@ class Topology:
     def kind(self, task: TaskInfo) -> tuple[str, str] | None:
         """Return the label and the value that a pod's node must have; None for pods of no such group."""
         job = task.job
-        if job is None or job.native is None or not job.native.topology_key:
+        if job is None or job.spec.native is None or not job.spec.native.topology_key:
             return None
-        return job.native.topology_key, self.domain(job)
+        return job.spec.native.topology_key, self.domain(job)
 
     def refusal(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
         """Why a node is none for a pod of a group."""
@@ -112,7 +112,8 @@ class Topology:
 
 def register(registrar: Registrar) -> None:
     """Register the rule, if some group of the cluster has a key."""
-    if any(job.native is not None and job.native.topology_key for job in registrar.cluster.native_jobs.values()):
+    groups = (job.spec.native for job in registrar.cluster.native_jobs.values())
+    if any(group is not None and group.topology_key for group in groups):
         topology = Topology.of(registrar.session)
         topology.begin()
         registrar.register(Predicate(topology.refusal, key=topology.kind, version=_never))
@@ -124,7 +125,7 @@ def _never(_: TaskInfo) -> int:
 
 
 def _key_of(job: JobInfo) -> str:
-    return job.native.topology_key if job.native is not None else ""
+    return job.spec.native.topology_key if job.spec.native is not None else ""
 
 
 def _values(key: str, nodes: Iterable[NodeInfo | None]) -> Iterable[str]:

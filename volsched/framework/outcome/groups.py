@@ -67,7 +67,7 @@ def _phase(job: JobInfo, *, unschedulable: bool, queued: bool) -> str:
     scheduled = sum(count for count, counted in zip(counts, IS_SCHEDULED, strict=True) if counted)
     if counts[TaskStatus.RELEASING]:
         scheduled += sum(1 for t in job.tasks.values() if t.status is TaskStatus.RELEASING and t.node is not None)
-    if scheduled >= job.min_available and (scheduled or queued):
+    if scheduled >= job.spec.min_available and (scheduled or queued):
         finished = counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED]
         return COMPLETED if scheduled == finished else RUNNING
     return INQUEUE if job.phase == INQUEUE else PENDING
@@ -79,13 +79,13 @@ def _native_phase(job: JobInfo) -> str:
         return RUNNING
     if job.tasks and all(IS_FINISHED[task.status] for task in job.tasks.values()):
         return COMPLETED
-    is_admitted = job.phase == INQUEUE and native_gangs.known_members(job) >= job.min_available
+    is_admitted = job.phase == INQUEUE and native_gangs.known_members(job) >= job.spec.min_available
     return INQUEUE if is_admitted else PENDING
 
 
 def is_kept_out(job: JobInfo) -> bool:
     """Whether a job was refused as a whole before its minimum has room; pods that want nothing do not count."""
-    return job.refusal is not None and job.ready_count < max(1, job.min_available)
+    return job.refusal is not None and job.ready_count < max(1, job.spec.min_available)
 
 
 def note_refusal(cluster: Cluster, job: JobInfo) -> None:
@@ -125,14 +125,14 @@ def writes(
 ) -> Iterator[WriteGroupStatus | WriteNativeStatus]:
     """The writes for statuses that differ from what the API server has; each is taken as under way from here on."""
     for job, status in jobs:
-        if job.native is not None:
+        if job.spec.native is not None:
             yield from native_status.write_of(cluster, job)
             continue
-        if not job.has_group or status == job.reported:
+        if not job.spec.has_group or status == job.reported:
             continue
         job.reported, job.confirmed = status, False
         yield WriteGroupStatus(
-            job.group_uid,
+            job.spec.group_uid,
             job.namespace,
             job.name,
             status.phase,

@@ -20,9 +20,9 @@ def not_allowed(job: JobInfo) -> Verdict | None:
     """Return why a job is not looked at, None when it is."""
     if not job.barred:
         return None
-    if job.unserved is not None and not job.hollow:
-        return job.unserved
-    step = Step.ENQUEUE if job.has_group and job.phase in ("", PENDING) else Step.ALLOCATABLE
+    if job.spec.unserved is not None and not job.hollow:
+        return job.spec.unserved
+    step = Step.ENQUEUE if job.spec.has_group and job.phase in ("", PENDING) else Step.ALLOCATABLE
     shown_as = ConditionReason.QUEUE_NOT_ALLOWED
     return Verdict(step, "", Scope.JOB, QUEUE_NOT_ALLOWED, job.barred, resolvable=False, shown_as=shown_as)
 
@@ -37,5 +37,5 @@ def wants_its_queue(job: JobInfo) -> bool:
     if job.hollow:
         return False
     if job.waiting:
-        return job.has_group or job.implicit
-    return job.has_group and job.phase in ("", PENDING, INQUEUE)
+        return job.spec.has_group or job.spec.implicit
+    return job.spec.has_group and job.phase in ("", PENDING, INQUEUE)

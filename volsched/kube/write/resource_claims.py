@@ -29,7 +29,7 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import JSON, MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
+from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
@@ -37,7 +37,7 @@ from volsched.kube.turns import Turns
 from volsched.kube.write.binder import PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views
-from volsched.model import api
+from volsched.model import api, labels
 from volsched.model.changes import Change, Put
 from volsched.model.dra import api as dra
 from volsched.model.dra import observed
@@ -106,21 +106,35 @@ class ResourceClaims:
                 await self._withdraw(write, step)
 
     async def _withdraw(self, write: ClaimWrite, step: Bind) -> None:
-        claim = self._views.resource_claims.get(write.claim)
         if write.made is not None:
             await self._delete(write.claim, as_pod(step.namespace, step.name, step.uid))
             return
         if write.reserved_for is not None:
             return  # it is its group's, which keeps it for the others, and for the next attempt
-        if claim is not None and not _is_reserved(claim, step.uid):
-            return
-        gone = {"$patch": "delete", "uid": step.uid}
-        body = {"metadata": {"uid": write.uid}, "status": {"reservedFor": [gone]}}
         try:
-            await self._patch(write.claim, "/status", body, STRATEGIC_PATCH)
+            await self._unreserve(write, step)
         except (ApiError, FenceError) as error:
             if not (isinstance(error, ApiError) and error.is_gone):
                 _log.warning("a claim stays reserved", claim=write.claim, pod=step.name, error=str(error))
+
+    async def _unreserve(self, write: ClaimWrite, step: Bind) -> None:
+        """Take a pod out of those that a claim is reserved for.
+
+        Not by a strategic patch: the API server then orders opaque parameters anew, which it refuses in an allocation.
+        """
+        claim = self._views.resource_claims.get(write.claim)
+        for left in reversed(range(ATTEMPTS)):
+            claim = claim or await self._get(write.claim)
+            if claim.metadata.uid != write.uid or not _is_reserved(claim, step.uid):
+                return
+            others = [consumer for consumer in claim.status.reserved_for if consumer.uid != step.uid]
+            body = {**_changed(claim), "status": {"reservedFor": others or None}}
+            try:
+                self._heard(await self._patch(write.claim, "/status", body))
+            except ApiError as error:
+                if error.status != 409 or not left:
+                    raise
+            claim = None
 
     def release(self, step: ReleaseClaim) -> None:
         """Take from a claim what it was given, unless somebody else has come to use it; does not wait for it."""
@@ -315,16 +329,16 @@ class ResourceClaims:
         self._views.wrote(claim)
         return claim
 
-    async def _patch(self, key: str, subresource: str, body: Any, kind: str = MERGE_PATCH) -> bytes:
-        return await self._send("PATCH", _path(key) + subresource, f"resourceclaims{subresource}", body, kind)
+    async def _patch(self, key: str, subresource: str, body: Any) -> bytes:
+        return await self._send("PATCH", _path(key) + subresource, f"resourceclaims{subresource}", body)
 
-    async def _send(self, method: str, path: str, resource: str, body: Any, kind: str = MERGE_PATCH) -> bytes:
+    async def _send(self, method: str, path: str, resource: str, body: Any) -> bytes:
         return await self._api.request(
             method,
             path,
             resource,
             body=msgspec.json.encode(body),
-            content_type=kind if method == "PATCH" else JSON,
+            content_type=MERGE_PATCH if method == "PATCH" else JSON,
             within=_WRITE_TIMEOUT_SECONDS,
             fence=self._fence,
         )
@@ -333,6 +347,7 @@ class ResourceClaims:
         """Take note of a claim as it is after a write, before the watch tells; one that is gone holds no devices."""
         kind = observed.ResourceClaim
         claim = api.decode_text(kind, answer) if isinstance(answer, bytes) else api.decode_as(kind, answer)
+        labels.trim("ResourceClaim", claim)
         if self._views.wrote(claim):
             self._report(Put(claim))
         return claim

@@ -18,6 +18,7 @@ from volsched.model import api
 from volsched.model.changes import Change, Gone, Put, Refused
 from volsched.model.dra import api as dra
 from volsched.model.dra import observed
+from volsched.model.labels import is_without_devices
 from volsched.model.native import api as native
 from volsched.model.storage import CLAIM_ANNOTATIONS
 from volsched.model.values.bounded import Bounded, Size
@@ -163,7 +164,8 @@ class Views:
         if _is_older(claim, self.resource_claims.get(claim.key)):
             return
         if isinstance(claim, dra.ResourceClaim):
-            meta = msgspec.structs.replace(_identity(claim), finalizers=claim.metadata.finalizers)
+            finalizers = claim.metadata.finalizers if is_without_devices(claim) else ()
+            meta = msgspec.structs.replace(_identity(claim), finalizers=finalizers)
             self.resource_claims[claim.key] = dra.ResourceClaim(meta, status=claim.status)
 
     def _put_group(self, group: api.ApiObject) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.queues import NativeQueues
-from volsched.mirror.native.reading import group_of
+from volsched.mirror.native.reading import conditions_of, group_of
 from volsched.mirror.passers_by import PassersBy
 from volsched.mirror.reading import GROUP_NAME, as_name
 from volsched.mirror.settings import Arrival, MirrorSettings
@@ -21,7 +21,17 @@ from volsched.model.changes import Gone, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
-from volsched.model.job import COMPLETED, NATIVE, PENDING, JobInfo, PodGroupCondition, shown_as, with_condition
+from volsched.model.job import (
+    COMPLETED,
+    NATIVE,
+    NO_GROUP,
+    PENDING,
+    JobInfo,
+    JobProperties,
+    PodGroupCondition,
+    shown_as,
+    with_condition,
+)
 from volsched.model.native.api import KIND, PodGroup
 from volsched.model.native.group import NativeGroup
 from volsched.model.pods.task import TaskInfo
@@ -61,9 +71,9 @@ class NativeGroups:
 
     def job_of(self, task: TaskInfo) -> JobInfo:
         """Return the job of a task that names a group, made when it is the first to name it."""
-        job = self._job(task.namespace, task.scheduling_group)
+        job = self._job(task.namespace, task.spec.scheduling_group)
         if not job.tasks:
-            job.created = _age(job.native, task)
+            job.created = _age(job.spec.native, task)
         return job
 
     def joined(self, task: TaskInfo) -> None:
@@ -95,7 +105,7 @@ class NativeGroups:
 
     def drop_if_empty(self, job: JobInfo) -> None:
         """Forget a job that has neither pods nor a PodGroup."""
-        if not job.tasks and not job.has_group and job.key in self._cluster.jobs:
+        if not job.tasks and not job.spec.has_group and job.key in self._cluster.jobs:
             self._cluster.native_jobs.pop(job.key, None)
             self._cluster.queue_ledger.remove_job(job)
 
@@ -115,43 +125,48 @@ class NativeGroups:
     def put(self, found: PodGroup) -> None:
         """Take a PodGroup in."""
         annotations = self._annotations.of(KIND, found.metadata.annotations)
-        group = msgspec.structs.replace(group_of(found), annotations=annotations)
+        group, shown = msgspec.structs.replace(group_of(found), annotations=annotations), conditions_of(found)
         job = self._job(group.namespace, group.name)
-        before = job.native
+        before = job.spec.native
         if before is None or before.uid != group.uid:
-            self._begin(job, group)
-        self._describe(job, group)
+            self._begin(job, group, shown)
+        self._describe(job, group, shown)
         self._passers_by.leave(job)
-        self._cluster.queue_ledger.keep_job_queue(job, _conditions(group))
+        self._cluster.queue_ledger.keep_job_queue(job, shown)
         self._set_priority(job)
         self._queues.settle(job)
-        if before is None or _decisive(before) != _decisive(group):
+        if before != group:
             job.refusal = None
             self._cluster.queue_ledger.put_job(job)
         if before is None:
             self._passers_by.pod_placed(job, held=False)
         self._cluster.queue_ledger.dirty_jobs[job.key] = job
 
-    def _begin(self, job: JobInfo, group: NativeGroup) -> None:
+    def _begin(self, job: JobInfo, group: NativeGroup, shown: tuple[PodGroupCondition, ...]) -> None:
         """Forget what was stated of another PodGroup of the name."""
         first = min(job.tasks.values(), key=lambda task: task.sequence, default=None)
         job.created = _age(group, first)
-        job.refusal = job.told = None
-        job.conditions = _conditions(group)
+        job.refusal = None
+        job.conditions = shown
         job.reported = shown_as(job.conditions)
 
-    def _describe(self, job: JobInfo, group: NativeGroup) -> None:
-        job.native, job.has_group, job.group_uid = group, True, group.uid
-        job.labels, job.annotations = group.labels, group.annotations
-        job.min_available = group.min_count
-        job.priority_class = group.priority_class
-        job.resource_version = group.resource_version
-        self._take_conditions(job, group)
+    def _describe(self, job: JobInfo, group: NativeGroup, shown: tuple[PodGroupCondition, ...]) -> None:
+        job.spec = JobProperties(
+            has_group=True,
+            group_uid=group.uid,
+            min_available=group.min_count,
+            min_resources=job.spec.min_resources,
+            priority_class=group.priority_class,
+            labels=group.labels,
+            annotations=group.annotations,
+            native=group,
+        )
+        self._take_conditions(job, shown)
 
-    def _take_conditions(self, job: JobInfo, group: NativeGroup) -> None:
+    def _take_conditions(self, job: JobInfo, shown: tuple[PodGroupCondition, ...]) -> None:
         """Take in what a PodGroup states; what it was promised is remembered here, as the watch may be behind."""
         known = job.reported.conditions if job.reported is not None else ()
-        for condition in _conditions(group):
+        for condition in shown:
             if condition.type not in REMEMBERED:
                 job.conditions = with_condition(job.conditions, condition)
                 known = with_condition(known, condition)
@@ -160,11 +175,10 @@ class NativeGroups:
     def drop(self, gone: Gone) -> None:
         """Forget a PodGroup; its pods stay, and wait for another one of its name."""
         job = self._cluster.jobs.get(f"{gone.namespace}/{NATIVE}{gone.name}")
-        if job is None or not job.has_group:
+        if job is None or not job.spec.has_group:
             return
-        job.native, job.has_group, job.group_uid = None, False, ""
+        job.spec = NO_GROUP
         job.conditions, job.reported = (), None
-        job.min_available, job.min_resources = 1, None
         self._queues.settle(job)
         self._cluster.queue_ledger.set_phase(job, "")
         self._cluster.wake(ClusterEvent.JOB_CHANGED)
@@ -177,7 +191,7 @@ class NativeGroups:
         self._cluster.queue_ledger.dirty_jobs.update(self._cluster.native_jobs)
 
     def _set_priority(self, job: JobInfo) -> None:
-        group = job.native
+        group = job.spec.native
         own = group.priority if group is not None else None
         job.priority = job.highest_pod_priority if own is None else own
 
@@ -192,15 +206,5 @@ def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
 
 def _volcanos(task: TaskInfo) -> str:
     """The Volcano PodGroup that a pod of a native group names by annotation; empty for none."""
-    name = as_name(task.annotations.get(GROUP_NAME, ""))
+    name = as_name(task.spec.annotations.get(GROUP_NAME, ""))
     return f"{task.namespace}/{name}" if name else ""
-
-
-def _conditions(group: NativeGroup) -> tuple[PodGroupCondition, ...]:
-    return tuple(PodGroupCondition(shown.type, shown.status, shown.reason, shown.message) for shown in group.shown)
-
-
-def _decisive(group: NativeGroup) -> tuple[object, ...]:
-    """What of a PodGroup decides anything beside its queue."""
-    policy = (group.uid, group.is_gang, group.min_count, group.topology_key, group.goes_whole, group.fault)
-    return (*policy, group.priority, group.preempts, group.claims, group.claim_names, group.annotations)

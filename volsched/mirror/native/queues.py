@@ -37,7 +37,7 @@ class NativeQueues:
 
     def note_member(self, task: TaskInfo, job: JobInfo) -> None:
         """Take note of the queue that a member names."""
-        named, before = as_name(task.annotations.get(QUEUE_NAME, "")), self._members.get(task.uid, "")
+        named, before = as_name(task.spec.annotations.get(QUEUE_NAME, "")), self._members.get(task.uid, "")
         if named == before:
             return
         self._count(job, before, -1)
@@ -98,7 +98,7 @@ class NativeQueues:
 
     def settle(self, job: JobInfo) -> None:
         """Put a group where it belongs by what is named now, once it holds nothing where it is."""
-        group = job.native
+        group = job.spec.native
         of_members = sorted(self._counts.get(job.key, ()))
         named = self._named_by(job) or next(iter(of_members), "") or self._namespaces.get(job.namespace, "")
         job.fault = group.fault if group is not None else ""
@@ -113,7 +113,7 @@ class NativeQueues:
 
     def _named_by(self, job: JobInfo) -> str:
         """The queue that the group or its Workload names."""
-        group = job.native
+        group = job.spec.native
         if group is None:
             return ""
         return group.queue or self._workloads.get(f"{group.namespace}/{group.workload}", "")

@@ -7,7 +7,7 @@ null counts as absent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -16,8 +16,9 @@ from volsched.mirror.reading import seconds
 from volsched.model import api, labels
 from volsched.model.conditions import REMEMBERED
 from volsched.model.errors import FieldError
+from volsched.model.job import PodGroupCondition
 from volsched.model.native.api import GROUP, PodGroup
-from volsched.model.native.group import ApiVersion, GroupCondition, NativeGroup
+from volsched.model.native.group import ApiVersion, NativeGroup
 from volsched.model.pods.claim_use import ResourceClaimUse
 
 Read: TypeAlias = dict[str, Any]
@@ -118,20 +119,19 @@ def _about(found: PodGroup) -> NativeGroup:
         meta.namespace,
         meta.name,
         meta.uid,
-        meta.resource_version,
         created=seconds(meta.creation_timestamp),
         terminating=meta.deletion_timestamp is not None,
         labels=labels.kept(meta.labels),
         annotations=meta.annotations,
         claim_names=tuple((one.name, one.resource_claim_name) for one in found.status.resource_claim_statuses),
-        shown=tuple(_shown(found, (version.condition, *REMEMBERED))),
     )
 
 
-def _shown(found: PodGroup, kinds: Container[str]) -> Iterator[GroupCondition]:
-    for known in found.status.conditions:
-        if known.type in kinds:
-            yield GroupCondition(known.type, known.status, known.reason, known.message)
+def conditions_of(found: PodGroup) -> tuple[PodGroupCondition, ...]:
+    """Return the conditions of ours that the API server has, without the fields that only state when."""
+    kinds = (VERSIONS[found.group_version].condition, *REMEMBERED)
+    stated = (known for known in found.status.conditions if known.type in kinds)
+    return tuple(PodGroupCondition(known.type, known.status, known.reason, known.message) for known in stated)
 
 
 def _of_alpha2(raw: Mapping[str, Any]) -> Read:

@@ -26,15 +26,6 @@ class ApiVersion(msgspec.Struct, frozen=True, gc=False):
     one_priority: bool
 
 
-class GroupCondition(msgspec.Struct, frozen=True, gc=False):
-    """What a group's condition states, apart from when."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-
-
 class NativeGroup(msgspec.Struct, frozen=True, gc=False):
     """One PodGroup of scheduling.k8s.io.
 
@@ -43,15 +34,14 @@ class NativeGroup(msgspec.Struct, frozen=True, gc=False):
     pods are evicted together (``disruptionMode``). ``priority`` is None where nobody set one. ``preempts`` is None
     where the pods state whether they may preempt. ``claims`` are shared by all pods, ``claim_names`` those that were
     made of templates. ``workload`` names the Workload that it was made from. ``created`` is in seconds since the epoch.
-    ``fault`` states what of it is not understood, empty when all is: such a group is not placed. ``shown`` has the
-    conditions of ours that the API server has.
+    ``fault`` states what of it is not understood, empty when all is: such a group is not placed. Its conditions are no
+    part of it.
     """
 
     version: ApiVersion
     namespace: str
     name: str
     uid: str
-    resource_version: str = ""
     created: float | None = None
     terminating: bool = False
     labels: Mapping[str, str] = {}
@@ -68,7 +58,6 @@ class NativeGroup(msgspec.Struct, frozen=True, gc=False):
     workload: str = ""
     template: str = ""
     fault: str = ""
-    shown: tuple[GroupCondition, ...] = ()
 
     @property
     def key(self) -> str:

@@ -8,6 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
+from volsched.model.former import former_attributes
+from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.pods.owners import Owner, as_pod
 from volsched.model.pods.template import PodTemplate
 from volsched.model.pods.workload import OFFLINE
@@ -18,7 +22,6 @@ if TYPE_CHECKING:
     from volsched.model.job import JobInfo
     from volsched.model.nodes.node import NodeInfo
     from volsched.model.plan import ClaimWrite, VolumeWrite
-    from volsched.model.pods.claim_use import ResourceClaimUse
 
 ADMISSION_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 """Volcano's scheduling gate on pods that are to be held back until their queue has room for them."""
@@ -32,78 +35,93 @@ A condition, as whoever may make pods may annotate them, and would fill others' 
 USER_PRIORITY_LIMIT: Final = 1_000_000_000
 """Priorities above are those of the system's classes (Kubernetes: HighestUserDefinablePriority)."""
 
-_NONE: Mapping[str, str] = {}
+
+class PodProperties(msgspec.Struct, frozen=True, gc=False):
+    """What a pod states that may change without changing what it asks for; replaced as a whole when the Pod changes.
+
+    ``containers`` are the names of ``spec.containers`` when one of them asks for an extended resource, else empty.
+    ``priority`` orders the tasks of a job, ``pod_priority`` is what the API server has. ``pinned``: a DaemonSet makes
+    another pod on the same node as soon as this one goes, so others are evicted first. ``gated`` are the gates that
+    keep the pod out. ``admission_gate``: it carries Volcano's gate that we lift once its queue takes the task on.
+    ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
+    that were made from templates: (entry of the pod, name or None for none). ``scheduling_group`` is the PodGroup of
+    scheduling.k8s.io that the pod is in, empty: in none. ``workload``: whether the pod serves (online) or runs to an
+    end; a pod of which that changes is another task. ``started``: when its node began with it, in seconds since the
+    epoch, 0 when nobody reported it yet; ``deadline`` is ``spec.activeDeadlineSeconds``.
+    """
+
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    role: str = ""
+    containers: tuple[str, ...] = ()
+    scheduler: str = ""
+    ours: bool = False
+    priority: int = 1
+    pod_priority: int = 0
+    priority_class: str = ""
+    preemptable: bool = True
+    preempts: bool = True
+    pinned: bool = False
+    gated: tuple[str, ...] = ()
+    admission_gate: bool = False
+    terminating: bool = False
+    resource_claims: tuple[ResourceClaimUse, ...] = ()
+    claim_names: tuple[tuple[str, str | None], ...] = ()
+    scheduling_group: str = ""
+    workload: str = OFFLINE
+    started: float = 0.0
+    deadline: float | None = None
+
+    @property
+    def may_be_placed(self) -> bool:
+        """True if the pod is ours, and neither gated nor being deleted."""
+        return self.ours and not self.gated and not self.terminating
+
+
+NOTHING_STATED: Final = PodProperties()
 
 
 class TaskInfo:
-    """A pod: identity, template, standing. Created by the mirror; moved only by ``Cluster.move``.
+    """A pod: identity, template, what it states of itself (``spec``), and where it stands.
 
-    ``containers`` are the names of ``spec.containers`` when one of them asks for an extended resource, else empty.
+    Created by the mirror; moved only by ``Cluster.move``.
+
     ``charge`` is what the task takes on a node: ``(column, amount)`` pairs in the cluster's resource columns.
-    ``admission_gate``: the pod carries Volcano's gate that we lift once its queue takes the task on.
-    ``ungated``: we have lifted it, or are about to; until the task has a node it counts in its queue all the same.
-    ``nominated`` is the node where room is being made for the task; ``nomination_sent`` states that we decided so (or
-    that it no longer holds) and the API server has not shown it yet.
-    ``resource_claims`` are the entries of ``spec.resourceClaims``, which never change; ``claim_names`` are the claims
-    that were made from templates: (entry of the pod, name or None for none).
-    ``scheduling_group`` is the PodGroup of scheduling.k8s.io that the pod is in, ``group`` the one of Volcano; empty:
-    in none. The second is named by an annotation, and stays what it was when the pod was placed.
-    ``pinned``: a DaemonSet makes another pod on the same node as soon as this one goes, so others are evicted first.
-    ``backing_off`` keeps a task out after its binding was refused, until its back-off is over or its pod changes.
-    ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
-    ``started``: when its node began with it, in seconds since the epoch, 0 when nobody reported it yet; ``deadline`` is
-    ``spec.activeDeadlineSeconds``.
-    ``workload``: whether the pod serves (online) or runs to an end; a pod of which that changes is another task.
+    ``ungated``: we have lifted Volcano's gate, or are about to; until the task has a node it counts in its queue all
+    the same. ``nominated`` is the node where room is being made for the task; ``nomination_sent`` states that we
+    decided so (or that it no longer holds) and the API server has not shown it yet. ``group`` is the PodGroup of
+    Volcano that the pod is in, empty: in none. An annotation names it, and it stays what it was when the pod was
+    placed. ``backing_off`` keeps a task out after its binding was refused, until its back-off is over or its pod
+    changes. ``created`` orders tasks: seconds since the epoch; ``sequence`` orders those created in the same second.
     ``order`` orders tasks of a job after plugins' keys (``framework.dispatch.ordering``); () before it is asked.
     """
 
     __slots__ = (
-        "admission_gate",
-        "annotations",
         "backing_off",
         "bind_annotations",
         "bind_claims",
         "bind_volumes",
         "charge",
-        "claim_names",
-        "containers",
         "created",
-        "deadline",
         "evicted",
-        "gated",
         "group",
         "has_run",
         "job",
         "key",
-        "labels",
         "name",
         "namespace",
         "node",
         "nominated",
         "nomination_sent",
         "order",
-        "ours",
-        "pinned",
-        "pod_priority",
-        "preemptable",
-        "preempts",
-        "priority",
-        "priority_class",
         "refusal",
-        "resource_claims",
         "resource_version",
-        "role",
-        "scheduler",
-        "scheduling_group",
         "sequence",
-        "started",
+        "spec",
         "status",
         "template",
-        "terminating",
-        "told",
         "uid",
         "ungated",
-        "workload",
     )
 
     def __init__(
@@ -113,58 +131,38 @@ class TaskInfo:
         name: str,
         template: PodTemplate,
         charge: tuple[tuple[int, int], ...] = (),
+        spec: PodProperties = NOTHING_STATED,
     ) -> None:
         self.uid = uid
         self.namespace = namespace
         self.name = name
         self.key = f"{namespace}/{name}"
         self.template = template
+        self.spec = spec
         self.charge = charge
         self.status = TaskStatus.PENDING
         self.node: NodeInfo | None = None
         self.job: JobInfo | None = None
-        self.labels: Mapping[str, str] = _NONE
-        self.annotations: Mapping[str, str] = _NONE
-        self.containers: tuple[str, ...] = ()
-        self.role = ""
-        self.scheduler = ""
-        self.scheduling_group = ""
         self.group = ""
         self.has_run = False
         self.evicted = False
-        self.priority = 1
-        self.pod_priority = 0
-        self.priority_class = ""
         self.created = 0.0
         self.sequence = 0
-        self.started = 0.0
-        self.deadline: float | None = None
-        self.preemptable = True
-        self.pinned = False
-        self.preempts = True
-        self.gated: tuple[str, ...] = ()
-        self.admission_gate = False
         self.ungated = False
-        self.ours = False
-        self.terminating = False
         self.backing_off = False
         self.nominated = ""
         self.nomination_sent = False
         self.resource_version = ""
         self.refusal: Verdict | None = None
-        self.told: Verdict | None = None
         self.bind_annotations: dict[str, str] | None = None
         self.bind_volumes: tuple[VolumeWrite, ...] = ()
         self.bind_claims: tuple[ClaimWrite, ...] = ()
-        self.resource_claims: tuple[ResourceClaimUse, ...] = ()
-        self.claim_names: tuple[tuple[str, str | None], ...] = ()
         self.order: tuple[object, ...] = ()
-        self.workload = OFFLINE
 
     def claims_by_entry(self) -> Iterator[tuple[ResourceClaimUse, str]]:
         """Yield each entry of ``resource_claims`` with its claim's key; empty while none is made, or none is needed."""
-        made = dict(self.claim_names)
-        for use in self.resource_claims:
+        made = dict(self.spec.claim_names)
+        for use in self.spec.resource_claims:
             name = use.claim or made.get(use.name)
             yield use, f"{self.namespace}/{name}" if name else ""
 
@@ -175,9 +173,9 @@ class TaskInfo:
         Members of gangs are placed with their gang whatever they ask for, of native groups and of every job that starts
         with more than one pod. (Ours; Volcano leaves them to backfill, so that a gang may start in part.)
         """
-        if not self.template.best_effort or self.scheduling_group:
+        if not self.template.best_effort or self.spec.scheduling_group:
             return False
-        return self.job is None or self.job.min_available <= 1
+        return self.job is None or self.job.spec.min_available <= 1
 
     @property
     def as_owner(self) -> Owner:
@@ -195,11 +193,11 @@ class TaskInfo:
         """
         job = self.job
         if job is None:
-            return self.pod_priority
-        if job.native is not None:  # the API server has looked at its class, as it has at those of pods
+            return self.spec.pod_priority
+        if job.spec.native is not None:  # the API server has looked at its class, as it has at those of pods
             return job.priority
         value = min(job.priority, job.highest_pod_priority)
-        return value if value <= USER_PRIORITY_LIMIT else min(value, self.pod_priority)
+        return value if value <= USER_PRIORITY_LIMIT else min(value, self.spec.pod_priority)
 
     @property
     def victim_priority(self) -> int:
@@ -208,15 +206,18 @@ class TaskInfo:
         A native group that goes as a whole keeps it with the group's, and so does each of its pods from Kubernetes 1.37
         on. In 1.36 pods that go one by one have their own.
         """
-        group = self.job.native if self.job is not None else None
+        group = self.job.spec.native if self.job is not None else None
         if group is None or group.goes_whole or group.version.one_priority:
             return self.eviction_priority
-        return self.pod_priority
+        return self.spec.pod_priority
 
     @property
     def queue(self) -> str:
         """The name of the queue that the task counts for; empty without a job."""
         return self.job.queue if self.job is not None else ""
+
+    if not TYPE_CHECKING:  # a type checker finds the former names itself
+        __getattr__ = former_attributes(PodProperties)
 
     def __repr__(self) -> str:
         return f"<Task {self.key} {self.status.name}{f' on {self.node.name}' if self.node else ''}>"

@@ -15,12 +15,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from volsched.model.job import JobInfo, PodGroupCondition
+from volsched.model.values.visible import visible
 
 QUEUE_KEPT: Final = "QueueKept"
 """The type of the condition, its reason, and the reason of the Event about it."""
 
-_NOWHERE: Final = r'its pods count in no queue, .* in queue "([^"]+)"'
-_MESSAGE: Final = r'its pods count in queue "([^"]+)", .*'
+_NOWHERE: Final = r'(?s)its pods count in no queue, .* in queue "([^"]+)"'
+_MESSAGE: Final = r'(?s)its pods count in queue "([^"]+)", .*'
+_LONGEST: Final = 253
+"""Characters of a Queue's name, by the API server's rules; a PodGroup may name something longer."""
 
 
 @dataclass(slots=True)
@@ -56,7 +59,7 @@ def condition_of(queue: str, named: str) -> PodGroupCondition:
     """Return the condition of a job that counts in one queue while its PodGroup names another."""
     message = (
         f'its pods count in queue "{queue}", in which they were placed, and so does the PodGroup until none of them'
-        f' runs: then it moves to queue "{named}". To move it now, delete its pods'
+        f' runs: then it moves to queue "{_shown(named)}". To move it now, delete its pods'
     )
     return PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, message)
 
@@ -65,7 +68,7 @@ def nowhere_condition(named: str) -> PodGroupCondition:
     """Return the condition of a job that counts in no queue while its PodGroup names one that it may not use."""
     message = (
         "its pods count in no queue, as none lets their namespace in, and on their nodes alone; once none of them runs "
-        f'the PodGroup waits in queue "{named}"'
+        f'the PodGroup waits in queue "{_shown(named)}"'
     )
     return PodGroupCondition(QUEUE_KEPT, "True", QUEUE_KEPT, message)
 
@@ -91,3 +94,8 @@ def queue_in(conditions: Iterable[PodGroupCondition]) -> str:
             found = re.fullmatch(_MESSAGE, condition.message)
             return found[1] if found is not None else ""
     return ""
+
+
+def _shown(named: str) -> str:
+    """Return what a PodGroup names as it may stand in a condition: a tenant may write anything there."""
+    return visible(named)[:_LONGEST]

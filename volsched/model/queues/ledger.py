@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from volsched.model.clocks import Clocks, ClusterEvent
-from volsched.model.job import INQUEUE, PENDING, JobInfo, PodGroupCondition
+from volsched.model.job import HOLLOW, INQUEUE, PENDING, JobInfo, JobProperties, PodGroupCondition
 from volsched.model.observers import Observers
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.kept_queue import QueueMoves, named_nowhere, queue_in
 from volsched.model.queues.permissions import Permissions
-from volsched.model.queues.queue import ROOT, QueueInfo
+from volsched.model.queues.queue import ROOT, QueueInfo, QueuePast, QueueProperties
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import PODS, accumulate
-from volsched.model.verdict import Verdict
-
-_HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
 
 
 class QueueLedger:
@@ -43,6 +39,7 @@ class QueueLedger:
         self.dirty_queues: dict[str, None] = {}
         self.ungated: dict[str, dict[str, int]] = {}
         self.moves = QueueMoves()
+        self._hollow: set[str] = set()
         self._clocks = clocks
         self._observers = observers
         self._queue_versions = 0
@@ -92,24 +89,32 @@ class QueueLedger:
 
     # -- queues -------------------------------------------------------------------------------------------------------
 
-    def put_queue(self, queue: QueueInfo) -> None:
-        """Add or replace a queue; what its tasks hold is counted again only when it is new."""
-        known = self.queues.get(queue.name)
-        self.queues[queue.name] = queue
-        self.dirty_queues[queue.name] = None
-        if known is None or known.parent != queue.parent:
-            self._clocks.queue_tree += 1
-        if known is not None:
-            queue.allocated, queue.placed, queue.version = known.allocated, known.placed, known.version + 1
+    def put_queue(self, spec: QueueProperties, past: QueuePast | None = None) -> None:
+        """Add a queue, or replace what it states; what its tasks hold is counted only when it is new."""
+        name, queue = spec.name, self.queues.get(spec.name)
+        before = queue.spec if queue is not None else None
+        if queue is None:
+            queue = self._add_queue(spec)
         else:
-            queue.version = self._queue_versions
-            for job in self._jobs_in(queue.name):
-                self._charge_queue(queue.name, job.allocated, 1, job.placed_count)
-                self.dirty_jobs[job.key] = job
+            queue.spec = spec
+            queue.version += 1
+        queue.past = past
+        self.dirty_queues[name] = None
+        if before is None or before.parent != spec.parent:
+            self._clocks.queue_tree += 1
         self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
-        if self.permissions.put_queue(queue, known):
-            self._judge_below(queue.name)
+        if self.permissions.put_queue(spec, before):
+            self._judge_below(name)
         self._observers.tell(lambda observer: observer.queue_changed(queue, gone=False))
+
+    def _add_queue(self, spec: QueueProperties) -> QueueInfo:
+        """Return a new queue that holds what the tasks of its jobs hold."""
+        queue = self.queues[spec.name] = QueueInfo(spec)
+        queue.version = self._queue_versions
+        for job in self._jobs_in(spec.name):
+            self._charge_queue(spec.name, job.allocated, 1, job.placed_count)
+            self.dirty_jobs[job.key] = job
+        return queue
 
     def remove_queue(self, name: str) -> None:
         """Forget a queue; its jobs stay and wait for one of that name."""
@@ -120,7 +125,7 @@ class QueueLedger:
         self.dirty_jobs.update((job.key, job) for job in self._jobs_in(name))
         self._clocks.wake(ClusterEvent.QUEUE_CHANGED)
         if queue is not None:
-            if self.permissions.drop_queue(queue):
+            if self.permissions.drop_queue(queue.spec):
                 self._judge_below(name)
             self._observers.tell(lambda observer: observer.queue_changed(queue, gone=True))
 
@@ -146,6 +151,7 @@ class QueueLedger:
         for known in (self.jobs, self.waiting, self.best_effort, self.unadmitted, self.dirty_jobs):
             known.pop(job.key, None)
         self.moves.forget(job.key)
+        self._hollow.discard(job.key)
         self._clocks.wake(ClusterEvent.DEMAND_CHANGED)
         self._observers.tell_of_job(job, gone=True)
 
@@ -296,14 +302,20 @@ class QueueLedger:
 
     def set_hollow(self, job: JobInfo, *, hollow: bool) -> None:
         """Let a job count for nothing as its pods are all in native groups, or no longer."""
-        if job.hollow != hollow:
-            job.hollow = hollow
-            self._judge(job)
+        if hollow == (job.key in self._hollow):
+            return
+        if hollow:
+            self._hollow.add(job.key)
+        else:
+            self._hollow.discard(job.key)
+        self._judge(job)
 
-    def set_unserved(self, job: JobInfo, refusal: Verdict | None) -> None:
-        """Keep a job waiting as it states a rule that volsched cannot keep, or (None) no longer."""
-        if job.unserved != refusal:
-            job.unserved = refusal
+    def set_properties(self, job: JobInfo, spec: JobProperties) -> None:
+        """Replace what a job's PodGroup states; a rule that volsched cannot keep has the job wait."""
+        before, job.spec = job.spec, spec
+        if before.min_available != spec.min_available:
+            self.requests_changed(job)  # a gang leaves no member to backfill
+        if before.unserved != spec.unserved:
             self._judge(job)
 
     # -- who may use a queue ------------------------------------------------------------------------------------------
@@ -347,6 +359,6 @@ class QueueLedger:
 
     def _bar(self, job: JobInfo) -> str:
         """Why nobody looks at a job, empty when it is looked at."""
-        if job.hollow:
-            return _HOLLOW
-        return job.unserved.message if job.unserved is not None else self.permissions.judge(job)
+        if job.key in self._hollow:
+            return HOLLOW
+        return job.spec.unserved.message if job.spec.unserved is not None else self.permissions.judge(job)

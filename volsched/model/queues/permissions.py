@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from volsched.model.job import JobInfo
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES, AllowedNamespaces
-from volsched.model.queues.queue import ROOT, QueueInfo, stated_levels
+from volsched.model.queues.queue import ROOT, QueueInfo, QueueProperties, stated_levels
 
 Labels = Mapping[str, str]
 
@@ -53,7 +53,7 @@ class Permissions:
 
     # -- queues -------------------------------------------------------------------------------------------------------
 
-    def put_queue(self, queue: QueueInfo, known: QueueInfo | None) -> bool:
+    def put_queue(self, queue: QueueProperties, known: QueueProperties | None) -> bool:
         """Take in a queue; whether jobs of it, or of queues below it, may have another answer now."""
         name, before = queue.name, self._rules.get(queue.name)
         moved = known is None or known.parent != queue.parent
@@ -66,7 +66,7 @@ class Permissions:
             self._rules.pop(name, None)
         return before != queue.allowed or (moved and bool(self._rules))
 
-    def drop_queue(self, queue: QueueInfo) -> bool:
+    def drop_queue(self, queue: QueueProperties) -> bool:
         """Forget a queue; whether others may have another answer now."""
         siblings = self._children.get(queue.parent, {})
         siblings.pop(queue.name, None)

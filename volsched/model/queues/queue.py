@@ -1,13 +1,12 @@
-"""A queue: the name that quota and fairness are kept by.
-
-``QueueInfo`` has many attributes: it is the record of one Queue.
-"""
+"""A queue: the name that quota and fairness are kept by."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
+
+from volsched.model.former import former_attributes
 
 if TYPE_CHECKING:
     from volsched.model.queues.allowed_namespaces import AllowedNamespaces
@@ -24,51 +23,43 @@ class QueuePast:
     used: Mapping[str, float] = field(default_factory=dict)
 
 
-class QueueInfo:
-    """A Queue object's spec as the scheduler reads it.
+@dataclass(frozen=True, slots=True)
+class QueueProperties:
+    """What a Queue object states of itself; replaced as a whole when the Queue changes.
 
     ``capability``, ``deserved`` and ``guarantee`` are amounts per resource; a resource that is absent from
-    ``capability`` is not limited by it. ``allowed`` states which namespaces may use it, None for all. ``allocated``
-    is what the queue's placed tasks hold and ``placed`` how many these are, kept by the cluster. ``past`` is what its
-    status states of its use over time, None when it states nothing.
+    ``capability`` is not limited by it. ``allowed`` states which namespaces may use the queue, None for all.
     """
 
-    __slots__ = (
-        "allocated",
-        "allowed",
-        "annotations",
-        "capability",
-        "created",
-        "deserved",
-        "dra",
-        "guarantee",
-        "name",
-        "parent",
-        "past",
-        "placed",
-        "priority",
-        "reclaimable",
-        "state",
-        "uid",
-        "version",
-        "weight",
-    )
+    name: str
+    uid: str = ""
+    created: float = 0.0
+    state: str = "Open"
+    parent: str = ""
+    weight: int = 1
+    priority: int = 0
+    reclaimable: bool = True
+    capability: Mapping[str, int] = field(default_factory=dict)
+    deserved: Mapping[str, int] = field(default_factory=dict)
+    guarantee: Mapping[str, int] = field(default_factory=dict)
+    dra: object = None
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    allowed: AllowedNamespaces | None = None
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.uid = ""
-        self.weight = 1
-        self.priority = 0
-        self.parent = ""
-        self.reclaimable = True
-        self.state = "Open"
-        self.created = 0.0
-        self.capability: Mapping[str, int] = {}
-        self.deserved: Mapping[str, int] = {}
-        self.guarantee: Mapping[str, int] = {}
-        self.dra: object = None
-        self.annotations: Mapping[str, str] = {}
-        self.allowed: AllowedNamespaces | None = None
+
+class QueueInfo:
+    """A queue and what its tasks hold.
+
+    ``allocated`` is what the queue's placed tasks hold and ``placed`` how many these are. The cluster keeps both.
+    ``past`` is the use over time that the Queue's status states, None if it states nothing. ``version`` changes with
+    ``spec`` and with ``allocated``.
+    """
+
+    __slots__ = ("allocated", "name", "past", "placed", "spec", "version")
+
+    def __init__(self, spec: QueueProperties) -> None:
+        self.spec = spec
+        self.name = spec.name
         self.past: QueuePast | None = None
         self.allocated: dict[str, int] = {}
         self.placed = 0
@@ -77,17 +68,13 @@ class QueueInfo:
     @property
     def is_open(self) -> bool:
         """Whether new work is admitted; a queue whose state nobody has written yet is open (*ours*)."""
-        return self.state in ("", "Open")
+        return self.spec.state in ("", "Open")
 
-    @property
-    def declared(self) -> tuple[object, ...]:
-        """All that its object states, without what the cluster counts: two that are equal are alike to everybody."""
-        limits = (self.capability, self.deserved, self.guarantee, self.dra)
-        standing = (self.uid, self.created, self.parent, self.state, self.annotations)
-        return (*limits, *standing, self.weight, self.priority, self.reclaimable)
+    if not TYPE_CHECKING:  # a type checker finds the former names itself
+        __getattr__ = former_attributes(QueueProperties)
 
     def __repr__(self) -> str:
-        return f"<Queue {self.name} {self.state}>"
+        return f"<Queue {self.name} {self.spec.state}>"
 
 
 def levels(queues: Mapping[str, QueueInfo], name: str) -> tuple[str, ...]:
@@ -96,7 +83,7 @@ def levels(queues: Mapping[str, QueueInfo], name: str) -> tuple[str, ...]:
     A queue whose parent does not exist is right below the root, and so is each queue of a circle.
     """
     found = _way_up(queues, name)
-    last = queues[found[-1]].parent if found else ""
+    last = queues[found[-1]].spec.parent if found else ""
     if last in found:
         found = found[: found.index(last) + 1]
     return (*(name for name in found if name != ROOT), ROOT)
@@ -112,5 +99,5 @@ def _way_up(queues: Mapping[str, QueueInfo], name: str) -> list[str]:
     found: dict[str, None] = {}
     while name in queues and name not in found:
         found[name] = None
-        name = "" if name == ROOT else queues[name].parent
+        name = "" if name == ROOT else queues[name].spec.parent
     return list(found)
