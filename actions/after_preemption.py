@@ -21,7 +21,6 @@ import msgspec
 from actions.victims.budgets import by_budget
 from actions.victims.candidate_nodes import EVICTABLE
 from actions.victims.search import KEEP_BUDGETS, preemptors
-from volsched.framework.accounts.queue_demand import reserved_by
 from volsched.framework.native.gangs import may_preempt
 from volsched.framework.session import Session
 from volsched.model.cluster import Cluster
@@ -31,6 +30,7 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.status import TaskStatus
 from volsched.model.values.resources import Resources, accumulate
 from volsched.model.verdict import Verdict
+from volsched.quota.demand import reserved_by
 
 TRIALS: Final = 64
 """In one session."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final
 
-from volsched.framework.accounts.queue_demand import reserved_by
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.values.resources import Resources
+from volsched.quota.demand import reserved_by
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
 from volsched.testing.recount import faults
 

@@ -20,7 +20,7 @@ from volsched.asking.anonymous import anonymised
 from volsched.asking.cards import NodeCards
 from volsched.asking.restarting import restarted
 from volsched.framework import rules
-from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable
+from volsched.framework.quota_report import QuotaRow, QuotaTable
 from volsched.framework.registration import Registrar
 from volsched.framework.reports import Report
 from volsched.model import api

@@ -13,7 +13,6 @@ from functools import cached_property
 from volsched.backlog import Backlog
 from volsched.framework import released_reservations, reporter
 from volsched.framework.accounts.admissions import admission_expired
-from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.config.entries import declared_annotations
@@ -25,7 +24,6 @@ from volsched.framework.outcome import groups
 from volsched.framework.outcome.permission import is_barring, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
-from volsched.framework.reports import CountedOverTime
 from volsched.framework.session import Session
 from volsched.mirror.kept import kept_annotations
 from volsched.mirror.mirror import Mirror
@@ -38,6 +36,8 @@ from volsched.model.values.bounded import entries_of
 from volsched.model.values.series import Numbers, Series
 from volsched.model.verdict import Scope, Step, Verdict
 from volsched.ports import Clock, CycleReport
+from volsched.quota.past_use import CountedOverTime
+from volsched.quota.status import QueueStatuses
 
 
 @dataclass(frozen=True)

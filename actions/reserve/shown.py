@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from actions.reserve.book import Book, Reservation
-from volsched.framework.accounts.quota_report import RESERVATIONS, QuotaRow, QuotaTable
+from volsched.framework.quota_report import RESERVATIONS, QuotaRow, QuotaTable
 from volsched.model.reservation import stamp
 from volsched.model.values.quantity import in_base_units
 from volsched.model.values.series import Numbers

@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
+from plugins.capacity.quotas import NAME, CapacityQuotas
 from plugins.capacity.reclaim import Reclaim
-from plugins.capacity.refusals import NAME
-from plugins.capacity.rules import CapacityRules
-from plugins.capacity.standing import QueueDues
 from volsched.plugin import (
     Allocatable,
     Argument,
@@ -25,7 +23,6 @@ from volsched.plugin import (
     Reclaimable,
     Registrar,
     Series,
-    VictimQueueOrder,
 )
 from volsched.plugin.quota import (
     DEMANDS,
@@ -34,6 +31,7 @@ from volsched.plugin.quota import (
     QueueDemands,
     QueueFaults,
     QueueUsageObserver,
+    nearest_first,
 )
 
 ANCESTORS: Final = "ancestorReclaimLevel"
@@ -64,27 +62,28 @@ class CapacityPlugin:
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register, and tell what queues state that cannot be kept."""
-        rules, standing = self._rules(registrar)
-        reclaim = Reclaim(standing, registrar.session.rules, self._ancestors)
+        quotas = self._quotas(registrar)
+        reclaim = Reclaim(quotas, registrar.session.rules, self._ancestors)
         registrar.register(
-            QueueOrder(rules.order),
-            JobEnqueueable(rules.vote, always=True),
-            Allocatable(headroom=rules.headroom),
+            QueueOrder(quotas.order),
+            JobEnqueueable(quotas.vote, always=True),
+            Allocatable(headroom=quotas.headroom),
             Preemptive(reclaim.may_take_room),
             Reclaimable(reclaim.victims),
             Due(reclaim.is_within, reclaim.victims_by_due),
-            *(VictimQueueOrder(reclaim.closeness) for _ in range(registrar.checks_ancestors)),
-            rules.report({LIMIT: lambda: standing.limits}),
+            *(nearest_first(quotas.levels) for _ in range(registrar.checks_ancestors)),
+            quotas.report({LIMIT: lambda: quotas.limits}),
         )
 
-    def _rules(self, registrar: Registrar) -> tuple[CapacityRules, QueueDues]:
-        """Return the rules, and where queues stand, as the cluster is now; tell what cannot be kept."""
+    def _quotas(self, registrar: Registrar) -> CapacityQuotas:
+        """Return the quotas as the cluster is now; tell what cannot be kept."""
         above = registrar.checks_ancestors
-        held = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above))
-        standing = registrar.account(f"{NAME}.standing", lambda cluster: QueueDues(cluster, held, hierarchical=above))
+        usage = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above))
         name, make = (DEMANDS_ABOVE, QueueDemands.with_above) if above else (DEMANDS, QueueDemands)
         demand = registrar.account(name, make)
-        held.catch_up()
-        standing.catch_up()
-        registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, standing.faults())
-        return CapacityRules(registrar.cluster, standing, demand), standing
+        quotas = registrar.account(
+            f"{NAME}.quotas", lambda cluster: CapacityQuotas(cluster, usage, demand, hierarchical=above)
+        )
+        quotas.refresh()
+        registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, quotas.faults())
+        return quotas

@@ -7,20 +7,19 @@ the way to where the two part, is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from plugins.capacity.standing import QueueDues
+from plugins.capacity.quotas import CapacityQuotas
 from volsched.framework.dispatch.ruleset import Ruleset
-from volsched.plugin import PODS, QueueInfo, Resources, TaskInfo
-
-Amounts = Mapping[str, int]
+from volsched.plugin import QueueInfo, Resources, TaskInfo
+from volsched.plugin.quota import Amounts, Number, Remaining, request_with_slot
 
 
 class Reclaim:
     """The answers."""
 
-    def __init__(self, standing: QueueDues, rules: Ruleset, ancestors: int) -> None:
-        self._standing = standing
+    def __init__(self, quotas: CapacityQuotas, rules: Ruleset, ancestors: int) -> None:
+        self._quotas = quotas
         self._is_elastic = rules.elastic.reclaims_for
         self._in_order = rules.in_order_of_victims
         self._ancestors = ancestors
@@ -44,24 +43,25 @@ class Reclaim:
         Compared is what it states; None when that is nothing of what the task asks for.
         """
         request, near = task.template.request, self._near(queue.name)
-        answers = [self._standing.is_within(level, request) for level in (queue.name, *near)]
+        answers = [self._is_within(level, request) for level in (queue.name, *near)]
         return True if True in answers else False if False in answers else None
 
+    def _is_within(self, queue: str, request: Amounts) -> bool | None:
+        """Whether a queue with a request holds no more than it deserves of all of it; None: it states nothing of it."""
+        held, stated = self._quotas.allocated(queue), self._quotas.amounts(queue).stated
+        asked = [name for name in request if name in stated]
+        return all(held.get(name, 0) + request[name] <= stated[name] for name in asked) if asked else None
+
     def _deserves_any(self, queue: str, request: Amounts) -> bool:
-        return _deserves_of(self._standing.due(queue).deserved, request)
+        return _deserves_of(self._quotas.amounts(queue).deserved, request)
 
     def _fits(self, queue: str, request: Amounts) -> bool:
-        held = self._standing.held.by(queue)
-        return all(held.get(name, 0) + amount <= self._standing.limit(queue, name) for name, amount in request.items())
+        held = self._quotas.allocated(queue)
+        return all(held.get(name, 0) + amount <= self._quotas.limit(queue, name) for name, amount in request.items())
 
     def _is_due(self, queue: str, request: Amounts) -> bool:
-        held, deserved = self._standing.held.by(queue), self._standing.due(queue).deserved
+        held, deserved = self._quotas.allocated(queue), self._quotas.amounts(queue).deserved
         return any(held.get(name, 0) + amount <= deserved.get(name, 0) for name, amount in request.items())
-
-    def closeness(self, queue: QueueInfo, own: QueueInfo) -> int:
-        """Order queues by how near they are in the hierarchy to that of a task, the nearest first."""
-        theirs, mine = (self._standing.ancestors(name)[::-1] for name in (queue.name, own.name))
-        return -sum(1 for _ in _common(theirs, mine))
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Candidates that may go, each counted as gone for the next; the least important are asked first."""
@@ -74,7 +74,7 @@ class Reclaim:
     def _chosen(self, task: TaskInfo, candidates: Sequence[TaskInfo], may_go: _MayGo) -> list[TaskInfo]:
         if task.job is None:
             return []
-        usage = _UsageLeft(self._standing, task.job.queue)
+        usage = _UsageLeft(self._quotas, task.job.queue)
         chosen: list[TaskInfo] = []
         for victim in self._in_order(task, candidates):
             if may_go(usage, task, victim):
@@ -83,9 +83,9 @@ class Reclaim:
         return chosen
 
     def _may_go_by_due(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
-        own, theirs = usage.own, self._standing.levels(victim.queue)
-        above = [level for level in self._standing.ancestors(own)[self._ancestors :] if level not in theirs]
-        is_due = all(self._standing.is_within(level, task.template.request) is not False for level in above)
+        own, theirs = usage.own, self._quotas.levels(victim.queue)
+        above = [level for level in self._quotas.ancestors(own)[self._ancestors :] if level not in theirs]
+        is_due = all(self._is_within(level, task.template.request) is not False for level in above)
         return is_due and usage.keeps_due(victim) and self._may_go(usage, task, victim)
 
     def _may_go(self, usage: _UsageLeft, task: TaskInfo, victim: TaskInfo) -> bool:
@@ -113,7 +113,7 @@ class Reclaim:
                 yield level
 
     def _near(self, queue: str) -> tuple[str, ...]:
-        return self._standing.ancestors(queue)[: self._ancestors]
+        return self._quotas.ancestors(queue)[: self._ancestors]
 
 
 _MayGo = Callable[["_UsageLeft", TaskInfo, TaskInfo], bool]
@@ -122,66 +122,46 @@ _MayGo = Callable[["_UsageLeft", TaskInfo, TaskInfo], bool]
 class _UsageLeft:
     """What queues hold while victims for a queue's task are chosen one after the other."""
 
-    def __init__(self, standing: QueueDues, own: str) -> None:
-        self._standing = standing
+    def __init__(self, quotas: CapacityQuotas, own: str) -> None:
+        self._quotas = quotas
         self.own = own
-        self._own_levels = frozenset(standing.levels(own))
-        self._held: dict[str, dict[str, int]] = {}
+        self._own_levels = frozenset(quotas.levels(own))
+        self._remaining = Remaining(quotas.allocated)
 
     def leave(self, victim: TaskInfo) -> None:
         """Take a victim off its queue and those above that are not above the task's, too."""
-        for level in self._levels(victim):
-            held = self._of(level)
-            for name, amount in _asked(victim).items():
-                held[name] = held.get(name, 0) - amount
+        self._remaining.leave(self._levels(victim), victim)
 
     def keep_guarantees(self, victim: TaskInfo) -> bool:
         """Whether the queues that lose a victim would still hold all that they are guaranteed."""
-        gone = _asked(victim)
+        gone = request_with_slot(victim)
         return all(
-            self._of(level).get(name, 0) - gone.get(name, 0) >= amount
+            self._remaining.of(level).get(name, 0) - gone.get(name, 0) >= amount
             for level in self._levels(victim)
-            for name, amount in self._standing.due(level).guarantee.items()
+            for name, amount in self._quotas.amounts(level).guarantee.items()
         )
 
     def keeps_due(self, victim: TaskInfo) -> bool:
         """Whether the queues that lose a victim would still hold what they deserve of all that it holds."""
         return all(
-            self._of(level).get(name, 0) - victim.template.request[name] >= amount
+            self._remaining.of(level).get(name, 0) - victim.template.request[name] >= amount
             for level in self._levels(victim)
-            for name, amount in self._standing.due(level).stated.items()
+            for name, amount in self._quotas.amounts(level).stated.items()
             if name in victim.template.request
         )
 
     def is_above_due(self, level: str, victim: TaskInfo) -> bool:
         """Whether a queue holds more than its due of a resource that a victim holds, or has no due of any of them."""
-        held, request = self._of(level), victim.template.request
-        if not _deserves_of(self._standing.due(level).deserved, request):
+        held, request = self._remaining.of(level), victim.template.request
+        if not _deserves_of(self._quotas.amounts(level).deserved, request):
             return True
-        stated = self._standing.due(level).stated
+        stated = self._quotas.amounts(level).stated
         return any(held.get(name, 0) > stated[name] for name in request if name in stated)
 
     def _levels(self, victim: TaskInfo) -> tuple[str, ...]:
         queue = victim.queue
-        return tuple(level for level in self._standing.levels(queue) if level not in self._own_levels)
-
-    def _of(self, level: str) -> dict[str, int]:
-        if level not in self._held:
-            self._held[level] = dict(self._standing.held.by(level))
-        return self._held[level]
+        return tuple(level for level in self._quotas.levels(queue) if level not in self._own_levels)
 
 
-def _asked(task: TaskInfo) -> Amounts:
-    """What goes with a task, its pod slot too: slots can be guaranteed, and are nobody's due."""
-    return {**task.template.request, PODS: 1}
-
-
-def _deserves_of(deserved: Amounts, request: Amounts) -> bool:
+def _deserves_of(deserved: Mapping[str, Number], request: Amounts) -> bool:
     return any(deserved.get(name, 0) for name in request)
-
-
-def _common(left: Iterable[str], right: Iterable[str]) -> Iterator[str]:
-    for mine, theirs in zip(left, right, strict=False):
-        if mine != theirs:
-            return
-        yield mine

@@ -29,7 +29,7 @@ from plugins.capacity_card.requests.charges import ChargedCard
 from volsched.model.nodes.columns import CPU as CPU_COLUMN
 from volsched.model.nodes.columns import MEMORY as MEMORY_COLUMN
 from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodeFacts, NodeTable, PodTemplate, QueueInfo
-from volsched.plugin.quota import PastUse
+from volsched.plugin.quota import PastUse, path_key
 
 BEST_SCORE = 100.0
 
@@ -78,12 +78,7 @@ class QueueShares:
         """The place of a queue; smaller goes first."""
         if not self._ledger.limits.is_hierarchical:
             return -queue.spec.priority, (self._place(queue.name),)
-        path = [(*self._place(name), *self._age(name)) for name in self._accounts.levels(queue.name)[::-1]]
-        return -queue.spec.priority, tuple(path)
-
-    def _age(self, name: str) -> tuple[float, str]:
-        found = self._cluster.queues.get(name)
-        return (found.spec.created if found is not None else 0.0), name
+        return path_key(self._cluster.queues, queue, self._accounts.levels(queue.name)[::-1], self._place)
 
     def _place(self, name: str) -> Place:
         """Return the share of a queue; over time it moves with the clock, so it is not kept."""

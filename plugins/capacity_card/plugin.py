@@ -15,12 +15,12 @@ from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.quotas.quota import OF_QUEUES
+from plugins.capacity_card.reclaim import CpuReclaimView
 from plugins.capacity_card.refusals import NAME
-from plugins.capacity_card.remedies import CardRemedies
 from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
 from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.series import CardSeries, by_list
-from plugins.capacity_card.stakes import CpuStakes
+from plugins.capacity_card.suggestions import CardSuggestions
 from plugins.capacity_card.usage import usage_of
 from volsched.plugin import (
     CPU,
@@ -47,15 +47,15 @@ from volsched.plugin import (
 from volsched.plugin.cards import CARD_LISTS, UNMAPPED, CardLists, CardMapping
 from volsched.plugin.quota import (
     HALF_LIFE_ARGUMENT,
+    Consumer,
     Elastic,
-    Holding,
     PastUse,
     Usage,
     check_half_life,
     half_life_of,
     held_of_quota,
     order_over_time,
-    queues_below,
+    sharing_limit,
 )
 
 SPARES_CPU: Final = "cardUnlimitedCpuMemory"
@@ -193,9 +193,9 @@ class _CardAccounts:
         self.queues = QueueShares(cluster, ledger, past)
         self.series = CardSeries(cluster, ledger, self._demands)
         self.allocated = AllocatedCards(ledger)
-        self.cards = Elastic(self.series.stakes)
-        self.cpu = Elastic(CpuStakes(cluster, ledger))
-        self.remedies = CardRemedies(cluster, ledger, self._demands)
+        self.cards = Elastic(self.series.view)
+        self.cpu = Elastic(CpuReclaimView(cluster, ledger))
+        self.suggestions = CardSuggestions(cluster, ledger, self._demands)
 
     def registered(self) -> Iterator[Rule]:
         """Return what the plugin registers, the order of queues aside."""
@@ -210,8 +210,8 @@ class _CardAccounts:
             amounts=self.amounts,
             allocated=self.allocated,
             card_name=self._ledger.catalogue.mapping.card_of,
-            consumers=self.holders,
-            suggestions=self.remedies.of,
+            consumers=self.consumers,
+            suggestions=self.suggestions.of,
         )
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
@@ -223,13 +223,12 @@ class _CardAccounts:
 
     def usage(self) -> Usage:
         """What all queues may hold and hold, for people."""
-        return usage_of(self._cluster, self._ledger, self._demands, self.series.stakes)
+        return usage_of(self._cluster, self._ledger, self._demands, self.series.view)
 
-    def holders(self, job: JobInfo, refusal: Verdict) -> Iterable[Holding]:
+    def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """What jobs of the queue that refused, in a hierarchy of those below it, hold of what it has too little of."""
-        level = refusal.queue or job.queue
-        shared = queues_below(self._cluster, level) if self._ledger.limits.is_hierarchical else [level]
-        return held_of_quota(self.usage(), shared, job, refusal)
+        queues = sharing_limit(self._cluster, job, refusal, in_tree=self._ledger.limits.is_hierarchical)
+        return held_of_quota(self.usage(), queues, job, refusal)
 
     def tell_faults(self, session: Session) -> None:
         """Report on queues, PodGroups and nodes what is wrong in their annotations and labels."""

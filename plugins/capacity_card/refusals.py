@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Final
 
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.requests.requests import Names, NoSuchCardError
 from volsched.model.values.quantity import UNLIMITED
 from volsched.plugin import CPU, MEMORY, ConditionReason, FieldError, Scope, Shortfall, Step, Verdict, format_amount
+from volsched.plugin.quota import At
 
 NAME: Final = "capacity-card"
 
@@ -23,9 +24,6 @@ NO_CAPABILITY: Final = "EmptyQueueCapability"
 NO_CPU: Final = "InsufficientCPUQuota"
 NO_MEMORY: Final = "InsufficientMemoryQuota"
 NO_CARDS: Final = "InsufficientScalarQuota"
-NOT_A_LEAF: Final = "NotALeafQueue"
-
-At = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 
 _MI: Final = 1 << 20
 
@@ -63,12 +61,6 @@ def unreadable_request(queue: str, why: FieldError) -> Verdict:
     return Verdict(Step.ALLOCATABLE, NAME, Scope.POD, NO_REQUEST, message, shown_as=shown_as)
 
 
-def not_a_leaf(queue: str, step: At) -> Verdict:
-    """Work belongs into queues that have none below them."""
-    message = f'queue "{queue}" has queues below it, and takes no work itself; use one of those'
-    return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
-
-
 def empty_capability(limit: QueueLimit, step: At) -> Verdict:
     """A queue does not mention what it may hold."""
     what = "allocate" if step is Step.ALLOCATABLE else "enqueue"
@@ -80,18 +72,14 @@ def empty_capability(limit: QueueLimit, step: At) -> Verdict:
     return Verdict(step, NAME, Scope.QUEUE, NO_CAPABILITY, message, queue=limit.queue)
 
 
-def short_of_cpu(limit: QueueLimit, short: ExceededLimit, step: At) -> Verdict:
-    """A queue's cpu does not suffice."""
-    text = _sentence(limit.queue, "CPU", str(short.requested), str(short.total), str(short.limit))
-    message = f"{text} ({short.human()}{_advice(limit, CPU)})"
-    return Verdict(step, NAME, Scope.QUEUE, NO_CPU, message, (short.shortfall(),), queue=limit.queue)
-
-
-def short_of_memory(limit: QueueLimit, short: ExceededLimit, step: At) -> Verdict:
-    """A queue's memory does not suffice."""
-    text = _sentence(limit.queue, "memory", _mi(short.requested), _mi(short.total), _mi(short.limit))
-    message = f"{text} ({short.human()}{_advice(limit, MEMORY)})"
-    return Verdict(step, NAME, Scope.QUEUE, NO_MEMORY, message, (short.shortfall(),), queue=limit.queue)
+def short_of_resource(limit: QueueLimit, short: ExceededLimit, step: At) -> Verdict:
+    """A queue's cpu or memory does not suffice."""
+    is_cpu = short.resource == CPU
+    numbers = [str(amount) if is_cpu else _mi(amount) for amount in (short.requested, short.total, short.limit)]
+    text = _sentence(limit.queue, "CPU" if is_cpu else MEMORY, *numbers)
+    message = f"{text} ({short.human()}{_advice(limit, short.resource)})"
+    shortfalls = (short.shortfall(),)
+    return Verdict(step, NAME, Scope.QUEUE, NO_CPU if is_cpu else NO_MEMORY, message, shortfalls, queue=limit.queue)
 
 
 def short_of_cards(

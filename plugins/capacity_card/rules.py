@@ -59,7 +59,7 @@ from volsched.plugin import (
     Vote,
     never,
 )
-from volsched.plugin.quota import QueueTree
+from volsched.plugin.quota import Amounts, At, QueueTree, exceeded, not_a_leaf
 
 _MOST_KNOWN: Final = 10_000
 
@@ -102,7 +102,7 @@ class CardRules:
     def vote(self, job: JobInfo) -> Ballot:
         """Admit a job whose minimum fits beside what is held and reserved."""
         if self._has_children(job.queue):
-            return Ballot(Vote.REJECT, refusals.not_a_leaf(job.queue, Step.ENQUEUE))
+            return Ballot(Vote.REJECT, not_a_leaf(NAME, job.queue, Step.ENQUEUE))
         wanted = self._demands.wanted(job)
         if wanted.is_empty:
             return PERMIT
@@ -115,20 +115,13 @@ class CardRules:
         return PERMIT
 
     def _not_admitted(self, limit: QueueLimit, wanted: RequestTotal) -> Verdict | None:
-        if limit.is_empty:
-            return refusals.empty_capability(limit, Step.ENQUEUE)
         account, sums = self._accounts.account(limit.queue), self._demands.of(limit.queue)
-        if wanted.cpu:
-            taken = max(0, account.cpu + sums.reserved_cpu - sums.elastic_cpu)
-            if taken + wanted.cpu > limit.cpu:
-                return refusals.short_of_cpu(limit, ExceededLimit(CPU, wanted.cpu, taken, limit.cpu), Step.ENQUEUE)
-        if wanted.memory:
-            taken = max(0, account.memory + sums.reserved_memory - sums.elastic_memory)
-            if taken + wanted.memory > limit.memory:
-                return refusals.short_of_memory(
-                    limit, ExceededLimit(MEMORY, wanted.memory, taken, limit.memory), Step.ENQUEUE
-                )
-        return self._short_of_lists(limit, account, sums, wanted)
+        committed = {
+            CPU: max(0, account.cpu + sums.reserved_cpu - sums.elastic_cpu),
+            MEMORY: max(0, account.memory + sums.reserved_memory - sums.elastic_memory),
+        }
+        refusal = _short_of_resources(limit, _resources(wanted), committed, Step.ENQUEUE)
+        return refusal or self._short_of_lists(limit, account, sums, wanted)
 
     def _short_of_lists(
         self, limit: QueueLimit, account: QueueAccount, sums: QueueSums, wanted: RequestTotal
@@ -150,7 +143,7 @@ class CardRules:
         """
         name, ledger = queue.name, self._ledger
         if self._has_children(name):
-            return Headroom(0, refusals.not_a_leaf(name, Step.ALLOCATABLE))
+            return Headroom(0, not_a_leaf(NAME, name, Step.ALLOCATABLE))
         limits = ledger.limits
         chain = limits.chain(name)
         state = (
@@ -207,24 +200,12 @@ class CardRules:
         if isinstance(asked, FieldError):
             return refusals.unreadable_request(queue, asked)
         for limit in chain:
-            verdict = self._short_of_cpu_or_memory(limit, charge)
+            held = _resources(self._accounts.account(limit.queue))
+            verdict = _short_of_resources(limit, _resources(charge), held, Step.ALLOCATABLE)
             if verdict is not None:
                 return verdict
         # with room for the rest it is cards that are short
         return self._short_of_all(chain, cast("CardRequest", asked))
-
-    def _short_of_cpu_or_memory(self, limit: QueueLimit, charge: Charge) -> Verdict | None:
-        account = self._accounts.account(limit.queue)
-        if limit.is_empty:
-            return refusals.empty_capability(limit, Step.ALLOCATABLE)
-        if charge.cpu and account.cpu + charge.cpu > limit.cpu:
-            return refusals.short_of_cpu(
-                limit, ExceededLimit(CPU, charge.cpu, account.cpu, limit.cpu), Step.ALLOCATABLE
-            )
-        if charge.memory and account.memory + charge.memory > limit.memory:
-            short = ExceededLimit(MEMORY, charge.memory, account.memory, limit.memory)
-            return refusals.short_of_memory(limit, short, Step.ALLOCATABLE)
-        return None
 
     def _short_of_all(self, chain: Sequence[QueueLimit], asked: CardRequest) -> Verdict:
         """Every card of a list is short; the last one's numbers stand in the sentence (as in Volcano's design)."""
@@ -360,19 +341,27 @@ def _overcharged(
     limit: QueueLimit, account: QueueAccount, charge: Charge, charged: ChargedCard | None
 ) -> Verdict | None:
     """Return which amount is above a limit now that a task is charged."""
-    if charge.cpu and account.cpu > limit.cpu:
-        return refusals.short_of_cpu(
-            limit, ExceededLimit(CPU, charge.cpu, account.cpu - charge.cpu, limit.cpu), Step.ALLOCATABLE
-        )
-    if charge.memory and account.memory > limit.memory:
-        short = ExceededLimit(MEMORY, charge.memory, account.memory - charge.memory, limit.memory)
-        return refusals.short_of_memory(limit, short, Step.ALLOCATABLE)
+    if (charge.cpu and account.cpu > limit.cpu) or (charge.memory and account.memory > limit.memory):
+        before = {CPU: account.cpu - charge.cpu, MEMORY: account.memory - charge.memory}
+        return _short_of_resources(limit, _resources(charge), before, Step.ALLOCATABLE)
     if charged is None or account.cards.get(charged.card, 0) <= limit.card(charged.card):
         return None
     short = ExceededLimit(
         charged.card, charged.amount, account.cards.get(charged.card, 0) - charged.amount, limit.card(charged.card)
     )
     return refusals.short_of_cards(limit, (charged.card,), short, [short], Step.ALLOCATABLE)
+
+
+def _resources(of: QueueAccount | Charge | RequestTotal | QueueLimit) -> dict[str, int]:
+    return {CPU: of.cpu, MEMORY: of.memory}
+
+
+def _short_of_resources(limit: QueueLimit, request: Amounts, used: Amounts, step: At) -> Verdict | None:
+    """Return that a queue states nothing at all, or that its cpu, or else its memory, does not suffice."""
+    if limit.is_empty:
+        return refusals.empty_capability(limit, step)
+    short = exceeded(request, used, _resources(limit).get)
+    return refusals.short_of_resource(limit, ExceededLimit(*short[0]), step) if short else None
 
 
 def _unmet(limit: QueueLimit, account: QueueAccount, unmet: Unmet) -> Verdict:

@@ -6,7 +6,7 @@ Each mapping is made again when what it was made from has changed, and given aga
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
@@ -14,12 +14,13 @@ from plugins.capacity_card.accounts import Placed
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.ordering import QueueShares
+from plugins.capacity_card.reclaim import CardReclaimView
 from plugins.capacity_card.requests.requests import Names
 from plugins.capacity_card.rules import CardRules
-from plugins.capacity_card.stakes import CardStakes
 from volsched.model.pods.workload import WORKLOADS
 from volsched.plugin import Cluster, Numbers, Series, SeriesFn
 from volsched.plugin.cards import MILLI, idle_of, joined
+from volsched.plugin.quota import CachedNumbers
 
 _QUEUE: Final = ("queue_name", "card")
 
@@ -55,9 +56,9 @@ class CardSeries:
         self._ledger = ledger
         self._accounts = ledger.accounts
         self._demands = demands
-        self._kept: dict[str, tuple[Hashable, Numbers]] = {}
+        self._made = CachedNumbers().get
         self._idle = IdleCards(ledger)
-        self.stakes = CardStakes(cluster, ledger)
+        self.view = CardReclaimView(cluster, ledger)
 
     def metrics(self, order: QueueShares, rules: CardRules) -> Mapping[Series, SeriesFn]:
         """Return all series with what counts them."""
@@ -94,7 +95,7 @@ class CardSeries:
     def _reclaimable(self) -> Numbers:
         ledger = self._ledger
         state = (self._accounts.version, ledger.limits.version)
-        return self._made("reclaimable", state, lambda: _cards(self._each(self.stakes.reclaimable)))
+        return self._made("reclaimable", state, lambda: _cards(self._each(self.view.reclaimable)))
 
     def _allocated(self) -> Numbers:
         ledger = self._ledger
@@ -173,12 +174,6 @@ class CardSeries:
 
     def _each(self, cards_of: Callable[[str], Mapping[str, int]]) -> Iterator[tuple[str, Mapping[str, int]]]:
         return ((name, cards_of(name)) for name in self._cluster.queues)
-
-    def _made(self, name: str, state: Hashable, make: Callable[[], Numbers]) -> Numbers:
-        known = self._kept.get(name)
-        if known is None or known[0] != state:
-            known = self._kept[name] = state, make()
-        return known[1]
 
 
 class IdleCards:

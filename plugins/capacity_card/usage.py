@@ -24,9 +24,9 @@ from plugins.capacity_card.cards.matching import Matching
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
+from plugins.capacity_card.reclaim import CardReclaimView
 from plugins.capacity_card.requests.minimum import RequestTotal
 from plugins.capacity_card.series import by_list
-from plugins.capacity_card.stakes import CardStakes
 from volsched.model.values.quantity import UNLIMITED
 from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, QueueInfo, TaskInfo
 from volsched.plugin.cards import idle_of
@@ -44,20 +44,20 @@ from volsched.plugin.quota import (
 )
 
 
-def usage_of(cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, stakes: CardStakes) -> Usage:
+def usage_of(cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, view: CardReclaimView) -> Usage:
     """Return what all queues may hold and hold, by these accounts."""
-    reader = _UsageReader(cluster, ledger, demands, stakes)
+    reader = _UsageReader(cluster, ledger, demands, view)
     queues = {name: reader.queue(cluster.queues[name]) for name in sorted(cluster.queues)}
     return Usage(queues, dict(reader.cards(queues.values())), by_card=True)
 
 
 class _UsageReader:
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, stakes: CardStakes) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, view: CardReclaimView) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._accounts = ledger.accounts
         self._demands = demands
-        self._stakes = stakes
+        self._view = view
         self._jobs = jobs_by_queue(cluster)
 
     # -- queues -------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class _UsageReader:
     def queue(self, queue: QueueInfo) -> QueueUse:
         chain = self._ledger.limits.chain(queue.name)
         own, held, sums = chain[0], self._accounts.account(queue.name), self._demands.of(queue.name)
-        quota, reclaimable = self._ledger.limits.card_quota(queue.name), self._stakes.reclaimable(queue.name)
+        quota, reclaimable = self._ledger.limits.card_quota(queue.name), self._view.reclaimable(queue.name)
         deserved = quota.deserved or {}
         single = {names[0]: amount for names, amount in sums.reserved.items() if len(names) == 1}
         jobs = self._jobs.get(queue.name, ())

@@ -10,6 +10,7 @@ from fractions import Fraction
 from plugins.capacity_dra.ledger import ClaimLedger
 from volsched.plugin import Cluster, JobInfo, TaskInfo, TaskStatus
 from volsched.plugin.devices import Amount, Amounts, Uses, announced_by, from_devices, of_spec, unmade_uid
+from volsched.plugin.quota import total_of
 
 ClaimAmounts = dict[str, Amounts]
 """What claims count for, by key; one that is to be made from a template has a key of its own for each pod."""
@@ -74,12 +75,9 @@ class DeviceDemands:
         users = Counter(key for claims in wanted.values() for key in claims)
         for part in parts:
             users.update(dict.fromkeys(part.named, part.missing))
-        total: dict[Amount, Fraction] = {}
-        for part in parts:
-            _add_smallest(total, _own(part, wanted, users), part.least)
-        _add(total, _shared(job, wanted, parts, users))
-        _add(total, {Amount(name): amount for name, amount in self._ledger.promised_extended(job).items()})
-        return total
+        promised = {Amount(name): amount for name, amount in self._ledger.promised_extended(job).items()}
+        smallest = [_smallest_sum(_own(part, wanted, users), part.least) for part in parts]
+        return total_of((*smallest, _shared(job, wanted, parts, users), promised))
 
     def _part(
         self, job: JobInfo, roles: Iterable[str], members: list[str], least: int, gone: Collection[str]
@@ -115,7 +113,7 @@ class DeviceDemands:
     def _made(self, job: JobInfo, uses: Uses) -> Amounts:
         """Return what the claims count for that a pod will have made from templates."""
         specs = (self._devices.templates.get(f"{job.namespace}/{use.template}") for use in uses if use.template)
-        return _sum(of_spec(spec, with_admin=self._with_admin) for spec in specs if spec is not None)
+        return total_of(of_spec(spec, with_admin=self._with_admin) for spec in specs if spec is not None)
 
 
 def _groups(job: JobInfo) -> Iterator[tuple[tuple[str, ...], list[str], int]]:
@@ -134,11 +132,11 @@ def _groups(job: JobInfo) -> Iterator[tuple[tuple[str, ...], list[str], int]]:
 
 def _own(part: _RoleMinimum, wanted: Mapping[str, ClaimAmounts], users: Counter[str]) -> list[dict[Amount, Fraction]]:
     """Return what each pod of a role uses alone; those that are missing come last, all together."""
-    own = [_sum(v for k, v in wanted.get(uid, {}).items() if users[k] == 1) for uid in part.members]
+    own = [total_of(v for k, v in wanted.get(uid, {}).items() if users[k] == 1) for uid in part.members]
     if not part.missing:
         return own
-    named = _sum(v for k, v in part.named.items() if users[k] == 1)
-    return [*own, _times(_sum((part.made, named)), part.missing)]
+    named = total_of(v for k, v in part.named.items() if users[k] == 1)
+    return [*own, _times(total_of((part.made, named)), part.missing)]
 
 
 def _shared(
@@ -148,7 +146,7 @@ def _shared(
     members = len(job.tasks) + sum(part.missing for part in parts)
     spare = members - min(job.spec.min_available, members)
     claims = {k: v for found in (*wanted.values(), *(part.named for part in parts)) for k, v in found.items()}
-    return _sum(v for k, v in claims.items() if users[k] > max(1, spare))
+    return total_of(v for k, v in claims.items() if users[k] > max(1, spare))
 
 
 def _as_those_there(part: _RoleMinimum, wanted: Mapping[str, ClaimAmounts]) -> _RoleMinimum:
@@ -157,7 +155,7 @@ def _as_those_there(part: _RoleMinimum, wanted: Mapping[str, ClaimAmounts]) -> _
         return part
     most: dict[Amount, Fraction] = {}
     for uid in part.members:
-        for key, value in _sum(wanted.get(uid, {}).values()).items():
+        for key, value in total_of(wanted.get(uid, {}).values()).items():
             most[key] = max(value, most.get(key, Fraction(0)))
     made = {key: min(value, most[key]) for key, value in part.made.items() if key in most}
     return replace(part, made=made)
@@ -175,28 +173,17 @@ def _times(amounts: Amounts, count: int) -> dict[Amount, Fraction]:
     return {key: value * count for key, value in amounts.items()}
 
 
-def _sum(amounts: Iterable[Amounts]) -> dict[Amount, Fraction]:
-    total: dict[Amount, Fraction] = {}
-    for found in amounts:
-        _add(total, found)
-    return total
-
-
-def _add(total: dict[Amount, Fraction], amounts: Amounts) -> None:
-    for key, value in amounts.items():
-        total[key] = total.get(key, Fraction(0)) + value
-
-
 def _smallest(found: list[Amounts]) -> Amounts:
     """Return what all of some amounts have at least."""
     common = set.intersection(*(set(amounts) for amounts in found))
     return {key: min(amounts[key] for amounts in found) for key in common}
 
 
-def _add_smallest(total: dict[Amount, Fraction], own: list[dict[Amount, Fraction]], least: int) -> None:
-    """Add, for each amount by itself, what the ``least`` pods take that take least of it."""
-    for key in {key for found in own for key in found}:
-        values = sorted(found.get(key, Fraction(0)) for found in own)
-        value = sum(values[:least], Fraction(0))
+def _smallest_sum(own: list[dict[Amount, Fraction]], least: int) -> dict[Amount, Fraction]:
+    """Return, for each amount by itself, what the ``least`` pods take that take least of it."""
+    found: dict[Amount, Fraction] = {}
+    for key in {key for amounts in own for key in amounts}:
+        value = sum(sorted(amounts.get(key, Fraction(0)) for amounts in own)[:least], Fraction(0))
         if value:
-            total[key] = total.get(key, Fraction(0)) + value
+            found[key] = value
+    return found

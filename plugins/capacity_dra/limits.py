@@ -7,11 +7,10 @@ from fractions import Fraction
 from typing import Final
 
 from plugins.capacity_dra.arguments import CapacityDRAArguments
-from plugins.capacity_dra.guarantees import DeviceGuarantees
 from plugins.capacity_dra.quota import DROPPED, Quota, read_quota
 from volsched.plugin import ROOT, Cluster, QueueInfo, levels
 from volsched.plugin.devices import COUNT, Amount, Amounts
-from volsched.plugin.quota import QueueTree
+from volsched.plugin.quota import Guarantees, QueueTree, left_by
 
 DRA: Final = "spec.dra"
 
@@ -31,11 +30,13 @@ class ClaimLimits:
         self._quotas: dict[str, tuple[object, Quota]] = {}
         self._reported: dict[str, tuple[str, ...]] = {}
         self._guarantees = self._make_guarantees()
+        self._known: dict[str, Amounts] = {}
 
     def open(self, *, above: bool) -> Iterator[tuple[QueueInfo, str]]:
         """Begin a session, in which queues above may count; yield what is wrong with queues and was not reported."""
         self.checks_ancestors = above
         self._guarantees = self._make_guarantees()
+        self._known.clear()
         self.due_amounts = {key: None for name in self._cluster.queues for key in self.of(name).due}
         about_all = self._about_all_queues()
         for name in [name for name in self._quotas if name not in self._cluster.queues]:
@@ -47,8 +48,8 @@ class ClaimLimits:
                 self._reported[queue.name] = faults
                 yield from ((queue, fault) for fault in faults)
 
-    def _make_guarantees(self) -> DeviceGuarantees:
-        return DeviceGuarantees(self.tree, self.of, self.levels, self.limit)
+    def _make_guarantees(self) -> Guarantees:
+        return Guarantees(lambda queue: self.of(queue).guarantee, self.tree.below)
 
     def _about_all_queues(self) -> dict[str, tuple[str, ...]]:
         """Report on one queue what is wrong with all: a field that the cluster drops leaves no trace where it was."""
@@ -87,7 +88,22 @@ class ClaimLimits:
         return {**left, **limits} if left else limits
 
     def _left(self, level: str) -> Amounts:
-        return self._guarantees.left(level) if self.checks_ancestors else {}
+        """Return how much a queue may hold, of what others beside it are guaranteed.
+
+        Only below a queue with a quota: nobody counts how many devices of a class there are.
+        """
+        if not self.checks_ancestors:
+            return {}
+        if level not in self._known:
+            self._known[level] = {}  # a queue that is above itself ends here
+            self._known[level] = self._left_by_others(level)
+        return self._known[level]
+
+    def _left_by_others(self, queue: str) -> Amounts:
+        above = self.levels(queue)[1:]
+        beside = (other for other in self.tree.below(above[0]) if other != queue) if above else ()
+        kept = self._guarantees.together(beside)
+        return left_by(kept, lambda key: [most for level in above if (most := self.limit(key, level)) is not None])
 
     def limit(self, key: Amount, level: str) -> Fraction | None:
         """Return the most that a queue may hold of an amount, less the guarantees of others; None without limit."""

@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 from plugins.capacity_dra.arguments import SCHEMA, CapacityDRAArguments
-from plugins.capacity_dra.asked import DeviceExplainer
 from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
+from plugins.capacity_dra.reclaim import DeviceReclaimView
 from plugins.capacity_dra.refusals import NAME
+from plugins.capacity_dra.report import DeviceReport
 from plugins.capacity_dra.reserved import Reservations
 from plugins.capacity_dra.rules import DeviceQuotaRules
-from plugins.capacity_dra.shown import QueueFigures
-from plugins.capacity_dra.stakes import DeviceStakes
 from volsched.model.annotations import LAST_APPLIED
 from volsched.model.dra.announced import ANNOTATION
 from volsched.plugin import Argument, Cluster, Registrar, Session, about_queue
@@ -48,7 +47,7 @@ class CapacityDRAPlugin:
             registrar.account(f"{NAME}.ledger", lambda _: quotas.ledger).catch_up()
             registrar.account(f"{NAME}.reserved", lambda _: quotas.reservations)
             quotas.open(registrar.session, above=registrar.checks_ancestors)
-            registrar.register(*quotas.rules.rules(), quotas.shown.report(quotas.asked))
+            registrar.register(*quotas.rules.rules(), quotas.report.rule())
 
 
 class Quotas:
@@ -59,10 +58,9 @@ class Quotas:
         demands = DeviceDemands(cluster, self.ledger, with_admin=arguments.with_admin)
         self.limits = ClaimLimits(cluster, arguments)
         self.reservations = Reservations(cluster, self.ledger, demands)
-        stakes = DeviceStakes(self.ledger, demands, self.limits)
-        self.rules = DeviceQuotaRules(cluster, self.ledger, demands, self.reservations, self.limits, stakes)
-        self.shown = QueueFigures(cluster, self.ledger, self.reservations, self.limits, stakes)
-        self.asked = DeviceExplainer(cluster, self.ledger, demands, self.limits)
+        view = DeviceReclaimView(self.ledger, demands, self.limits)
+        self.rules = DeviceQuotaRules(cluster, self.ledger, demands, self.reservations, self.limits, view)
+        self.report = DeviceReport(cluster, self.ledger, demands, self.reservations, self.limits, view)
 
     def open(self, session: Session, *, above: bool) -> None:
         """Begin a session: whether queues above count, and what is wrong with queues."""

@@ -9,7 +9,7 @@ name one, the smaller counts. Zero forbids. What cannot be read counts as zero, 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
@@ -19,6 +19,7 @@ from volsched.model.annotations import LAST_APPLIED
 from volsched.model.values.quantity import parse
 from volsched.plugin import QuantityError, QueueInfo
 from volsched.plugin.devices import COUNT, FLAT, Amount, Amounts, in_words, named_as
+from volsched.plugin.quota import total_of
 
 SMALLER: Final = "the smaller counts"
 UNKNOWN: Final = "is not understood; it has no effect"
@@ -55,18 +56,9 @@ class Quota:
         return dict.fromkeys((*self.deserved, *self.guarantee))
 
 
-def total(amounts: Iterable[Amounts]) -> dict[Amount, Fraction]:
-    """Add amounts up."""
-    found: dict[Amount, Fraction] = {}
-    for listed in amounts:
-        for key, amount in listed.items():
-            found[key] = found.get(key, ZERO) + amount
-    return found
-
-
 def as_named(amounts: Amounts, limits: Amounts) -> dict[Amount, Fraction]:
     """Return amounts under the names that limits have for them."""
-    return total({named_as(key, limits): amount} for key, amount in amounts.items())
+    return total_of({named_as(key, limits): amount} for key, amount in amounts.items())
 
 
 def read_quota(queue: QueueInfo, *, is_kept: bool = False) -> Quota:

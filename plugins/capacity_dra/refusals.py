@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-from typing import Final, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
 from volsched.plugin import ConditionReason, Scope, Shortfall, Step, Verdict
-from volsched.plugin.devices import Amount, in_words, milli
+from volsched.plugin.devices import in_words, milli
+from volsched.plugin.quota import At, Exceeded
 
 NAME: Final = "capacity-dra"
 INSUFFICIENT: Final = "InsufficientDRAQuota"
 NOT_A_LEAF: Final = "NotALeafQueue"
-
-At: TypeAlias = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 
 
 def not_a_leaf(queue: str, step: At) -> Verdict:
@@ -21,7 +20,7 @@ def not_a_leaf(queue: str, step: At) -> Verdict:
     return Verdict(step, NAME, Scope.QUEUE, NOT_A_LEAF, message, shown_as=ConditionReason.QUEUE_INVALID)
 
 
-def insufficient(queue: str, short: list[tuple[Amount, Fraction, Fraction, Fraction]], step: At) -> Verdict:
+def insufficient(queue: str, short: Sequence[Exceeded], step: At) -> Verdict:
     """Return what is short, with Volcano's token in front where a PodGroup waits for admission."""
     details = "; ".join(
         f"{key.text()}: requested {in_words(amount)}, used {in_words(have)}, total would be {in_words(have + amount)}, "

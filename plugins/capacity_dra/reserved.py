@@ -13,8 +13,9 @@ from fractions import Fraction
 
 from plugins.capacity_dra.demands import DeviceDemands, MinimumSources
 from plugins.capacity_dra.ledger import ClaimLedger
-from volsched.plugin import INQUEUE, Cluster, JobInfo, NodeInfo, Observer, PodTemplate, TaskInfo, TaskStatus, accumulate
+from volsched.plugin import INQUEUE, Cluster, JobInfo, PodTemplate, accumulate
 from volsched.plugin.devices import Amount, Amounts, made_for
+from volsched.plugin.quota import JobSums
 
 
 @dataclass(slots=True)
@@ -41,27 +42,24 @@ class _ReservedShare:
     sources: MinimumSources
 
 
-class Reservations(Observer):
+class Reservations(JobSums):
     """The account; ``version`` changes when any figure may have."""
 
     def __init__(self, cluster: Cluster, ledger: ClaimLedger, demands: DeviceDemands) -> None:
-        self._cluster = cluster
+        super().__init__(cluster)
         self._ledger = ledger
         self._demands = demands
         self._queues: dict[str, Reserved] = {}
-        self._shares: dict[str, _ReservedShare] = {}
-        self._changed: dict[str, None] = {}
         self._by_claim: dict[str, dict[str, None]] = {}
         self._by_template: dict[str, dict[str, None]] = {}
         self._offered: dict[str, bool] = {}
         self._templates_read = cluster.devices.template_log.end
         self._era = -1
-        self.version = 0
         ledger.turned = self._claim_turned
 
     def of(self, queue: str) -> Reserved:
         """Return the sums of a queue."""
-        self.catch_up()
+        self.refresh()
         return self._queues.get(queue) or Reserved()
 
     def held_back(self, queue: str, *, below: bool) -> Amounts:
@@ -75,28 +73,25 @@ class Reservations(Observer):
         """Return whether pods of this template may have claims."""
         return self._ledger.follows(template)
 
-    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """Have the job counted again."""
-        if task.job is not None:
-            self.job_changed(task.job, gone=False)
-
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Have the job counted again, if it is admitted or was."""
-        if not gone and (job.phase == INQUEUE or job.key in self._shares):
-            self._changed[job.key] = None
-        elif gone:
-            self._changed.pop(job.key, None)
-            self._forget(job.key)
+        if gone or job.phase == INQUEUE or job.key in self._shares:
+            super().job_changed(job, gone=gone)
 
     def _claim_turned(self, key: str) -> None:
         """Have those jobs counted again whose minimum has a claim in it, or will: the one that was made for a pod."""
-        self._changed.update(self._by_claim.get(key, {}))
+        self._note(self._by_claim.get(key, {}))
         claim = self._cluster.devices.claims.get(key)
         owner = made_for(claim, self._cluster.tasks) if claim is not None else None
         if owner is not None and owner.job is not None:
             self.job_changed(owner.job, gone=False)
 
-    def catch_up(self) -> None:
+    def _note(self, keys: Iterable[str]) -> None:
+        """Have those of these jobs counted again that are there."""
+        jobs = self._cluster.jobs
+        self._changed.update((key, jobs[key]) for key in keys if key in jobs)
+
+    def refresh(self) -> None:
         """Count those jobs again that something changed for."""
         self._ledger.catch_up()
         self._hear_templates()
@@ -104,19 +99,14 @@ class Reservations(Observer):
             self._ledger.is_offered(resource) != offered for resource, offered in self._offered.items()
         ):
             self._begin_anew()
-        for key in self._changed:
-            self._forget(key)
-            job = self._cluster.jobs.get(key)
-            if job is not None and job.phase == INQUEUE and job.keeps_room:
-                self._count(job)
-        self._changed.clear()
+        super().refresh()
 
     def _hear_templates(self) -> None:
         log = self._cluster.devices.template_log
         changed = log.since(self._templates_read)
         self._templates_read = log.end
         for key in changed if changed is not None else self._by_template:
-            self._changed.update(self._by_template.get(key, {}))
+            self._note(self._by_template.get(key, {}))
 
     def _begin_anew(self) -> None:
         """Have all admitted jobs counted: queues moved, classes changed, or nodes offer something first, or last."""
@@ -124,20 +114,18 @@ class Reservations(Observer):
         self.version += 1
         for kept in (self._queues, self._shares, self._by_claim, self._by_template, self._offered):
             kept.clear()
-        self._changed = {key: None for key, job in self._cluster.jobs.items() if job.phase == INQUEUE}
+        self._changed = {key: job for key, job in self._cluster.jobs.items() if job.phase == INQUEUE}
 
     # -- counting -----------------------------------------------------------------------------------------------------
 
-    def _count(self, job: JobInfo) -> None:
+    def share_of(self, job: JobInfo) -> _ReservedShare | None:
+        """Return what an admitted job reserves while room is kept for it; another one reserves nothing."""
+        if job.phase != INQUEUE or not job.keeps_room:
+            return None
         sources = self._demands.sources(job)
-        share = self._shares[job.key] = self._share(job, sources)
-        self._add(share, 1)
-        for key in sources.claims:
-            self._by_claim.setdefault(key, {})[job.key] = None
-        for key in sources.templates:
-            self._by_template.setdefault(key, {})[job.key] = None
         for resource in sources.resources:
             self._offered[resource] = self._ledger.is_offered(resource)
+        return self._share(job, sources)
 
     def _share(self, job: JobInfo, sources: MinimumSources) -> _ReservedShare:
         """Ask for the job's minimum once for all queues in which the same of its claims are used."""
@@ -154,16 +142,10 @@ class Reservations(Observer):
         levels = {name: beside(key for key in sources.claims if key in used[name]) for name in names}
         return _ReservedShare(levels, job.queue, beside(self._ledger.held_by(job)), sources)
 
-    def _forget(self, key: str) -> None:
-        share = self._shares.pop(key, None)
-        if share is None:
-            return
-        self._add(share, -1)
-        _strike(self._by_claim, share.sources.claims, key)
-        _strike(self._by_template, share.sources.templates, key)
-
-    def _add(self, share: _ReservedShare, by: int) -> None:
-        self.version += 1
+    def add(self, key: str, share: _ReservedShare, by: int) -> None:
+        """Add what a job reserves, or take it off; note which changes it is to be counted again for."""
+        for index, sources in ((self._by_claim, share.sources.claims), (self._by_template, share.sources.templates)):
+            _note_in(index, sources, key) if by > 0 else _strike(index, sources, key)
         for name, amounts in share.levels.items():
             sums = self._queues.setdefault(name, Reserved())
             sums.jobs += by
@@ -173,6 +155,12 @@ class Reservations(Observer):
                 accumulate(sums.shown, share.shown, by)
             if not sums.jobs:
                 del self._queues[name]
+
+
+def _note_in(index: dict[str, dict[str, None]], keys: Iterable[str], job: str) -> None:
+    """Put a job into an index."""
+    for key in keys:
+        index.setdefault(key, {})[job] = None
 
 
 def _strike(index: dict[str, dict[str, None]], keys: Iterable[str], job: str) -> None:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import Final
+from functools import partial
+from typing import ClassVar, Final
 
 from plugins.capacity_dra.demands import DeviceDemands
 from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
-from plugins.capacity_dra.quota import as_named, total
-from plugins.capacity_dra.refusals import At, insufficient, not_a_leaf
+from plugins.capacity_dra.quota import as_named
+from plugins.capacity_dra.reclaim import DeviceReclaimView
+from plugins.capacity_dra.refusals import NAME, insufficient, not_a_leaf
 from plugins.capacity_dra.reserved import Reservations
-from plugins.capacity_dra.stakes import DeviceStakes
 from volsched.model.dra.announced import PATH
 from volsched.plugin import (
     ABSTAIN,
@@ -34,18 +35,21 @@ from volsched.plugin import (
     TaskInfo,
     TaskStatus,
     Verdict,
-    Vote,
     about_group,
 )
-from volsched.plugin.devices import Amounts, announced_by, from_devices
-from volsched.plugin.quota import Elastic
+from volsched.plugin.devices import Amount, Amounts, announced_by, from_devices
+from volsched.plugin.quota import At, Elastic, Exceeded, QueueQuotas, exceeded, share, total_of
 
 BAD_REQUEST: Final = "InvalidDRARequest"
 PLACED_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
-class DeviceQuotaRules:
+class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
     """What is checked against the limits of queues. Events go to the session that is open."""
+
+    name: ClassVar[str] = NAME
+    without_minimum = ABSTAIN
+    admission = ABSTAIN
 
     def __init__(
         self,
@@ -54,15 +58,14 @@ class DeviceQuotaRules:
         demands: DeviceDemands,
         reservations: Reservations,
         limits: ClaimLimits,
-        stakes: DeviceStakes,
+        view: DeviceReclaimView,
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
         self._reservations = reservations
         self._limits = limits
-        self._stakes = stakes
-        self._elastic = Elastic(stakes, alone=False)
+        self._elastic = Elastic(view, alone=False)
         self._misread: dict[str, str] = {}
         self._session: Session | None = None
 
@@ -91,27 +94,65 @@ class DeviceQuotaRules:
 
     def _place(self, queue: str) -> tuple[Fraction, bool]:
         """Return the share of a queue, and whether it deserves nothing: those that do go first among equal shares."""
-        due = {key: amount for key, amount in self._limits.of(queue).due.items() if amount}
-        if not due:
+        due = self._limits.of(queue).due
+        if not any(due.values()):
             return Fraction(1), True
         self._ledger.catch_up()
-        return max(self._stakes.held(queue, key) / amount for key, amount in due.items()), False
+        held = as_named(self._ledger.account(queue).used, due)
+        return share(held, {key: amount for key, amount in due.items() if amount}), False
 
-    def refusal(self, queue: QueueInfo, task: TaskInfo) -> Verdict | None:
+    # -- amounts, under the names that the limits of a queue have for them --------------------------------------------
+
+    def levels(self, queue: str) -> Sequence[str]:
+        """Return a queue, and in a hierarchy those above it."""
+        return self._limits.levels(queue)
+
+    def limit(self, level: str, dimension: Amount) -> Fraction | None:
+        """Return the most that a queue may hold; a queue that limits nothing refuses nothing."""
+        return self._limits.limit(dimension, level) if self._limits.limited(level) else None
+
+    def allocated(self, level: str) -> Amounts:
+        """Return what a queue and those below it hold."""
+        return self._named(self._ledger.account(level).used, level)
+
+    def committed(self, level: str, minimum: Amounts) -> Amounts:
+        """Return what a queue holds, and what is reserved for admitted jobs."""
+        reserved = self._reservations.held_back(level, below=self._limits.checks_ancestors)
+        return self._named(total_of((self._ledger.account(level).used, reserved)), level)
+
+    def minimum(self, job: JobInfo, level: str) -> Amounts:
+        """Return what a job starts with, claims left out that the queue uses already."""
+        return self._named(self._demands.minimum(job, self._ledger.account(level).users), level)
+
+    def request(self, pod: TaskInfo, level: str) -> Amounts:
+        """Return what the claims of a task count for, those left out that the queue uses already."""
+        users = self._ledger.account(level).users
+        wanted = self._demands.of_task(pod)
+        return self._named(total_of(amounts for key, amounts in wanted.items() if key not in users), level)
+
+    def _named(self, amounts: Amounts, level: str) -> Amounts:
+        return dict(sorted(as_named(amounts, self._limits.limited(level)).items()))
+
+    def is_parent(self, queue: str) -> bool:
+        """Whether in a hierarchy a queue has others below it."""
+        return self._limits.has_children(queue)
+
+    def closed(self, queue: str, step: At) -> Verdict | None:
+        """Return why a queue takes no pods with claims at all."""
+        return not_a_leaf(queue, step) if self.is_parent(queue) else None
+
+    def refused(self, queue: str, level: str, short: Sequence[Exceeded], step: At) -> Verdict:
+        """Return the refusal of devices that are too much for a queue."""
+        return insufficient(level, short, step)
+
+    # -- answers ------------------------------------------------------------------------------------------------------
+
+    def refusal(self, queue: QueueInfo, pod: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims would take its queue above its quota, as far as is known before devices are."""
-        if not self._ledger.concerns(task):
+        if not self._ledger.concerns(pod):
             return None
-        if self._limits.has_children(queue.name):
-            return self._reported(task, not_a_leaf(queue.name, Step.ALLOCATABLE))
         self._ledger.catch_up()
-        wanted = self._demands.of_task(task)
-        for level in self._limits.levels(queue.name):
-            users = self._ledger.account(level).users
-            asked = total(amounts for key, amounts in wanted.items() if key not in users)
-            refusal = self._check(level, asked, self._ledger.account(level).used, Step.ALLOCATABLE)
-            if refusal is not None:
-                return self._reported(task, refusal)
-        return None
+        return self._reported(pod, super().refusal(queue, pod))
 
     def concerns(self, template: PodTemplate) -> bool:
         """Return whether pods want devices: others count for nothing, and these are weighed one by one."""
@@ -138,13 +179,14 @@ class DeviceQuotaRules:
             return None
         self._ledger.catch_up()
         keys = self._ledger.claims_of(task)
-        for level in self._limits.levels(task.job.queue):
+        for level in self.levels(task.job.queue):
             account = self._ledger.account(level)
-            asked = total(self._ledger.charge(key) for key in keys if account.users[key] == 1)
+            asked = total_of(self._ledger.charge(key) for key in keys if account.users[key] == 1)
             used = {key: account.used.get(key, Fraction(0)) - amount for key, amount in asked.items()}
-            refusal = self._check(level, asked, used, Step.ALLOCATABLE)
-            if refusal is not None:
-                return self._reported(task, refusal)
+            limit = partial(self.limit, level)
+            short = exceeded(self._named(asked, level), self._named(used, level), limit)
+            if short:
+                return self._reported(task, self.refused(task.queue, level, short, Step.ALLOCATABLE))
         return None
 
     def deallocate(self, task: TaskInfo) -> None:
@@ -155,17 +197,8 @@ class DeviceQuotaRules:
         self._report_announcement(job)
         if not self._ledger.awaits_devices(job):
             return ABSTAIN
-        if self._limits.has_children(job.queue):
-            return Ballot(Vote.REJECT, not_a_leaf(job.queue, Step.ENQUEUE))
         self._ledger.catch_up()
-        for level in self._limits.levels(job.queue):
-            account = self._ledger.account(level)
-            asked = self._demands.minimum(job, account.users)
-            used = total((account.used, self._reserved(level)))
-            refusal = self._check(level, asked, used, Step.ENQUEUE)
-            if refusal is not None:
-                return Ballot(Vote.REJECT, refusal)
-        return ABSTAIN
+        return super().vote(job)
 
     def _report_announcement(self, job: JobInfo) -> None:
         """Report once what is wrong with what a PodGroup tells of its pods' claims."""
@@ -177,30 +210,14 @@ class DeviceQuotaRules:
             message = f"{PATH} {fault}; pods are counted once they exist"
             self._session.tell(about_group(job, "Warning", BAD_REQUEST, message))
 
-    def _reserved(self, level: str) -> Amounts:
-        return self._reservations.held_back(level, below=self._limits.checks_ancestors)
-
-    def _check(self, level: str, asked: Amounts, used: Amounts, step: At) -> Verdict | None:
-        """Compare what is asked for with what is left of a queue's quota."""
-        limited = self._limits.limited(level)
-        if not limited:
-            return None
-        wanted, held = as_named(asked, limited), as_named(used, limited)
-        short = []
-        for key, amount in sorted(wanted.items()):
-            limit = self._limits.limit(key, level)
-            have = held.get(key, Fraction(0))
-            if amount > 0 and limit is not None and have + amount > limit:
-                short.append((key, amount, have, limit))
-        return insufficient(level, short, step) if short else None
-
-    def _reported(self, task: TaskInfo, refusal: Verdict) -> Verdict:
+    def _reported(self, task: TaskInfo, refusal: Verdict | None) -> Verdict | None:
         """Tell the PodGroup, too, why one of its pods gets no devices; once for each reason.
 
         A search for victims adds its words to a refusal, which make no other reason of it.
         """
         job, known = task.job, task.refusal.message if task.refusal is not None else ""
-        is_told = f"{known}; ".startswith(f"{refusal.message}; ")
-        if self._session is not None and job is not None and job.spec.has_group and not is_told:
+        if refusal is None or self._session is None or job is None or not job.spec.has_group:
+            return refusal
+        if not f"{known}; ".startswith(f"{refusal.message}; "):
             self._session.tell(about_group(job, "Warning", refusal.reason, refusal.short_message()))
         return refusal

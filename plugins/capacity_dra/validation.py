@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from plugins.capacity_dra.quota import SMALLER, UNKNOWN, Quota, read_quota, total
+from plugins.capacity_dra.quota import SMALLER, UNKNOWN, Quota, read_quota
 from volsched.model.dra.announced import PATH
 from volsched.model.values.quantity import QuantityText
 from volsched.plugin import QuantityError, QueueInfo, QueueProperties, amount_of
 from volsched.plugin.devices import Amounts, announced_by
 from volsched.plugin.objects import INVALID, Fault, Faults, Surroundings, api, warning
+from volsched.plugin.quota import total_of
 
 
 def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
@@ -35,8 +36,8 @@ def _due_faults(quota: Quota, children: list[Quota]) -> Faults:
     yield from _at_most("guarantee", quota.guarantee, "deserved", quota.deserved)
     yield from _at_most("guarantee", quota.guarantee, "capability", quota.limits)
     yield from _at_most("deserved", quota.deserved, "capability", quota.limits)
-    yield from _promised("guarantee", quota.guarantee, total(child.guarantee for child in children), Fault)
-    yield from _promised("deserved", quota.deserved, total(child.deserved for child in children), warning)
+    yield from _promised("guarantee", quota.guarantee, total_of(child.guarantee for child in children), Fault)
+    yield from _promised("deserved", quota.deserved, total_of(child.deserved for child in children), warning)
 
 
 def _at_most(field: str, amounts: Amounts, other: str, limits: Amounts) -> Faults:

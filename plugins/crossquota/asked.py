@@ -10,7 +10,7 @@ from plugins.crossquota.pods import Amounts
 from plugins.crossquota.quota import ANNOTATION, has_annotations
 from volsched.plugin import ON_NODE, Cluster, JobInfo, NodeInfo, TaskInfo, Verdict, format_amount
 from volsched.plugin.objects import api
-from volsched.plugin.quota import NODE_QUOTA, Holding, Remedy, step_of, with_annotation
+from volsched.plugin.quota import NODE_QUOTA, Consumer, Suggestion, step_of, with_annotation
 
 _SHOWN = 3
 
@@ -30,7 +30,7 @@ class QuotaExplainer:
         self._cluster = cluster
         self._budgets = budgets
 
-    def holders(self, job: JobInfo, _: Verdict) -> Iterator[Holding]:
+    def holders(self, job: JobInfo, _: Verdict) -> Iterator[Consumer]:
         """Yield what CPU pods hold, by job, on GPU nodes that refuse: of resources of which one of them is full."""
         full = list(self._full(job))
         short = {place for found in full for place, amount in enumerate(found.beyond) if amount > 0}
@@ -44,12 +44,12 @@ class QuotaExplainer:
             for place in sorted(short):
                 resource, amount = self._budgets.resources[place], sum(request[place] for request in requests)
                 if amount:
-                    yield Holding(name, queue, resource, amount, format_amount(resource, amount), len(requests))
+                    yield Consumer(name, queue, resource, amount, format_amount(resource, amount), len(requests))
 
     def _counts(self, task: TaskInfo) -> bool:
         return ON_NODE[task.status] and self._budgets.pods.selects(task)
 
-    def remedies(self, job: JobInfo) -> Iterator[Remedy]:
+    def remedies(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield for each resource that is short a larger quota of GPU nodes, those first that lack least."""
         full = list(self._full(job))
         for place, resource in enumerate(self._budgets.resources):
@@ -74,7 +74,7 @@ def _beyond(request: Amounts, account: NodeAccount) -> Amounts:
     return tuple(max(0, asked + used - quota) for asked, used, quota in amounts)
 
 
-def _raise(resource: str, quotas: dict[str, int]) -> Remedy:
+def _raise(resource: str, quotas: dict[str, int]) -> Suggestion:
     key, step = f"{ANNOTATION}{resource}", step_of(resource)
 
     def changed(found: api.Node, size: int) -> api.Node:
@@ -85,7 +85,7 @@ def _raise(resource: str, quotas: dict[str, int]) -> Remedy:
         return f"the quota of {resource} for CPU pods on {_named(nodes)} by {more} (annotation {key})"
 
     targets = tuple((api.Node, name) for name in quotas)
-    return Remedy(NODE_QUOTA, targets, changed, text, is_each=True)
+    return Suggestion(NODE_QUOTA, targets, changed, text, is_each=True)
 
 
 def _named(nodes: Iterable[str]) -> str:

@@ -17,29 +17,25 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Final, NamedTuple, TypeAlias
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 from plugins.drf.asking import Asking
 from plugins.drf.places import Places
 from volsched.plugin import (
-    ABSTAIN,
-    NO_LIMIT,
-    PODS,
     ROOT,
-    Ballot,
     Cluster,
-    Headroom,
-    JobInfo,
-    PodTemplate,
-    QueueInfo,
-    QueueLevel,
     QueueOrder,
-    Step,
     TaskInfo,
-    Vote,
     accumulate,
 )
-from volsched.plugin.quota import PastUse, QueueUsageObserver, not_a_leaf, place_over_time
+from volsched.plugin.quota import (
+    LeafQueues,
+    PastUse,
+    QueueUsageObserver,
+    order_in_tree,
+    place_over_time,
+    request_with_slot,
+)
 
 Parts: TypeAlias = Mapping[str, float]
 """Parts of what the cluster has, by resource."""
@@ -96,11 +92,13 @@ def counted(states: Sequence[State]) -> Sequence[State]:
     return [state for state in states if not state.is_saturated] or states
 
 
-class TreeShares:
+class TreeShares(LeafQueues):
     """The states of all queues; kept from one session to the next. ``catch_up`` when a session opens.
 
     ``computed`` counts the states that were made.
     """
+
+    name: ClassVar[str] = "drf"
 
     def __init__(self, cluster: Cluster, places: Places, usage: QueueUsageObserver, asking: Asking) -> None:
         self._cluster = cluster
@@ -154,26 +152,11 @@ class TreeShares:
         return self._in_order(partial(self._place, past))
 
     def _in_order(self, place: Callable[[str], object]) -> QueueOrder:
-        places = self._places
+        return order_in_tree(self._cluster.queues, self._places.way_down, place)
 
-        def level_key(level: QueueLevel) -> object:
-            return level if isinstance(level, int) else (place(level), *places.age(level))
-
-        return QueueOrder.in_tree(lambda queue: (-queue.spec.priority, *places.tree.way_down(queue.name)), level_key)
-
-    def vote(self, job: JobInfo) -> Ballot:
-        """Refuse work for a queue that has others below it."""
-        barred = self.below(job.queue)
-        return Ballot(Vote.REJECT, not_a_leaf("drf", job.queue, Step.ENQUEUE)) if barred else ABSTAIN
-
-    def headroom(self, queue: QueueInfo, _: PodTemplate) -> Headroom:
-        """Return that a queue may take on any number of pods; none if it has others below it."""
-        barred = self.below(queue.name)
-        return Headroom(0, not_a_leaf("drf", queue.name, Step.ALLOCATABLE)) if barred else Headroom(NO_LIMIT)
-
-    def closeness(self, queue: QueueInfo, own: QueueInfo) -> int:
-        """Order queues by how near they are in the tree to that of a task, the nearest first."""
-        return self._places.tree.distance(queue.name, own.name)
+    def is_parent(self, queue: str) -> bool:
+        """Whether a queue has others below it, and so takes no work itself."""
+        return bool(self.below(queue))
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Candidates after whose move the task's side still has less than theirs, each counted as gone for the next.
@@ -289,8 +272,8 @@ class _Moves:
         if not mine or not theirs:
             return False
         taken, left = self._held(mine[0]), self._held(theirs[0])
-        accumulate(taken, asked(task), 1)
-        accumulate(left, asked(victim), -1)
+        accumulate(taken, request_with_slot(task), 1)
+        accumulate(left, request_with_slot(victim), -1)
         states = self._after(theirs, left)
         if self._after(mine, taken)[-1].ratio >= states[-1].ratio:
             return False
@@ -328,8 +311,3 @@ class _Moves:
             found = Others.of(s for name, s in below.items() if name != queue and (all_are or not s.is_saturated))
             self._others[above, queue] = found
         return found
-
-
-def asked(task: TaskInfo) -> dict[str, int]:
-    """Return what a task adds to the share of its queue, its pod slot too."""
-    return {**task.template.request, PODS: 1}

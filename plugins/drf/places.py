@@ -170,11 +170,6 @@ class Places(QueueTree, Observer):
         self._catch_up()
         return self._found.weights
 
-    def age(self, level: str) -> tuple[float, str]:
-        """When a queue was made (seconds since the epoch), and its name; one without an object is older than others."""
-        queue = self._cluster.queues.get(level)
-        return (queue.spec.created if queue is not None else 0.0), level
-
     def faults(self) -> dict[str, tuple[str, ...]]:
         """Return what queues state that does not count, by queue, for people."""
         of_tree, stated = self.tree.faults(), self._found.faults

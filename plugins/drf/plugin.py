@@ -15,7 +15,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Final
 
 from plugins.drf.asking import Asking
-from plugins.drf.hierarchy import TreeShares, asked
+from plugins.drf.hierarchy import TreeShares
 from plugins.drf.places import HIERARCHY, WEIGHTS, Places
 from volsched.plugin import (
     PODS,
@@ -32,7 +32,6 @@ from volsched.plugin import (
     Registrar,
     TaskInfo,
     TaskStatus,
-    VictimQueueOrder,
     accumulate,
     never,
 )
@@ -44,7 +43,9 @@ from volsched.plugin.quota import (
     QueueUsageObserver,
     check_half_life,
     half_life_of,
+    nearest_first,
     order_over_time,
+    request_with_slot,
 )
 
 NAME: Final = "drf"
@@ -82,7 +83,7 @@ class DrfPlugin:
         registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, places.faults())
         registrar.register(
             Reclaimable(tree.victims),
-            VictimQueueOrder(tree.closeness),
+            nearest_first(places.tree.levels),
             JobEnqueueable(tree.vote, always=True),
             Allocatable(headroom=tree.headroom),
         )
@@ -126,7 +127,7 @@ class Shares:
 
     def _promise(self, job: JobInfo, task: TaskInfo, by: int) -> None:
         for promised in (self._promised.setdefault(job.key, {}), self._promised_to.setdefault(job.queue, {})):
-            accumulate(promised, asked(task), by)
+            accumulate(promised, request_with_slot(task), by)
 
     @property
     def totals(self) -> Mapping[str, int]:
@@ -146,14 +147,14 @@ class Shares:
         """Candidates whose job keeps at least the share that the task's job would have."""
         if task.job is None:
             return []
-        mine = self._share(_plus(self._held(task.job), asked(task), 1))
+        mine = self._share(_plus(self._held(task.job), request_with_slot(task), 1))
         left: dict[str, dict[str, int]] = {}
         chosen: list[TaskInfo] = []
         for victim in candidates:
             if victim.job is None:
                 continue
             held = left.setdefault(victim.job.key, dict(self._held(victim.job)))
-            rest = _plus(held, asked(victim), -1)
+            rest = _plus(held, request_with_slot(victim), -1)
             left[victim.job.key] = rest
             if mine <= self._share(rest) + DELTA:
                 chosen.append(victim)

@@ -4,7 +4,7 @@ Admission compares with what a queue may have, placing with what it deserves; a 
 resources gets nothing more, and one above its due may be reclaimed from. Pod slots are shared out like any resource:
 they count for the order of queues and for who is above its due, and refuse nobody (as in Volcano).
 
-With ``enableHierarchy`` the cluster is divided from the root of the queues' tree down (``hierarchy``).
+With ``enableHierarchy`` the cluster is divided from the root of the queues' tree down (``quotas``).
 
 With ``usage.halfLife`` queues are ordered by what they held over time, over their weight. What each deserves, and so
 who may take or reclaim, stays as it is.
@@ -15,22 +15,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
-from plugins.proportion.fair_shares import NAME, FairShares, LastShares
-from plugins.proportion.hierarchy import HierarchicalShares, share_out_in
+from plugins.proportion.quotas import NAME, ProportionQuotas
 from volsched.plugin import (
     Allocatable,
     Argument,
     Due,
-    EventHandler,
     JobEnqueueable,
     Overused,
     Preemptive,
     Reclaimable,
     Registrar,
-    Report,
     Series,
-    VictimQueueOrder,
-    never,
 )
 from volsched.plugin.quota import (
     DEMANDS,
@@ -43,6 +38,7 @@ from volsched.plugin.quota import (
     QueueUsageObserver,
     check_half_life,
     half_life_of,
+    nearest_first,
     order_over_time,
 )
 
@@ -74,49 +70,44 @@ class ProportionPlugin:
         self._half_life = half_life_of(arguments)
 
     def on_session_open(self, registrar: Registrar) -> None:
-        """Share the cluster out, and register."""
-        above = registrar.checks_ancestors
-        shares, last = self._in_a_tree(registrar) if above else self._side_by_side(registrar)
-        self._order_queues(registrar, shares)
+        """Divide the cluster, and register."""
+        quotas = self._quotas(registrar)
+        quotas.refresh()
+        self._order_queues(registrar, quotas)
         registrar.register(
-            Reclaimable(shares.reclaimable),
-            Due(shares.is_within, shares.victims_by_due),
-            Overused(shares.overused),
-            Allocatable(headroom=shares.headroom, is_share=True),
-            Preemptive(shares.may_preempt),
-            JobEnqueueable(shares.vote, always=above),
-            Report(
-                metrics={FAIR_SHARE: last.fair_shares},
-                usage=shares.usage,
-                consumers=shares.holders,
-                suggestions=shares.remedies,
-            ),
+            Reclaimable(quotas.reclaimable),
+            Due(quotas.is_within, quotas.victims_by_due),
+            Overused(quotas.overused),
+            Allocatable(headroom=quotas.headroom, is_share=True),
+            Preemptive(quotas.may_preempt),
+            JobEnqueueable(quotas.vote, always=registrar.checks_ancestors),
+            quotas.report({FAIR_SHARE: lambda: quotas.fair_shares}),
         )
 
-    def _side_by_side(self, registrar: Registrar) -> tuple[FairShares, LastShares]:
-        last, demand = registrar.account(f"{NAME}.last", LastShares), registrar.account(DEMANDS, QueueDemands)
-        shares = FairShares(registrar.cluster, demand, last, leaves_due=self._leaves_due)
-        registrar.register(EventHandler(shares, for_each_pod=never))
-        return shares, last
+    def _quotas(self, registrar: Registrar) -> ProportionQuotas:
+        """Return the quotas, over the tree of queues if the switch states so; tell what is wrong with the tree."""
+        above = registrar.checks_ancestors
+        places = registrar.account(f"{NAME}.places", QueueTree) if above else None
+        usage = registrar.account(
+            f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above, ungated=above)
+        )
+        name, make = (DEMANDS_ABOVE, QueueDemands.with_above) if above else (DEMANDS, QueueDemands)
+        demand, leaves_due = registrar.account(name, make), self._leaves_due
+        quotas = registrar.account(
+            f"{NAME}.quotas", lambda cluster: ProportionQuotas(cluster, usage, demand, places, leaves_due=leaves_due)
+        )
+        if places is not None:
+            registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, places.tree.faults())
+            registrar.register(nearest_first(quotas.levels))
+        return quotas
 
-    def _in_a_tree(self, registrar: Registrar) -> tuple[FairShares, LastShares]:
-        places = registrar.account(f"{NAME}.places", QueueTree)
-        registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, places.tree.faults())
-        usage = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=True))
-        usage.catch_up()
-        last = registrar.account(f"{NAME}.last", lambda cluster: LastShares(cluster, share_out_in(places)))
-        demand = registrar.account(DEMANDS_ABOVE, QueueDemands.with_above)
-        shares = HierarchicalShares(registrar.cluster, demand, last, usage, places, leaves_due=self._leaves_due)
-        registrar.register(VictimQueueOrder(shares.closeness))
-        return shares, last
-
-    def _order_queues(self, registrar: Registrar, shares: FairShares) -> None:
+    def _order_queues(self, registrar: Registrar, quotas: ProportionQuotas) -> None:
         """Order queues by what they hold of their due, or by what they held over time."""
         if not self._half_life:
-            registrar.register(shares.queue_order())
+            registrar.register(quotas.queue_order())
             return
-        past = registrar.account(f"{NAME}.past", lambda _: shares.past_use(self._half_life))
-        order_over_time(registrar, past, shares.past_order(past))
+        past = registrar.account(f"{NAME}.past", lambda _: quotas.past_use(self._half_life))
+        order_over_time(registrar, past, quotas.past_order(past))
 
 
 check_arguments = check_half_life

@@ -6,6 +6,8 @@ what it may have and by what it asks for, and never less than it is guaranteed; 
 There the rounds end when next to nothing remains. Here the first round is followed by what endless rounds come to: each
 resource rises at the speed of the weights in all queues that can take more of it, until there is none left. Amounts are
 exact fractions, so that no rounding decides who is over.
+
+In a tree the cluster is divided from the root down (``volsched.quota.division``).
 """
 
 from __future__ import annotations
@@ -14,10 +16,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from volsched.plugin import QueueInfo
-from volsched.plugin.quota import of_nodes
+from volsched.plugin import PODS, ROOT, Cluster, QueueInfo, Resources
+from volsched.plugin.quota import (
+    Amounts,
+    Claim,
+    QueueDemand,
+    Tree,
+    capability_of,
+    divide,
+    guaranteed,
+    limits,
+    limits_in,
+    of_nodes,
+    summed,
+    there,
+)
 
-Amounts = Mapping[str, int]
+Demands = Mapping[str, QueueDemand]
 Parts = dict[str, Fraction]
 
 
@@ -33,6 +48,48 @@ class QueueShare:
     def most(self, name: str) -> int:
         """The most that it can deserve of a resource beyond its guarantee."""
         return min(self.limit.get(name, 0), self.request.get(name, 0))
+
+
+# -- what queues bring into the division ------------------------------------------------------------------------------
+
+
+def side_by_side(cluster: Cluster, demands: Demands) -> dict[str, QueueShare]:
+    """Share the cluster out among the queues that have jobs."""
+    total, kept = there(cluster), guaranteed(cluster)
+    found: dict[str, QueueShare] = {}
+    for name, demand in sorted(demands.items()):
+        queue = cluster.queues.get(name)
+        if queue is not None:
+            found[name] = QueueShare(queue, _held_and_pending(queue, demand), limits(queue, total, kept))
+    share_out(found.values(), total)
+    return found
+
+
+def in_a_tree(tree: Tree, cluster: Cluster, demands: Demands) -> dict[str, QueueShare]:
+    """Divide the cluster among the queues of a tree, the root left out."""
+    total = there(cluster)
+    leaves = {name: demand for name, demand in demands.items() if not tree.below(name)}
+    claims = summed(tree, {name: _claim(queue, leaves.get(name)) for name, queue in cluster.queues.items()})
+    deserved, most = divide(tree, claims, total), limits_in(tree, claims, total)
+    return {
+        name: QueueShare(queue, claims[name].request, most[name], dict(deserved[name]))
+        for name, queue in cluster.queues.items()
+        if name != ROOT
+    }
+
+
+def _claim(queue: QueueInfo, demand: QueueDemand | None) -> Claim:
+    """Return what a queue claims itself: what its pods hold and, if it may take them, what those that wait ask for."""
+    held = {**queue.allocated, PODS: queue.placed}
+    request = held if demand is None else _held_and_pending(queue, demand)
+    return Claim(queue.spec.weight, request, of_nodes(queue.spec.guarantee), capability_of(queue))
+
+
+def _held_and_pending(queue: QueueInfo, demand: QueueDemand) -> dict[str, int]:
+    return {**Resources(demand.pending).plus(queue.allocated), PODS: demand.waiting + queue.placed}
+
+
+# -- the division of queues side by side ------------------------------------------------------------------------------
 
 
 def share_out(queue_shares: Iterable[QueueShare], total: Amounts) -> None:

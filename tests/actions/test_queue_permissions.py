@@ -9,7 +9,6 @@ import pytest
 
 from actions.retry import Retry
 from tests.actions.rigs import GANG, conf, cycle, events, rig
-from volsched.framework.accounts.queue_demand import QueueDemand, QueueDemands
 from volsched.framework.callbacks import PERMIT
 from volsched.framework.engine.engine import Engine
 from volsched.framework.registration import Registrar
@@ -22,6 +21,7 @@ from volsched.model.job import INQUEUE
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
+from volsched.quota.demand import QueueDemand, QueueDemands
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_namespace, a_queue, a_rig, puts
 from volsched.testing.contract import ENGINES
 

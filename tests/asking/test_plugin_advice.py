@@ -20,9 +20,10 @@ from tests.asking.worlds import (
 from tests.framework.dra.worlds import device, part
 from tests.simulation.clusters import group, node, pod, queue
 from volsched.asking.discreet import discreet
-from volsched.framework.accounts.remedies import raises
-from volsched.mirror.reading import queue_info
+from volsched.mirror.reading import queue_spec
 from volsched.model import api
+from volsched.model.queues.queue import QueueInfo
+from volsched.quota.report import raises
 
 pytestmark = pytest.mark.process  # a trial is a copy of the process
 
@@ -65,7 +66,7 @@ def test_a_queue_that_does_not_exist_has_no_quota_that_could_be_raised(plugin: s
 @pytest.mark.parametrize("stated", ["much", "-3"])
 def test_a_quota_that_is_no_quantity_counts_as_nothing_and_may_be_raised(stated: str) -> None:
     found = api.Queue(metadata=api.ObjectMeta(name="team"), spec=api.QueueSpec(capability={"cpu": stated}))
-    [remedy] = raises(queue_info(found, lambda *_: None), "capability", ["cpu"])
+    [remedy] = raises(QueueInfo(queue_spec(found, lambda *_: None)), "capability", ["cpu"])
 
     assert remedy.changed(found, 2).spec.capability == {"cpu": "2"}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.docs.pages import DOCS, codes, prose, rows
-from volsched.framework.accounts.past_use import HALF_LIFE
 from volsched.model.values.series import Numbers, Series
+from volsched.quota.past_use import HALF_LIFE
 from volsched.registry import ACTIONS, PLUGINS
 from volsched.testing.builders import a_cluster, a_rig
 

@@ -131,14 +131,13 @@ def test_own_plugins_import_what_it_has_from_it_alone() -> None:
     [
         ("volsched.framework.callbacks", "HoldersFn", "volsched.framework.reports:ConsumersFn"),
         ("volsched.framework.callbacks", "QueueAmounts", "volsched.framework.reports:QueueAmounts"),
-        ("volsched.framework.rules", "CountedOverTime", "volsched.framework.reports:CountedOverTime"),
-        ("volsched.framework.accounts.queue_demand", "ACCOUNT", "volsched.framework.accounts.queue_demand:DEMANDS"),
-        (
-            "volsched.framework.accounts.queue_demand",
-            "ACCOUNT_ABOVE",
-            "volsched.framework.accounts.queue_demand:DEMANDS_ABOVE",
-        ),
-        ("volsched.framework.accounts.past_use", "ARGUMENT", "volsched.framework.accounts.past_use:HALF_LIFE_ARGUMENT"),
+        ("volsched.framework.rules", "CountedOverTime", "volsched.quota.past_use:CountedOverTime"),
+        ("volsched.quota.demand", "ACCOUNT", "volsched.quota.demand:DEMANDS"),
+        ("volsched.quota.demand", "ACCOUNT_ABOVE", "volsched.quota.demand:DEMANDS_ABOVE"),
+        ("volsched.quota.past_use", "ARGUMENT", "volsched.quota.past_use:HALF_LIFE_ARGUMENT"),
+        ("volsched.plugin.quota", "Holding", "volsched.framework.quota_report:Consumer"),
+        ("volsched.plugin.quota", "Remedy", "volsched.framework.quota_report:Suggestion"),
+        ("volsched.plugin.quota", "Stakes", "volsched.quota.reclaim:ReclaimView"),
         ("volsched.framework.accounts.card_lists", "ACCOUNT", "volsched.framework.accounts.card_lists:CARD_LISTS"),
         ("volsched.framework.accounts.card_parts", "ACCOUNT", "volsched.framework.accounts.card_parts:CARD_PARTS"),
     ],
@@ -150,6 +149,18 @@ def test_a_name_of_before_works_and_warns(module: str, name: str, now: str) -> N
         found = getattr(import_module(module), name)
 
     assert found is getattr(import_module(place), attribute)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(("module", "name"), [("quotas", "room"), ("elastic", "Elastic"), ("quota_report", "Usage")])
+def test_a_module_of_before_works_and_warns(module: str, name: str) -> None:
+    place = f"volsched.framework.accounts.{module}"
+    program = f"from {place} import {name}; print({name}.__name__)"
+
+    found = subprocess.run([sys.executable, "-W", "always", "-c", program], capture_output=True, text=True, check=True)
+
+    assert found.stdout.split() == [name]
+    assert f"{place} ends with the next minor version" in found.stderr
 
 
 def test_a_name_that_never_was_is_an_attribute_error() -> None:

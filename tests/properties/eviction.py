@@ -8,15 +8,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plugins.proportion.fair_shares import FairShares
+from plugins.proportion.shares import side_by_side
 from tests.actions.evictions import World, protected
 from tests.actions.rigs import conf
 from tests.properties.lives import Property, Reader, Scenario
-from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.model.changes import Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict, PlanStep
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus
+from volsched.quota.demand import QueueDemands
 from volsched.testing.builders import ClusterBuilder, put, puts
 
 QUEUES = ("a", "b", "c")
@@ -310,8 +310,8 @@ class Dues(Property):
     """What every queue deserved and held when the session began."""
 
     def before(self) -> None:
-        shares = FairShares(self.cluster, QueueDemands(self.cluster))
-        self.due = {queue: dict(shares._deserved(info)) for queue, info in self.cluster.queues.items()}
+        divided = side_by_side(self.cluster, QueueDemands(self.cluster).queues())
+        self.due = {queue: dict(divided[queue].deserved) if queue in divided else {} for queue in self.cluster.queues}
         self.held = {queue: dict(info.allocated) for queue, info in self.cluster.queues.items()}
 
 

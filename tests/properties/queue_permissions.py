@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tests.actions.test_queue_permissions import a_queue_for, work
 from tests.properties.lives import Property, Reader, Scenario
 from tests.properties.stories import a_configuration
-from volsched.framework.accounts.queue_demand import QueueDemands
 from volsched.model.changes import Change
 from volsched.model.job import INQUEUE
 from volsched.model.nodes.node import NodeInfo
@@ -20,6 +19,7 @@ from volsched.model.observers import Observer
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
 from volsched.model.status import TaskStatus
+from volsched.quota.demand import QueueDemands
 from volsched.testing.builders import a_cluster, a_namespace, puts
 
 SPACES = ("a", "b", "c")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from volsched.asking.records import AnswerRecord
-from volsched.framework.accounts.quota_report import CardUse
 from volsched.framework.config.configuration import Configuration
+from volsched.framework.quota_report import CardUse
 from volsched.model import api
 from volsched.model.cards.names import SHARED_AMOUNTS, CardNameFn
 from volsched.model.cards.naming import BY_VENDOR_LABELS, first_name, no_names

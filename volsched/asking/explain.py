@@ -21,8 +21,8 @@ from volsched.asking.lists import (
 )
 from volsched.asking.records import Explanation, Gang, Holder, NodeLine, QueuePosition, Short, Subject, WaitingPod
 from volsched.controllers.waiting import NO_WAIT
-from volsched.framework.accounts.holdings import Holding, asked_of, held_of_queue, held_of_quota
 from volsched.framework.engine.engine import FastEngine
+from volsched.framework.quota_report import Consumer
 from volsched.framework.validation import Fault
 from volsched.model import api
 from volsched.model.errors import nearest, shortened
@@ -32,6 +32,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_CHOSEN, IS_FINISHED
 from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Step, Verdict
+from volsched.quota.report import asked_of, held_of_queue, held_of_quota
 from volsched.simulation.manifests import subject_of
 from volsched.simulation.result import waiting_verdict
 from volsched.simulation.runner import Simulation
@@ -397,7 +398,7 @@ def _holders(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tup
     return _largest(held or _held_on_nodes(simulation, found, verdict))
 
 
-def _held_on_nodes(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> Iterator[Holding]:
+def _held_on_nodes(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> Iterator[Consumer]:
     """Yield what jobs with pods on nodes hold of what is short there."""
     scarce = [item.resource for item in _short(simulation, found, verdict)] or _lacked(simulation, found)
     held: dict[tuple[str, str, str], list[int]] = {}
@@ -407,7 +408,7 @@ def _held_on_nodes(simulation: Simulation, found: AskedAbout, verdict: Verdict) 
                 if amount := task.template.request.get(name, 0):
                     held.setdefault((task.job.key, task.job.queue, name), []).append(amount)
     for (job, queue, name), amounts in held.items():
-        yield Holding(job, queue, name, sum(amounts), str(format_amount(name, sum(amounts))), len(amounts))
+        yield Consumer(job, queue, name, sum(amounts), str(format_amount(name, sum(amounts))), len(amounts))
 
 
 def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
@@ -420,7 +421,7 @@ def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
     return sorted({name for each in refusals for name in each.lacking})
 
 
-def _largest(held: Iterable[Holding]) -> tuple[Holder, ...]:
+def _largest(held: Iterable[Consumer]) -> tuple[Holder, ...]:
     """Return those who hold most; first those for whom it is kept: they keep others out and hold nothing."""
     ordered = sorted(held, key=lambda one: (one.resource, not one.reserved, -one.amount, one.job))[:MOST_HOLDERS]
     return tuple(Holder(one.job, one.queue, one.resource, one.text, one.pods, one.reserved) for one in ordered)

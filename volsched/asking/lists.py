@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from volsched.asking.records import Figures, QueueState, WaitingJob
-from volsched.framework.accounts.holdings import asked_of
-from volsched.framework.accounts.quota_report import Dimension, QueueUse, Usage, unlimited_usage
+from volsched.framework.quota_report import Dimension, QueueUse, Usage
 from volsched.model.job import JobInfo
 from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Verdict
+from volsched.quota.report import asked_of, unlimited_usage
 from volsched.simulation.result import Looked, waiting_verdict
 
 _MILLI: Final = 1000

@@ -1,4 +1,4 @@
-"""What could be changed so that a job starts, by plugins (``framework.accounts.remedies``), as what-if."""
+"""What could be changed so that a job starts, by plugins (``volsched.quota.report``), as what-if."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import yaml
 from volsched.asking.options import Option, Sizes, merge_patch, patch_commands
 from volsched.asking.records import Help
 from volsched.asking.trials import Change, Trials
-from volsched.framework.accounts.remedies import Remedy, Target
+from volsched.framework.quota_report import Suggestion, Target
 from volsched.model import api
 from volsched.model.changes import Change as ObjectChange
 from volsched.model.changes import Put
@@ -23,7 +23,7 @@ Objects = dict[Target, api.ApiObject]
 class _Dose(NamedTuple):
     """So much of a remedy, to these of its objects."""
 
-    remedy: Remedy
+    remedy: Suggestion
     size: int
     targets: tuple[Target, ...]
 
@@ -32,7 +32,7 @@ class _Dose(NamedTuple):
         return self.remedy.text(self.size, [name for _, name in self.targets])
 
 
-def remedies_of(trials: Trials) -> Iterator[Remedy]:
+def remedies_of(trials: Trials) -> Iterator[Suggestion]:
     """Yield what the plugins in force name for a job, as far as their objects are there."""
     simulation = trials.stage.simulation
     there = _objects(simulation)
@@ -44,7 +44,7 @@ def remedies_of(trials: Trials) -> Iterator[Remedy]:
                 yield replace(remedy, objects=kept)
 
 
-def option_of(trials: Trials, remedies: Sequence[Remedy]) -> Option:
+def option_of(trials: Trials, remedies: Sequence[Suggestion]) -> Option:
     """Return remedies of one sort as one change; of several each may come to nothing."""
     there = _objects(trials.stage.simulation)
     smallest = 0 if len(remedies) > 1 else 1
@@ -57,16 +57,16 @@ def option_of(trials: Trials, remedies: Sequence[Remedy]) -> Option:
     return Option(remedies[0].sort, least, most, change, lambda sizes: _help(_doses(remedies, sizes), there))
 
 
-def _sizes(remedy: Remedy, size: int, objects: int) -> Sizes:
+def _sizes(remedy: Suggestion, size: int, objects: int) -> Sizes:
     return (size, objects) if _counts(remedy) else (size,)
 
 
-def _counts(remedy: Remedy) -> bool:
+def _counts(remedy: Suggestion) -> bool:
     """Whether the number of objects is a size of its own."""
     return remedy.is_each and len(remedy.objects) > 1
 
 
-def _doses(remedies: Sequence[Remedy], sizes: Sizes) -> list[_Dose]:
+def _doses(remedies: Sequence[Suggestion], sizes: Sizes) -> list[_Dose]:
     """Return how much of each remedy sizes stand for; those left out that come to nothing."""
     left, found = iter(sizes), []
     for remedy in remedies:

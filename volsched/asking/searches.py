@@ -16,13 +16,13 @@ from volsched.asking.options import Option
 from volsched.asking.plugin_remedies import option_of, remedies_of
 from volsched.asking.records import Help
 from volsched.asking.trials import Change, Trials
-from volsched.framework.accounts.holdings import asked_of
-from volsched.framework.accounts.remedies import CARD, NODE_QUOTA, QUOTA
+from volsched.framework.quota_report import CARD, NODE_QUOTA, QUOTA
 from volsched.model import api
 from volsched.model.changes import Change as ObjectChange
 from volsched.model.changes import Put
 from volsched.model.pods.task import ADMISSION_GATE
 from volsched.model.status import IS_CHOSEN
+from volsched.quota.report import asked_of
 from volsched.simulation.manifests import completed
 from volsched.simulation.runner import Simulation
 

@@ -16,7 +16,7 @@ from volsched.cli.output import print_result, report, width
 from volsched.cli.printing import say, show
 from volsched.cli.views.moves import show_moves
 from volsched.cli.views.quotas import by_name, sections
-from volsched.framework.accounts.quota_report import STRANDED_CARDS, QuotaTable
+from volsched.framework.quota_report import STRANDED_CARDS, QuotaTable
 from volsched.model import api
 from volsched.model.cards.amounts import whole
 from volsched.model.cards.stock import Stock, stock_of

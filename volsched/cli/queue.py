@@ -16,7 +16,7 @@ from volsched.cli.names import of_kind
 from volsched.cli.output import print_result, report, width
 from volsched.cli.printing import show
 from volsched.cli.views import queues as queue_view
-from volsched.framework.accounts.quota_report import Usage
+from volsched.framework.quota_report import Usage
 from volsched.framework.validation import Surroundings
 from volsched.model import api
 from volsched.model.cards.names import CARD_QUOTA

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 
 def former(module: str, names: Mapping[str, tuple[str, str]]) -> Callable[[str], object]:
@@ -23,3 +27,31 @@ def former(module: str, names: Mapping[str, tuple[str, str]]) -> Callable[[str],
         return getattr(import_module(place or module), attribute)
 
     return found
+
+
+class _MovedModules:
+    """Finds and loads modules under the names that they had (it is no ``Loader``: to import that costs every start)."""
+
+    def __init__(self, moved: Mapping[str, str]) -> None:
+        self._moved = moved
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return how a moved module is loaded; None for any other one."""
+        return ModuleSpec(name, self) if name in self._moved else None  # type: ignore[arg-type]  # it has all methods
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return the module that is there now, and warn."""
+        now = self._moved[spec.name]
+        message = f"{spec.name} ends with the next minor version; it is {now}, and volsched.plugin.quota has its names"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        found = ModuleType(spec.name)
+        found.__getattr__ = partial(getattr, import_module(now))  # type: ignore[method-assign]  # names are looked up there
+        return found
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: the module only looks up names."""
+
+
+def moved_modules(moved: Mapping[str, str]) -> None:
+    """Have modules found under the names that they had: ``moved`` gives where each is now."""
+    sys.meta_path.append(_MovedModules(moved))

@@ -79,7 +79,7 @@ def _own_hints(kind: type) -> dict[str, Any]:
     """Return what a class itself annotates; bases that many rules share are evaluated once."""
     if not issubclass(kind, Rule):
         return {}
-    from volsched.framework.accounts.elastic import ElasticQuota  # noqa: PLC0415 - plugins are imported without it
+    from volsched.framework.dispatch.combining import ElasticQuota  # noqa: PLC0415 - plugins are imported without it
 
     return inspect.get_annotations(kind, eval_str=True, locals={"ElasticQuota": ElasticQuota})
 

@@ -7,13 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self, TypeAlias
+from typing import ClassVar, Protocol, Self, TypeAlias
 
-from volsched.framework.accounts.holdings import Holding
-from volsched.framework.accounts.past_use import PastUse
-from volsched.framework.accounts.queue_status import QueueHoldings
-from volsched.framework.accounts.quota_report import QuotaTable, Usage
-from volsched.framework.accounts.remedies import Remedy
+from volsched.framework.quota_report import Consumer, QuotaTable, Suggestion, Usage
 from volsched.framework.rules import Rule
 from volsched.model.cards.names import CardNameFn
 from volsched.model.job import JobInfo
@@ -46,14 +42,27 @@ QueueUsageFn: TypeAlias = Callable[[], Usage]
 """What all queues may hold, hold and have left, for people; called when somebody asks. Of several the first counts."""
 QuotaTableFn: TypeAlias = Callable[[], QuotaTable]
 """Quotas of another kind as a table for people; called when somebody asks."""
-ConsumersFn: TypeAlias = Callable[[JobInfo, Verdict], Iterable[Holding]]
+ConsumersFn: TypeAlias = Callable[[JobInfo, Verdict], Iterable[Consumer]]
 """Who holds what a job waits for that this plugin refused; called when somebody asks, after a session."""
-SuggestionsFn: TypeAlias = Callable[[JobInfo], Iterable[Remedy]]
+SuggestionsFn: TypeAlias = Callable[[JobInfo], Iterable[Suggestion]]
 """What could be changed in the plugin's terms so that a job starts; called when somebody asks, after a session."""
 SeriesFn: TypeAlias = Callable[[], Numbers]
 """The present numbers of a series, by label values. Called at the end of every session, after what was only held is
 undone: give the same mapping again while nothing has changed, and never change one that was given. A combination of
 labels that is left out disappears."""
+
+
+class QueueHoldings(Protocol):
+    """What placed pods hold in a plugin's own terms, for `status.allocated` of Queues.
+
+    Pods stand allocated there (``model.status.IS_ALLOCATED``): promised room is not held yet.
+    """
+
+    def take_changed(self) -> Iterable[str]:
+        """Return the names of queues that may hold something else than when this was last called."""
+
+    def of(self, queue: str) -> Mapping[str, int]:
+        """Return what a queue's own pods hold, in thousandths, by names that are no resource's; no zeros."""
 
 
 class Report(Rule, frozen=True):
@@ -82,9 +91,3 @@ class Report(Rule, frozen=True):
     def callback(self) -> Self:
         """Return the rule: each reader looks at a part of it."""
         return self
-
-
-class CountedOverTime(Rule, frozen=True):
-    """Have what queues hold over time kept in their status (`status.usage`), from one session to the next."""
-
-    past: PastUse

@@ -57,7 +57,7 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 
 if TYPE_CHECKING:
-    from volsched.framework.accounts.elastic import ElasticQuota
+    from volsched.framework.dispatch.combining import ElasticQuota
 
 Lifetime: TypeAlias = Literal["static", "node", "domain", "pod"]
 """How long an answer about a pod and a node holds: until the node's own properties change, until something
@@ -304,7 +304,7 @@ class Due(Rule, frozen=True):
 
 
 class Deserved(Rule, frozen=True):
-    """Have what queues deserve of something taken back, and nothing else of that; see ``accounts.elastic``.
+    """Have what queues deserve of something taken back, and nothing else of that; see ``volsched.quota.reclaim``.
 
     It is a ``Preemptive``, a ``Reclaimable`` and a ``Due`` rule. With ``inside``, preemption inside a queue takes only
     from those who hold what is wanted, too.
@@ -504,7 +504,7 @@ if not TYPE_CHECKING:  # a type checker knows the present names alone
     __getattr__ = former(
         __name__,
         {
-            "CountedOverTime": ("volsched.framework.reports:CountedOverTime", "it is in volsched.framework.reports"),
+            "CountedOverTime": ("volsched.quota.past_use:CountedOverTime", "it is in volsched.quota.past_use"),
             **{
                 name: (f"volsched.framework.deprecated_rules:{name}", f"register Report({part}=...)")
                 for name, part in _PARTS.items()

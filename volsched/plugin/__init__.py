@@ -10,16 +10,21 @@ below are the lists; a type checker reads them, and at run time `_on_first_use` 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from opcode import EXTENDED_ARG, opmap
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 _MODULE, _NAME = opmap["IMPORT_NAME"], opmap["IMPORT_FROM"]
 
 
-def _on_first_use(module: str) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+def _on_first_use(
+    module: str, renamed: Mapping[str, tuple[str, str]] = MappingProxyType({})
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` of a module; the former imports what its TYPE_CHECKING block names.
+
+    ``renamed`` has names of one minor version ago, as ``deprecated_names.former`` takes them.
 
     The block is found in the compiled module, so that no source file is needed.
     """
@@ -40,6 +45,8 @@ def _on_first_use(module: str) -> tuple[Callable[[str], object], Callable[[], li
     def on_first_use(name: str) -> object:
         if name == "__all__":
             return names
+        if name in renamed:
+            return import_module("volsched.framework.deprecated_names").former(module, renamed)(name)
         if name not in places:
             raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules[module])
         found = vars(import_module(places[name]))

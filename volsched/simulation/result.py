@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, TypeAlias
 from volsched.controllers import jobs
 from volsched.controllers.waiting import Wait
 from volsched.framework import reporter
-from volsched.framework.accounts.quota_report import RESERVATIONS, STRANDED_CARDS, QuotaTable
+from volsched.framework.quota_report import RESERVATIONS, STRANDED_CARDS, QuotaTable
 from volsched.framework.reports import QueueAmounts
 from volsched.framework.session import Session
 from volsched.mirror.mirror import Mirror

@@ -13,10 +13,10 @@ from typing import Final
 from volsched import registry
 from volsched.asking.lists import usage_of
 from volsched.framework.accounts.admissions import Admissions
-from volsched.framework.accounts.quota_report import Usage
 from volsched.framework.boundary import Bounds
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
+from volsched.framework.quota_report import Usage
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session

@@ -2,7 +2,8 @@
 
 What a queue does not name it may not hold (*ours*: that is 0, for cpu and memory as for cards). The quotas of all
 queues together may be more than the cluster has, and a quota less than what its queue holds; then nothing more is let
-in. What other queues are guaranteed is left for them (``guarantees``). With ``is_hierarchical`` an ancestor limits what
+in. What other queues are guaranteed is left for them: of the cards that
+there are, in a hierarchy of those that the queue above may have. With ``is_hierarchical`` an ancestor limits what
 its subtree holds, in what it names: cards when it has the annotation, cpu and memory when its capability has them.
 """
 
@@ -12,11 +13,11 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from plugins.capacity_card.quotas.guarantees import CardGuarantees
 from plugins.capacity_card.quotas.quota import OF_QUEUES, CardQuota, Cards, quota_of
 from volsched.model.values.quantity import UNLIMITED
 from volsched.plugin import CPU, MEMORY, Cluster, QueueInfo
 from volsched.plugin.cards import CARD_QUOTA
+from volsched.plugin.quota import Guarantees, left_by
 
 ROOT: Final = "root"
 
@@ -74,7 +75,9 @@ class QueueLimits:
         self._read_from: dict[str, Hashable] = {}
         self._chains: dict[str, tuple[QueueLimit, ...]] = {}
         self._faulty: dict[str, QueueInfo] = {}
-        self._guarantees: CardGuarantees | None = None
+        self._guarantees: Guarantees | None = None
+        self._siblings: dict[str, list[str]] = {}
+        self._are_any = False
         self.version = 0
         for queue in cluster.queues.values():
             self.put(queue)
@@ -100,7 +103,7 @@ class QueueLimits:
 
     def stock_changed(self) -> None:
         """Take it that the cluster has other cards: that counts where any are guaranteed."""
-        if self.guarantees.are_any:
+        if self._refresh_guarantees():
             self._changed()
 
     def _changed(self) -> None:
@@ -108,12 +111,29 @@ class QueueLimits:
         self._guarantees = None
         self.version += 1
 
-    @property
-    def guarantees(self) -> CardGuarantees:
-        """What each queue is guaranteed."""
+    def _refresh_guarantees(self) -> bool:
+        """Find out again what is guaranteed if queues have changed; return whether anything is."""
         if self._guarantees is None:
-            self._guarantees = CardGuarantees(self._cluster.queues, self._quotas, is_hierarchical=self.is_hierarchical)
-        return self._guarantees
+            self._siblings = {}
+            for queue in self._cluster.queues:
+                if queue != self._parent(queue):
+                    self._siblings.setdefault(self._parent(queue), []).append(queue)
+            self._guarantees = Guarantees(self._guaranteed, lambda queue: self._siblings.get(queue, ()))
+            self._are_any = any(map(self._guaranteed, self._quotas))
+        return self._are_any
+
+    def _kept_for_others(self, name: str) -> Cards:
+        """Return what the queues beside one are guaranteed together; without zeros, as these keep nothing."""
+        if not self._refresh_guarantees() or self._guarantees is None:
+            return {}
+        beside = (other for other in self._siblings.get(self._parent(name), ()) if other != name)
+        return self._guarantees.together(beside)
+
+    def _guaranteed(self, name: str) -> Cards:
+        return {card: amount for card, amount in self.card_quota(name).guarantee.items() if amount}
+
+    def _parent(self, name: str) -> str:
+        return (self._cluster.queues[name].spec.parent or ROOT) if self.is_hierarchical else ""
 
     def card_quota(self, name: str) -> CardQuota:
         """The quota of cards of one queue."""
@@ -163,9 +183,8 @@ class QueueLimits:
 
     def _left(self, name: str, above: list[QueueLimit]) -> Cards:
         """What others' guarantees leave a queue of what there is, and of what queues above it may hold."""
-        kept = self.guarantees.of_others(name)
-        most = {card: min(self._there.get(card, 0), *(limit.card(card) for limit in above), UNLIMITED) for card in kept}
-        return {card: max(0, most[card] - amount) for card, amount in kept.items()}
+        kept = self._kept_for_others(name)
+        return left_by(kept, lambda card: [self._there.get(card, 0), *(limit.card(card) for limit in above)])
 
 
 def _stated(queue: QueueInfo) -> Hashable:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from volsched.plugin import IS_CHOSEN, Cluster, JobInfo, TaskInfo, Verdict
 from volsched.plugin.devices import NO_DEVICES, Amount, DeviceAccounts, device_holdings, from_devices, of_spec
-from volsched.plugin.quota import Holding
+from volsched.plugin.quota import Consumer
 
 
 class DeviceHolders:
@@ -15,7 +15,7 @@ class DeviceHolders:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    def of(self, job: JobInfo, refusal: Verdict) -> Iterator[Holding]:
+    def of(self, job: JobInfo, refusal: Verdict) -> Iterator[Consumer]:
         """Yield what jobs of all queues hold of the DeviceClasses that a job asks for."""
         if NO_DEVICES not in refusal.message:
             return

@@ -8,16 +8,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plugins.capacity.dues import DueAmounts, in_a_tree, side_by_side
+from plugins.capacity.amounts import in_a_tree, side_by_side
 from tests.actions.evictions import World
 from tests.actions.rigs import conf
 from tests.plugins.capacity.desk import tree_conf
 from tests.properties.eviction import QUEUES, Play, build, crowded, raws, victims
 from tests.properties.lives import Property
-from volsched.framework.accounts.quotas import there
 from volsched.model.cluster import Cluster
 from volsched.model.plan import PlanStep
 from volsched.model.queues.queue import levels
+from volsched.plugin.quota import QuotaAmounts
+from volsched.quota.amounts import there
 
 ALL = "enqueue, allocate, preempt, reclaim, backfill"
 MAKE = {"side by side": conf, "in a tree": tree_conf}
@@ -63,7 +64,7 @@ def _written(spec: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
     return texts
 
 
-def dues(cluster: Cluster, kind: str) -> dict[str, DueAmounts]:
+def dues(cluster: Cluster, kind: str) -> dict[str, QuotaAmounts]:
     make = in_a_tree if kind == "in a tree" else side_by_side
     return make(cluster.queues, there(cluster))
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from plugins.capacity_card.allocated import PREFIX, as_resource
 from tests.plugins.capacity_card.clusters import GPU, MPS, A, H, cards, configuration, rig
-from volsched.framework.accounts.queue_status import QueueStatuses
 from volsched.model.changes import Gone
 from volsched.model.plan import WriteQueueStatus
+from volsched.quota.status import QueueStatuses
 from volsched.registry import load_profile
 from volsched.testing.builders import CycleDecision, Rig, put
 

@@ -13,7 +13,7 @@ from tests.plugins.capacity_card.nodes import GPU, card_node
 from tests.simulation.clusters import Manifest, group, pod, queue, result, stock
 from volsched.cli.inputs.in_force import InForce
 from volsched.cli.inputs.look import Look, look
-from volsched.framework.accounts.quota_report import Dimension, Usage
+from volsched.framework.quota_report import Dimension, Usage
 from volsched.registry import load_profile
 
 CARDS = """\

@@ -264,7 +264,7 @@ def with_admitted(count: int) -> Rig:
         wanting(cluster, f"j{number}", exactly(), queue=f"q{number}")
     rig = a_rig(cluster, HIERARCHY)
     rig.cycle()
-    quotas_of(rig).reservations.catch_up()
+    quotas_of(rig).reservations.refresh()
     return rig
 
 

@@ -6,18 +6,16 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from plugins.proportion.fair_shares import LastShares
-from plugins.proportion.hierarchy import HierarchicalShares, share_out_in
+from plugins.proportion.shares import in_a_tree
 from tests.actions.rigs import conf
 from tests.plugins.capacity.properties import made, specs
 from tests.properties.eviction import Play, crowded, raws, victims
 from tests.properties.lives import Property
-from volsched.framework.accounts.queue_demand import QueueDemands
-from volsched.framework.accounts.queue_tree import QueueTree
-from volsched.framework.accounts.queue_usage import QueueUsageObserver
-from volsched.framework.accounts.quotas import capability_of
 from volsched.model.plan import PlanStep
 from volsched.model.queues.queue import ROOT
+from volsched.quota.amounts import capability_of
+from volsched.quota.demand import QueueDemands
+from volsched.quota.tree import QueueTree
 
 ALL = "enqueue, allocate, preempt, reclaim, backfill"
 
@@ -45,11 +43,9 @@ class _OfTree(Property):
     def before(self) -> None:
         self.places = QueueTree(self.cluster)
         self.had = self.held()
-        demand = QueueDemands.with_above(self.cluster)
-        last = LastShares(self.cluster, share_out_in(self.places))
-        usage = QueueUsageObserver(self.cluster, above=True)
-        shares = HierarchicalShares(self.cluster, demand, last, usage, self.places)
-        self.due = {name: dict(shares._deserved(queue)) for name, queue in self.cluster.queues.items()}
+        demands = QueueDemands.with_above(self.cluster).queues()
+        divided = in_a_tree(self.places.tree, self.cluster, demands)
+        self.due = {name: dict(divided[name].deserved) if name in divided else {} for name in self.cluster.queues}
 
     def held(self) -> dict[str, dict[str, int]]:
         """What queues hold with those below them, counted from scratch."""

@@ -7,49 +7,36 @@ from typing import Any
 
 import pytest
 
-from plugins.proportion.fair_shares import FairShares
 from plugins.proportion.plugin import LEAVE_DUE, ProportionPlugin
+from plugins.proportion.quotas import NAME, ProportionQuotas
 from tests.actions.rigs import conf, decide, phases
 from tests.framework.stage import Stage
 from tests.plugins.admission import ADMISSION, a_job_to_admit
-from volsched.framework.accounts.queue_demand import DEMANDS, QueueDemands
 from volsched.framework.callbacks import Vote
-from volsched.framework.registration import Registrar
-from volsched.framework.rules import EventHandler, never
 from volsched.model.verdict import Scope
 from volsched.testing.builders import ClusterBuilder, a_cluster
 
 
-class Told(ProportionPlugin):
-    """The plugin, and its figures at hand."""
-
-    shares: FairShares
-
-    def __init__(self, *, leaves_due: bool = False) -> None:
-        super().__init__({LEAVE_DUE: leaves_due})
-        self.leaves_due = leaves_due
-
-    def on_session_open(self, registrar: Registrar) -> None:
-        super().on_session_open(registrar)
-        self.shares = FairShares(
-            registrar.cluster, registrar.account(DEMANDS, QueueDemands), leaves_due=self.leaves_due
-        )
-        registrar.register(EventHandler(self.shares, for_each_pod=never))
-
-
 class Desk:
-    """One session with proportion's figures."""
+    """One session with proportion alone."""
 
     def __init__(self, given: ClusterBuilder, *, leaves_due: bool = False) -> None:
-        self.plugin = Told(leaves_due=leaves_due)
+        self.plugin = ProportionPlugin({LEAVE_DUE: leaves_due})
         self.stage = Stage(given, self.plugin.on_session_open)
 
     @property
-    def shares(self) -> FairShares:
-        return self.plugin.shares
+    def shares(self) -> ProportionQuotas:
+        """The quotas of the session."""
+        found: Any = self.stage.session.account(f"{NAME}.quotas", unknown)
+        assert isinstance(found, ProportionQuotas)
+        return found
 
     def queue(self, name: str) -> Any:
         return self.stage.queue(name)
+
+
+def unknown(_: object) -> None:
+    """Nobody has quotas."""
 
 
 def world(held: int = 0, asks: int = 20, **spec: Any) -> ClusterBuilder:
@@ -140,16 +127,16 @@ def test_what_is_promised_in_this_session_counts_and_no_longer_when_it_is_taken_
     desk = Desk(world(3))
     stage, queue = desk.stage, desk.queue("q")
     statement = stage.session.statement()
-    before = desk.shares.order(queue)
+    before = desk.shares.queue_order().key(queue)
 
     assert statement.pipeline(stage.task("more-0"), stage.node("n1")) is None
-    assert desk.shares.order(queue) == (0, Fraction(4, 5))
+    assert desk.shares.queue_order().key(queue) == (0, Fraction(4, 5))
     assert statement.allocate(stage.task("more-1"), stage.node("n1")) is None
-    assert desk.shares.order(queue) == (0, Fraction(5, 5))
+    assert desk.shares.queue_order().key(queue) == (0, Fraction(5, 5))
     assert desk.shares.overused(queue) is not None
     statement.discard()
 
-    assert desk.shares.order(queue) == before == (0, Fraction(3, 5))
+    assert desk.shares.queue_order().key(queue) == before == (0, Fraction(3, 5))
 
 
 def test_what_is_evicted_is_held_no_longer() -> None:
@@ -158,9 +145,9 @@ def test_what_is_evicted_is_held_no_longer() -> None:
 
     statement.evict(desk.stage.task("run-0"), "test")
 
-    assert desk.shares.order(desk.queue("q")) == (0, Fraction(4, 5))
+    assert desk.shares.queue_order().key(desk.queue("q")) == (0, Fraction(4, 5))
     statement.discard()
-    assert desk.shares.order(desk.queue("q")) == (0, Fraction(1))
+    assert desk.shares.queue_order().key(desk.queue("q")) == (0, Fraction(1))
 
 
 def test_priority_goes_before_share() -> None:
@@ -168,7 +155,7 @@ def test_priority_goes_before_share() -> None:
     desk = Desk(given)
     names = ["q", "r", "low", "high"]
 
-    ordered = sorted(names, key=lambda name: desk.shares.order(desk.queue(name)))
+    ordered = sorted(names, key=lambda name: desk.shares.queue_order().key(desk.queue(name)))
 
     assert ordered == ["high", "r", "q", "low"]
 
@@ -244,7 +231,7 @@ def test_a_cluster_that_shrinks_below_what_is_held_denies_and_does_not_fail() ->
 
     assert desk.shares.overused(desk.queue("q")) is not None
     assert desk.shares.refusal(desk.queue("q"), desk.stage.task("more-0").template) is not None
-    assert desk.shares.order(desk.queue("q")) == (0, Fraction(20, 3))
+    assert desk.shares.queue_order().key(desk.queue("q")) == (0, Fraction(20, 3))
 
 
 def test_pod_slots_count_for_the_order_of_queues() -> None:
@@ -253,7 +240,7 @@ def test_pod_slots_count_for_the_order_of_queues() -> None:
     given.job("other", 20, queue="r", cpu=1)
     desk = Desk(given)
 
-    orders = desk.shares.order(desk.queue("q")), desk.shares.order(desk.queue("r"))
+    orders = desk.shares.queue_order().key(desk.queue("q")), desk.shares.queue_order().key(desk.queue("r"))
 
     assert orders == ((0, Fraction(2, 4)), (0, Fraction(0)))
 

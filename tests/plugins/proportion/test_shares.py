@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.proportion.shares import QueueShare, share_out
-from volsched.framework.accounts.quotas import limits, share
 from volsched.model.queues.queue import QueueInfo, QueueProperties
+from volsched.quota.amounts import limits, share
 
 Amounts = Mapping[str, int]
 

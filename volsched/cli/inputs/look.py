@@ -15,9 +15,9 @@ from volsched.asking.cards import cards_of_cluster
 from volsched.cli.inputs.in_force import InForce
 from volsched.cli.inputs.sources import read_cluster
 from volsched.cli.output import report
-from volsched.framework.accounts.quota_report import RESERVATIONS, CardUse, QuotaTable, Usage, unlimited_usage
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
+from volsched.framework.quota_report import RESERVATIONS, CardUse, QuotaTable, Usage
 from volsched.framework.registration import Registrar
 from volsched.mirror.mirror import Mirror
 from volsched.mirror.problems import ReadingProblem
@@ -27,6 +27,7 @@ from volsched.model.cards.naming import first_name, no_names
 from volsched.model.changes import Change, Put
 from volsched.model.native import api as native
 from volsched.model.plan import StepRecorder
+from volsched.quota.report import unlimited_usage
 from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES

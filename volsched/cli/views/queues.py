@@ -10,7 +10,7 @@ from typing import Any, Final
 from volsched.cli.inputs.in_force import CAPACITY_CARD
 from volsched.cli.inputs.look import Look
 from volsched.cli.views.quotas import by_name, sections
-from volsched.framework.accounts.quota_report import CardUse, Dimension, JobUse, QueueUse, Usage
+from volsched.framework.quota_report import CardUse, Dimension, JobUse, QueueUse, Usage
 from volsched.framework.validation import Surroundings, Validator
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api

@@ -1,4 +1,4 @@
-"""Tables of quotas that plugins keep (`framework.accounts.quota_report.QuotaTable`), for people and for programs."""
+"""Tables of quotas that plugins keep (`framework.quota_report.QuotaTable`), for people and for programs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from volsched.framework.accounts.quota_report import QuotaRow, QuotaTable, Value
+from volsched.framework.quota_report import QuotaRow, QuotaTable, Value
 from volsched.simulation.table import section
 
 _ALL: Final = "all"

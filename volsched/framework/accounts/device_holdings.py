@@ -7,10 +7,10 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Final
 
-from volsched.framework.accounts.holdings import Holding
 from volsched.framework.dra.accounts import DeviceAccounts
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import named_as
+from volsched.framework.quota_report import Consumer
 from volsched.model.cluster import Cluster
 
 NO_LIMITS: Final[Amounts] = MappingProxyType({})
@@ -22,7 +22,7 @@ def device_holdings(
     queues: Iterable[str],
     keys: Collection[str],
     limits: Amounts = NO_LIMITS,
-) -> Iterator[Holding]:
+) -> Iterator[Consumer]:
     """Yield what jobs of queues hold of amounts with these keys, under the names that limits have for them.
 
     Each claim counts once for a job.
@@ -33,7 +33,7 @@ def device_holdings(
         pods = sum(task.uid in accounts.pod_charges for task in job.tasks.values()) if claims else 0
         for key, amount in sorted(_total(map(accounts.charge, claims), limits).items()):
             if key.key in keys and amount:
-                yield Holding(job.key, job.queue, key.key, amount, key.quantity(amount), pods)
+                yield Consumer(job.key, job.queue, key.key, amount, key.quantity(amount), pods)
 
 
 def _total(found: Iterable[Amounts], limits: Amounts) -> dict[Amount, Fraction]:

@@ -9,11 +9,11 @@ from fractions import Fraction
 from functools import cmp_to_key
 from typing import Any
 
-from volsched.framework.accounts.elastic import ElasticQuotas
 from volsched.framework.accounts.gangs import unit_of
 from volsched.framework.answers import is_protected
 from volsched.framework.callbacks import HeadroomFn, JobKeyFn, TaskEvents
 from volsched.framework.dispatch import combining as dispatch
+from volsched.framework.dispatch.combining import ElasticQuotas
 from volsched.framework.dispatch.ordering import Heap, TreeHeap, in_order, job_key, queue_key, reverse
 from volsched.framework.dispatch.steps import Steps
 from volsched.framework.rules import (

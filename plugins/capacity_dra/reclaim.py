@@ -1,0 +1,75 @@
+"""What queues hold and deserve of devices, as the rule of elastic quotas asks it (``volsched.quota.reclaim``).
+
+A claim that several pods use is given back by the last of them only, in a queue and for all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+
+from plugins.capacity_dra.demands import DeviceDemands
+from plugins.capacity_dra.ledger import ClaimLedger
+from plugins.capacity_dra.limits import ClaimLimits
+from plugins.capacity_dra.quota import as_named
+from volsched.plugin import TaskInfo
+from volsched.plugin.devices import Amount, Amounts, named_as
+from volsched.plugin.quota import departing, total_of
+
+
+class DeviceReclaimView:
+    """Devices by class, and dimensions of their capacity."""
+
+    def __init__(
+        self,
+        ledger: ClaimLedger,
+        demands: DeviceDemands,
+        limits: ClaimLimits,
+    ) -> None:
+        self._ledger = ledger
+        self._demands = demands
+        self._limits = limits
+
+    def levels(self, queue: str) -> Sequence[str]:
+        """Return a queue, and in a hierarchy those above it."""
+        return self._limits.levels(queue)
+
+    def held(self, queue: str, key: Amount) -> Fraction:
+        """Return how much of something a queue holds, under whichever name."""
+        due = self._limits.of(queue).due
+        held = as_named(self._ledger.account(queue).used, due)
+        return held.get(named_as(key, due), Fraction(0))
+
+    def due(self, queue: str, key: Amount) -> Fraction | None:
+        """Return how much of something a queue deserves."""
+        due = self._limits.of(queue).due
+        return due.get(named_as(key, due))
+
+    def wanted(self, task: TaskInfo) -> Amounts:
+        """Return what a task's claims would count for in its queue, those left out that are used there already."""
+        if not self._ledger.concerns(task):
+            return {}
+        self._ledger.catch_up()
+        users = self._ledger.account(task.queue).users
+        asked = total_of(amounts for key, amounts in self._demands.of_task(task).items() if key not in users)
+        return {key: amount for key, amount in self._limits.counted(asked).items() if amount}
+
+    def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
+        """Return what a pod and all that go with it would give back for everybody."""
+        return self._charges(key for key, count in self._uses(departing(victim)) if self._ledger.users(key) <= count)
+
+    def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:
+        """Return what a queue would hold less without victims."""
+        users = self._ledger.account(queue).users
+        given = self._charges(key for key, count in self._uses(victims, queue) if users[key] <= count)
+        return as_named(given, self._limits.of(queue).due)
+
+    def _uses(self, victims: Iterable[TaskInfo], queue: str | None = None) -> Iterable[tuple[str, int]]:
+        """Return the claims that victims use, those that count in a queue, and how many of them use each."""
+        charges = filter(None, (self._ledger.pod_charges.get(victim.uid) for victim in victims))
+        counts = Counter(key for charge in charges if queue is None or queue in charge.levels for key in charge.claims)
+        return counts.items()
+
+    def _charges(self, keys: Iterable[str]) -> Amounts:
+        return self._limits.counted(total_of(self._ledger.charge(key) for key in keys))

@@ -1,0 +1,183 @@
+"""Elastic quotas: who may take back what it deserves from whom, whatever it is that is counted.
+
+The rule, for each thing that is counted (a card, a DeviceClass, a dimension of one)::
+
+    due        what a queue deserves, never less than its guarantee
+    who takes  a queue that with the pod still holds no more than its due of something that the pod asks for
+    who gives  a pod that holds some of just that, if all queues that lose by it still hold their due of everything
+    together   the rest of a gang that would break goes, too, and has to be allowed to
+
+In a hierarchy, the queues on the two ways up to where these meet are held to it: those on the way of the one who takes
+as far as they state what they deserve, those on the way of the one who gives in any case.
+
+Whoever takes was below its due, and nobody comes to be below its due by giving. So with each eviction less is lacking
+in all: nobody is evicted in a ring, and evictions end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+from volsched.framework.accounts.gangs import departing
+from volsched.framework.dispatch.combining import Number
+from volsched.model.cluster import Cluster
+from volsched.model.pods.task import TaskInfo
+from volsched.model.queues.queue import QueueInfo
+from volsched.model.values.resources import accumulate
+from volsched.quota.amounts import request_with_slot
+
+K = TypeVar("K", bound=Hashable)
+
+
+class ReclaimView(Protocol[K]):
+    """What queues hold and deserve, and pods want and hold, in the terms of one plugin."""
+
+    def levels(self, queue: str) -> Sequence[str]:
+        """Return the queues in which a queue counts, itself first."""
+
+    def held(self, queue: str, key: K) -> Number:
+        """Return how much a queue, and in a hierarchy those below it, hold of one thing."""
+
+    def due(self, queue: str, key: K) -> Number | None:
+        """Return how much of one thing a queue deserves; None when it does not state."""
+
+    def wanted(self, task: TaskInfo) -> Mapping[K, Number]:
+        """Return how much a waiting task would take of each thing that counts; nothing: the rule is not for it."""
+
+    def holds(self, victim: TaskInfo, task: TaskInfo) -> Mapping[K, Number]:
+        """Return what a placed task has of what a waiting one could use."""
+
+    def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Mapping[K, Number]:
+        """Return how much less a queue would hold of all that counts for a task, were these gone."""
+
+
+class Elastic(Generic[K]):
+    """The rule for what one plugin counts; an ``ElasticQuota``.
+
+    While a queue does not mention what a task wants, nobody is evicted for that; if the plugin is not ``alone``, other
+    plugins may have room made for the task, by pods that hold nothing of the kind.
+    """
+
+    def __init__(self, stakes: ReclaimView[K], *, alone: bool = True) -> None:
+        self._stakes = stakes
+        self._alone = alone
+
+    def applies_to(self, task: TaskInfo) -> bool:
+        """Whether the rule is for a task."""
+        wanted = self._stakes.wanted(task)
+        if self._alone or not wanted:
+            return bool(wanted)
+        return any(self._stakes.due(task.queue, key) is not None for key in wanted)
+
+    def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
+        """Whether a queue is below its due of something that each of these tasks asks for."""
+        return all(self.is_within(queue, task) is not False for task in tasks)
+
+    def is_within(self, queue: QueueInfo, task: TaskInfo) -> bool | None:
+        """Whether a queue is below its due of something that a task asks for; None when the rule is not for it."""
+        return self._lacks(queue.name, task) if self.applies_to(task) else None
+
+    def _lacks(self, queue: str, task: TaskInfo) -> bool:
+        return any(is_within(self._stakes, queue, key, amount) for key, amount in self._stakes.wanted(task).items())
+
+    def released(self, task: TaskInfo, victim: TaskInfo) -> Number:
+        """Return how much a victim holds of what a task could use."""
+        return max(self._stakes.holds(victim, task).values(), default=0)
+
+    def holders(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
+        """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
+        if not self.applies_to(task):
+            return None
+        return [victim for victim in candidates if self._has_wanted(task, victim)]
+
+    def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
+        """Whether a victim that others have named stays, as it holds what nobody is evicted for."""
+        if self.applies_to(task) or not self._stakes.wanted(task):
+            return False
+        return bool(self._stakes.holds(victim, task))
+
+    def _has_wanted(self, task: TaskInfo, victim: TaskInfo) -> bool:
+        return not self._stakes.wanted(task).keys().isdisjoint(self._stakes.holds(victim, task))
+
+    def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
+        """Return the candidates each of which may go by itself; None when the rule is not for the task."""
+        if task.job is None or not self.applies_to(task):
+            return None
+        taking = _Taking(self._stakes, task, task.job.queue)
+        return [victim for victim in candidates if taking.takes(victim)]
+
+
+class _Taking(Generic[K]):
+    """What one task may take from whom, as things are now."""
+
+    def __init__(self, stakes: ReclaimView[K], task: TaskInfo, queue: str) -> None:
+        self._stakes = stakes
+        self._task = task
+        self._queue = queue
+        self._own = tuple(stakes.levels(queue))
+        self._wanted = stakes.wanted(task)
+
+    def takes(self, victim: TaskInfo) -> bool:
+        """Whether a victim may go, with all that go with it."""
+        if victim.job is None:
+            return False
+        queue = victim.job.queue
+        return self._gives_what_is_due(victim, queue) and self._leaves_due(queue, departing(victim))
+
+    def _gives_what_is_due(self, victim: TaskInfo, queue: str) -> bool:
+        """Whether a victim holds something of which the task's queues, below where both meet, are below their due."""
+        theirs = self._stakes.levels(queue)
+        above = [level for level in self._own[1:] if level not in theirs]
+        given = self._wanted.keys() & self._stakes.holds(victim, self._task).keys()
+        return any(self._may_take(key, above) for key in given)
+
+    def _may_take(self, key: K, above: Sequence[str]) -> bool:
+        stakes, amount = self._stakes, self._wanted[key]
+        if not is_within(stakes, self._queue, key, amount):
+            return False
+        return all(stakes.due(level, key) is None or is_within(stakes, level, key, amount) for level in above)
+
+    def _leaves_due(self, queue: str, gone: Sequence[TaskInfo]) -> bool:
+        """Whether a queue and those above it, below where both meet, still hold their due of all that goes."""
+        stakes = self._stakes
+        return all(
+            stakes.held(level, key) - amount >= (stakes.due(level, key) or 0)
+            for level in stakes.levels(queue)
+            if level not in self._own
+            for key, amount in stakes.frees(level, gone, self._task).items()
+        )
+
+
+def is_within(stakes: ReclaimView[K], queue: str, key: K, amount: Number) -> bool:
+    """Whether a queue states what it deserves of something, and with so much more of it holds no more than that."""
+    due = stakes.due(queue, key)
+    return due is not None and stakes.held(queue, key) + amount <= due
+
+
+def reclaimable_of(cluster: Cluster, stakes: ReclaimView[K], queue: str, deserved: Iterable[K]) -> dict[K, Any]:
+    """Return what queues below their due could take of what a queue holds; ``deserved``: what any queue deserves."""
+    found = cluster.queues.get(queue)
+    if found is None or not found.spec.reclaimable:
+        return {}
+    beyond = {key: stakes.held(queue, key) - (stakes.due(queue, key) or 0) for key in deserved}
+    return {key: amount for key, amount in beyond.items() if amount > 0}
+
+
+class Remaining:
+    """What queues hold while victims for one task are chosen one after the other; each counts as gone for the next."""
+
+    def __init__(self, allocated: Callable[[str], Mapping[str, int]]) -> None:
+        self._allocated = allocated
+        self._left: dict[str, dict[str, int]] = {}
+
+    def of(self, level: str) -> dict[str, int]:
+        """Return what a queue still holds."""
+        if level not in self._left:
+            self._left[level] = dict(self._allocated(level))
+        return self._left[level]
+
+    def leave(self, levels: Iterable[str], victim: TaskInfo) -> None:
+        """Take a victim off queues."""
+        for level in levels:
+            accumulate(self.of(level), request_with_slot(victim), -1)
