@@ -8,8 +8,8 @@ from plugins.mgpu.ledger import Requests
 from tests.model.objects import pod
 from tests.simulation.clusters import Manifest, node, result
 from tests.simulation.clusters import pod as a_pod
-from volsched.framework.accounts import templates
-from volsched.framework.accounts.templates import keep
+from volsched.framework import templates
+from volsched.framework.templates import keep
 from volsched.model.pods.template import PodTemplate, TemplateTable
 
 EVERY_CACHE = """\

@@ -42,7 +42,8 @@ class _MovedModules:
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """Return the module that is there now, and warn."""
         now = self._moved[spec.name]
-        message = f"{spec.name} ends with the next minor version; it is {now}, and volsched.plugin.quota has its names"
+        names = "volsched.plugin and volsched.plugin.quota have its names"
+        message = f"{spec.name} ends with the next minor version; it is {now}; {names}"
         warnings.warn(message, DeprecationWarning, stacklevel=2)
         found = ModuleType(spec.name)
         found.__getattr__ = partial(getattr, import_module(now))  # type: ignore[method-assign]  # names are looked up there

@@ -58,8 +58,6 @@ def _on_first_use(
 
 
 if TYPE_CHECKING:
-    from volsched.framework.accounts.templates import MOST_KEPT as MOST_KEPT
-    from volsched.framework.accounts.templates import keep as keep
     from volsched.framework.annotation_types import AnnotationType as AnnotationType
     from volsched.framework.annotation_types import AnnotationTypes as AnnotationTypes
     from volsched.framework.callbacks import ABSTAIN as ABSTAIN
@@ -144,6 +142,8 @@ if TYPE_CHECKING:
     from volsched.framework.rules import never as never
     from volsched.framework.session import Session as Session
     from volsched.framework.signature import SignatureError as SignatureError
+    from volsched.framework.templates import MOST_KEPT as MOST_KEPT
+    from volsched.framework.templates import keep as keep
     from volsched.model.clocks import ClusterEvent as ClusterEvent
     from volsched.model.cluster import Cluster as Cluster
     from volsched.model.errors import FieldError as FieldError

@@ -17,6 +17,7 @@ moved_modules(
             "quota_report": "quota.report",
             "quotas": "quota.amounts",
             "remedies": "quota.report",
+            "templates": "framework.templates",
         }.items()
     }
 )

@@ -216,8 +216,13 @@ def written(at: Place) -> str:
 
 def find(schema: Schema, key: str) -> Argument | None:
     """Return what the schema states about a key: the argument of that name before any family."""
-    covering = [argument for argument in schema if argument.covers(key)]
-    return min(covering, key=lambda argument: argument.is_family, default=None)
+    family = None
+    for argument in schema:
+        if argument.key == key:
+            return argument
+        if family is None and argument.key.endswith("*") and argument.covers(key):
+            family = argument
+    return family
 
 
 def hint(word: str, known: Iterable[str]) -> str:
