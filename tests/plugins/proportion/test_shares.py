@@ -68,6 +68,11 @@ TABLE: dict[str, tuple[Amounts, dict[str, Mapping[str, Any]], dict[str, dict[str
         {"a": {"asks": {"cpu": 1}}, "b": {"asks": {"cpu": 4}}, "c": {"asks": MUCH}},
         {"a": {"cpu": 1}, "b": {"cpu": 4}, "c": {"cpu": 7}},
     ),
+    "one queue after the other has all that it asks for": (
+        {"cpu": 28},
+        {"a": {"asks": {"cpu": 1}}, "b": {"asks": {"cpu": 8}}, "c": {"asks": {"cpu": 9}}, "d": {"asks": MUCH}},
+        {"a": {"cpu": 1}, "b": {"cpu": 8}, "c": {"cpu": 9}, "d": {"cpu": 10}},
+    ),
     "each resource by itself": (
         {"cpu": 10, "memory": 10},
         {"a": {"asks": {"cpu": 9, "memory": 1}}, "b": {"asks": {"cpu": 2, "memory": 9}}},
