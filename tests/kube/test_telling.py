@@ -28,6 +28,7 @@ class Unsteady:
 
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
+        self.messages: list[str] = []
         self.asked = asyncio.Event()
         self.answers: asyncio.Queue[int] = asyncio.Queue()
 
@@ -40,6 +41,7 @@ class Unsteady:
             status = 409
         if status not in (409, 429):
             self.counts[name] = found["count"]
+            self.messages.append(found["message"])
         if status:
             raise ApiError(status, "Refused", "as the test says")
         return b"{}"
@@ -69,6 +71,21 @@ async def test_what_is_told_again_while_it_is_being_told_is_counted_however_that
     await until(lambda: lane.depth == 0 and not lane._under_way)
 
     assert sum(server.counts.values()) == 2
+    await lane.drain(0.0)
+
+
+async def test_an_event_keeps_its_lines_and_shows_control_characters() -> None:
+    """A refused configuration has a line for each fault; what a tenant wrote moves no cursor."""
+    server = Unsteady()
+    lane = Events(cast("Api", server), Fence.always_open(), lambda: 0)
+    lane.tell(
+        RecordEvent("Pod", "v1", "ns", "p", "u", "Warning", "Refused", "line 1: odd\x1b[2J\nline 2: bad", each=True)
+    )
+
+    server.answers.put_nowait(0)
+    await until(lambda: lane.depth == 0 and not lane._under_way)
+
+    assert server.messages == ["line 1: odd\\x1b[2J\nline 2: bad"]
     await lane.drain(0.0)
 
 

@@ -34,7 +34,7 @@ from volsched.kube.write.due import DelayingQueue
 from volsched.model.plan import RecordEvent
 from volsched.model.values.bounded import Bounded, Size
 from volsched.model.values.in_turns import InTurns
-from volsched.model.values.visible import visible
+from volsched.model.values.visible import visible_lines
 from volsched.model.verdict import truncated
 
 COMPONENT: Final = "volsched"
@@ -424,7 +424,7 @@ class Events:
             "involvedObject": involved,
             "type": tell.type,
             "reason": tell.reason,
-            "message": truncated(visible(tell.message)),
+            "message": truncated(visible_lines(tell.message)),
             "action": tell.action,
             "count": talk.times,
             "firstTimestamp": talk.told_at,
