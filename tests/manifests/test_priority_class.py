@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.cluster.scheduling import wait_allowed
 from tests.manifests.applying import installed, wait_refused
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization
 from tests.manifests.users import RBAC, User, collection_of, create, gives, remove, remove_namespaces
@@ -115,5 +116,7 @@ def test_an_administrator_may_let_somebody_have_it(guarded: ControlPlane) -> Non
     role = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": {"name": "critical"}, "rules": [rule]}
     critical = gives("critical", BOB.name, namespace=TEAM, kind="Role")
     create(guarded, role, critical, gives("edit", BOB.name, namespace=TEAM), namespace=TEAM)
+    wait_allowed(guarded, BOB.name, verb="use", group=group, resource="priorityclasses", name=CLASS, namespace=TEAM)
+    wait_allowed(guarded, BOB.name, verb="create", resource="pods", namespace=TEAM)
 
     make(guarded, a_pod_of(CLASS), who=BOB)
