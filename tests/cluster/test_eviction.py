@@ -234,8 +234,8 @@ def test_a_queue_below_its_share_gets_that_and_no_more_from_a_queue_above_its_ow
     eventually(lambda: not any("deletionTimestamp" in pod["metadata"] for pod in town.pods().values()))
     after_session(town.installed)
     assert running() == {"poor": 4, "greedy": 8, "fair": 4}
+    town.installed.wait_event(town.namespace, "", "Preempted", timeout=30)
     events = [event for event in town.installed.events(town.namespace) if event["reason"] == "Preempted"]
-    assert events
     assert all(event["message"].startswith("reclaim: pod") for event in events)
     waiting = town.pods().keys() - {*town.running("poor"), *town.running("greedy"), *town.running("fair")}
     assert len([name for name in waiting if name.startswith("poor")]) == 2

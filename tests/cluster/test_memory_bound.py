@@ -10,6 +10,8 @@ pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
 REFUSED = 'volsched_quarantined_objects{kind="PodGroup",where="memory"}'
 LARGE, MANY = 20_000, 30
+BOUND = MANY * LARGE * 3 // 5
+"""There is room for more than half of the objects, so all that are refused find room once the others are gone."""
 
 
 def test_one_namespace_fills_the_memory_and_nobody_else_is_refused(
@@ -17,7 +19,7 @@ def test_one_namespace_fills_the_memory_and_nobody_else_is_refused(
 ) -> None:
     make_nodes(1)
     honest = control_plane.create_namespace("honest")
-    scheduler = installed.start("--kept-bytes", str(MANY * LARGE // 2)).wait_leading()
+    scheduler = installed.start("--kept-bytes", str(BOUND)).wait_leading()
 
     groups = f"{GROUPS}/namespaces/{namespace}/podgroups"
     for number in range(MANY):
