@@ -9,6 +9,7 @@ import pytest
 
 from tests.cluster.control_plane import running_control_plane
 from tests.cluster.native.stage import API_FLAGS, GATES
+from tests.cluster.scheduling import wait_allowed
 from tests.docs.pages import DOCS, blocks
 from tests.manifests.applying import installed, wait_refused
 from tests.manifests.rendering import MANIFESTS, SYSTEM, Json, a_kustomization, kustomize
@@ -233,6 +234,8 @@ def test_a_namespace_that_names_a_queue_is_asked_about(guarded: ControlPlane) ->
     given = gives_everywhere("labeller", ALICE.name, BOB.name)
     create(guarded, role, given)
     try:
+        for user in (ALICE, BOB):
+            wait_allowed(guarded, user.name, verb="patch", resource="namespaces", name="team-a", namespace="team-a")
         path, vision = "/api/v1/namespaces/team-a", {"metadata": {"annotations": {QUEUE_NAME: "vision"}}}
         ALICE.patches(guarded, path, vision)
         with pytest.raises(ApiServerError, match='user "bob" may not use queue "vision" in namespace "team-a"'):
