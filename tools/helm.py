@@ -5,7 +5,6 @@ python -m tools.helm template volsched charts/volsched
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,9 +15,7 @@ from tools.controlplane.binaries import (
     KUBERNETES_VERSION,
     GoModule,
     Report,
-    build_program,
-    cache_root,
-    go_arch,
+    find_or_build,
     print_progress,
 )
 from tools.controlplane.errors import BuildError
@@ -35,10 +32,7 @@ _PACKAGE: Final = "helm.sh/helm/v4/cmd/helm"
 
 def find(report: Report = print_progress) -> Path:
     """Return the program; raises BuildError."""
-    if found := shutil.which("helm"):
-        return Path(found)
-    program = cache_root() / f"helm-{MODULE.version}-{go_arch()}" / "helm"
-    return build_program(MODULE, _PACKAGE, program, f"helm {MODULE.version}, once (some two minutes)", report)
+    return find_or_build(MODULE, _PACKAGE, "some two minutes", report)
 
 
 def rendered(chart: Path, *flags: str, namespace: str = "volsched-system") -> subprocess.CompletedProcess[str]:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Final
 
 from tools.controlplane.binaries import (
     GoModule,
     Report,
-    build_program,
-    cache_root,
-    go_arch,
+    find_or_build,
     print_progress,
 )
 
@@ -24,7 +21,4 @@ _PACKAGE: Final = "sigs.k8s.io/krew/cmd/krew"
 
 def find(report: Report = print_progress) -> Path:
     """Return the program; raises BuildError."""
-    if found := shutil.which("krew"):
-        return Path(found)
-    program = cache_root() / f"krew-{MODULE.version}-{go_arch()}" / "krew"
-    return build_program(MODULE, _PACKAGE, program, f"krew {MODULE.version}, once (a minute)", report)
+    return find_or_build(MODULE, _PACKAGE, "a minute", report)

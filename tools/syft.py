@@ -6,7 +6,6 @@ python -m tools.syft scan docker-archive:FILE --output spdx-json=OUT
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,9 +15,7 @@ from typing import Final
 from tools.controlplane.binaries import (
     GoModule,
     Report,
-    build_program,
-    cache_root,
-    go_arch,
+    find_or_build,
     print_progress,
 )
 from tools.controlplane.errors import BuildError
@@ -35,10 +32,7 @@ _PACKAGE: Final = "github.com/anchore/syft/cmd/syft"
 
 def find(report: Report = print_progress) -> Path:
     """Return the program; raises BuildError."""
-    if found := shutil.which("syft"):
-        return Path(found)
-    program = cache_root() / f"syft-{MODULE.version}-{go_arch()}" / "syft"
-    return build_program(MODULE, _PACKAGE, program, f"syft {MODULE.version}, once (some ten minutes)", report)
+    return find_or_build(MODULE, _PACKAGE, "some ten minutes", report)
 
 
 def main(arguments: Sequence[str]) -> int:

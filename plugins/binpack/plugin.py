@@ -51,7 +51,7 @@ class BinpackArguments:
 
 
 def parse(arguments: Mapping[str, Any]) -> BinpackArguments:
-    """Read checked arguments; only the resources that are listed count, whatever other weights are given."""
+    """Read checked arguments. Only listed resources count; weights of other resources are ignored."""
     weights = {name: _weight(arguments.get(PREFIX + name, 1)) for name in arguments.get("binpack.resources", ())}
     weights["cpu"] = _weight(arguments.get("binpack.cpu", 1))
     weights["memory"] = _weight(arguments.get("binpack.memory", 1))

@@ -90,7 +90,7 @@ class ClaimLimits:
     def _left(self, level: str) -> Amounts:
         """Return how much a queue may hold, of what others beside it are guaranteed.
 
-        Only below a queue with a quota: nobody counts how many devices of a class there are.
+        Only below a queue with a quota: the plugin does not count how many devices of a class there are.
         """
         if not self.checks_ancestors:
             return {}

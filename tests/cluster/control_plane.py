@@ -55,6 +55,23 @@ def control_plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 @pytest.fixture
 def namespace(control_plane: ControlPlane) -> Iterator[str]:
     """A namespace of the test's own; what is in it is deleted afterwards, pods without their time to end."""
+    with own_namespace(control_plane) as name:
+        yield name
+
+
+@pytest.fixture
+def other_namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """A second namespace of the test's own, such as that of another tenant.
+
+    Pods that a test leaves behind count in the queues of the tests after it.
+    """
+    with own_namespace(control_plane) as name:
+        yield name
+
+
+@contextlib.contextmanager
+def own_namespace(control_plane: ControlPlane) -> Iterator[str]:
+    """Create a namespace, and delete what is in it afterwards."""
     control_plane.check()
     name = control_plane.create_namespace(f"test-{uuid.uuid4().hex[:8]}")
     yield name

@@ -21,7 +21,7 @@ def forged(job: Json, **changes: str) -> Json:
 
 
 def test_a_failed_pod_that_names_a_job_of_another_namespace_restarts_nothing_and_is_not_deleted(
-    controlled: Controlled, namespace: str, make_nodes: MakeNodes
+    controlled: Controlled, namespace: str, other_namespace: str, make_nodes: MakeNodes
 ) -> None:
     make_nodes(2, cpu="8")
     process = controlled.both()
@@ -29,9 +29,8 @@ def test_a_failed_pod_that_names_a_job_of_another_namespace_restarts_nothing_and
     job = controlled.job(namespace, "train", [controlled.task("worker", 1)], policies=policies)
     controlled.wait_job(namespace, "train", "Running")
     before = controlled.pods(namespace)["train-worker-0"]["metadata"]["uid"]
-    tenant = controlled.control_plane.create_namespace("tenant")
 
-    references = {"other-namespace": (tenant, {}), "other-name": (namespace, {"name": "train2"})}
+    references = {"other-namespace": (other_namespace, {}), "other-name": (namespace, {"name": "train2"})}
     references["other-uid"] = (namespace, {"uid": "6d5f2a4e-0000-4000-8000-000000000000"})
     references["other-group"] = (namespace, {"apiVersion": "batch/v1"})
     for name, (where, changes) in references.items():

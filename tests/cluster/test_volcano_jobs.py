@@ -252,7 +252,9 @@ def test_a_large_job_is_made_in_slices_and_stops_nobody_and_one_that_is_too_larg
     assert process.process.poll() is None
 
 
-def test_commands_work_where_their_kind_exists(controlled: Controlled, namespace: str, make_nodes: MakeNodes) -> None:
+def test_commands_work_where_their_kind_exists(
+    controlled: Controlled, namespace: str, other_namespace: str, make_nodes: MakeNodes
+) -> None:
     make_nodes(1, cpu="4")
     controlled.control_plane.kubectl("apply", "-f", "-", stdin=COMMANDS)
     controlled.both()
@@ -283,9 +285,8 @@ def test_commands_work_where_their_kind_exists(controlled: Controlled, namespace
     command("rob", "CloseQueue", "Queue", queue)  # whoever may edit a namespace may make Commands there
     refused = controlled.wait_event(namespace, "rob", "CommandRefused")["message"]
     assert "taken from the namespace volsched-system only" in refused
-    other = controlled.control_plane.create_namespace("other")
-    command("reach", "AbortJob", "Job", "train", made["metadata"]["uid"], where=other)
-    assert "there is no Job 'train'" in controlled.wait_event(other, "reach", "CommandRefused")["message"]
+    command("reach", "AbortJob", "Job", "train", made["metadata"]["uid"], where=other_namespace)
+    assert "there is no Job 'train'" in controlled.wait_event(other_namespace, "reach", "CommandRefused")["message"]
     command("stale", "AbortJob", "Job", "train", "another")
     assert "of uid another" in controlled.wait_event(namespace, "stale", "CommandRefused")["message"]
     after_round(controlled)

@@ -279,6 +279,17 @@ def build_program(
     return program
 
 
+def find_or_build(module: GoModule, package: str, lasts: str, report: Report) -> Path:
+    """Return the program that a module is named after: the one on PATH, else one that is built once into the cache.
+
+    `lasts` states how long a build takes, such as "a minute". Raises BuildError.
+    """
+    if found := shutil.which(module.name):
+        return Path(found)
+    program = cache_root() / f"{module.name}-{module.version}-{go_arch()}" / module.name
+    return build_program(module, package, program, f"{module.name} {module.version}, once ({lasts})", report)
+
+
 def write_module(module: GoModule, folder: Path, go: Path) -> Path:
     """Write the go.mod from which a module's commands are built, and return its folder.
 

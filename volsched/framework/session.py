@@ -188,7 +188,7 @@ class Session:
         return tuple(fn(queue, task.template) for fn in found) if len(found) == len(self.rules.quotas) else None
 
     def together(self, task: TaskInfo) -> int:
-        """How many tasks of the same job and template as this one may be placed in one step, whatever their queue."""
+        """Return how many tasks equal to this one, of its job and template, may be placed in one step."""
         rules, job = self.rules, task.job
         if self.nominations.held or self.on_placed is not None or job is None or rules.steps.is_of_one(task):
             return 1

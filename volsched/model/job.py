@@ -25,7 +25,7 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running",
 TO_BE_TRIED = -1
 
 HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
-"""Why nobody looks at the job of a Volcano PodGroup that was made for pods of native groups."""
+"""Why sessions skip the job of a Volcano PodGroup that was made for pods of native groups."""
 
 NATIVE: Final = "group/"
 """How the names of jobs begin whose PodGroup is one of Kubernetes' own: no name of a Volcano PodGroup has a slash."""
@@ -91,7 +91,7 @@ class JobProperties:
 
 
 NO_GROUP: Final = JobProperties()
-"""Of a job whose PodGroup nobody has made yet."""
+"""The properties of a job that has no PodGroup yet."""
 
 
 class JobInfo:

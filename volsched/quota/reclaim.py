@@ -92,7 +92,7 @@ class Elastic(Generic[K]):
         return [victim for victim in candidates if self._has_wanted(task, victim)]
 
     def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
-        """Whether a victim that others have named stays, as it holds what nobody is evicted for."""
+        """Whether to spare a victim that other plugins name: what it holds of this dimension is not reclaimable."""
         if self.applies_to(task) or not self._stakes.wanted(task):
             return False
         return bool(self._stakes.holds(victim, task))

@@ -199,7 +199,7 @@ def step_of(resource: str) -> int:
 
 
 def raises(queue: QueueInfo, field: str, resources: Iterable[str]) -> Iterator[Suggestion]:
-    """Yield a remedy for each resource of which the spec of a queue, in one of its fields, is to grant more."""
+    """Yield one remedy per resource: a field of the queue's spec grants more of the resource."""
     for resource in resources:
         yield _raise(queue.name, field, resource, step_of(resource))
 

@@ -73,14 +73,14 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
 
     @abstractmethod
     def state_amounts(self) -> Mapping[str, QuotaAmounts]:
-        """Return what each queue may have and deserves, as the cluster is now."""
+        """Return what each queue may have and deserves in the present cluster."""
 
     @abstractmethod
     def exceeds(self, queue: str, level: str, short: tuple[Shortfall, ...]) -> Verdict:
-        """Return the refusal of a pod of a queue, as it is too much for a level."""
+        """Return the refusal of a pod of a queue that exceeds the limit of a level."""
 
     def made_from(self) -> Hashable:
-        """Return what amounts are made from: they are made again when it is something else."""
+        """Return the inputs of the amounts; a change computes them again."""
         cluster = self._cluster
         return self._changes, tuple(cluster.node_ledger.totals), cluster.columns.left_to_devices
 
@@ -89,11 +89,11 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
         return False
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
-        """Have amounts made again."""
+        """Compute the amounts again at the next ``refresh``."""
         self._changes += 1
 
     def refresh(self) -> bool:
-        """Make amounts again if anything has changed that they are made from; return whether that is so."""
+        """Compute the amounts again if their inputs changed; return True in that case."""
         self._usage.catch_up()
         made_from = self.made_from()
         if made_from == self._made_from:
@@ -106,11 +106,11 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
     # -- amounts ------------------------------------------------------------------------------------------------------
 
     def amounts(self, queue: str) -> QuotaAmounts:
-        """Return the amounts of a queue; one of which nothing is known has none."""
+        """Return the amounts of a queue; an unknown queue has none."""
         return self._amounts.get(queue, NO_AMOUNTS)
 
     def limit(self, level: str, dimension: str) -> int:
-        """Return how much a queue may have of a resource; of what devices serve nobody knows how much there is."""
+        """Return how much a queue may have of a resource. The total of a resource that devices serve is unknown."""
         amounts = self.amounts(level)
         if self._cluster.is_left_to_devices(dimension):
             return amounts.capability.get(dimension, UNLIMITED)

@@ -142,7 +142,7 @@ class ElasticQuota(Protocol):
         """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
 
     def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
-        """Whether a victim that others have named stays, as it holds what nobody is evicted for."""
+        """Whether to spare a victim that other plugins name: what it holds of this dimension is not reclaimable."""
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
         """Return the candidates each of which may go by itself; None when the rule is not for the task."""

@@ -358,7 +358,7 @@ class QueueLedger:
         self._observers.tell_of_job(job)
 
     def _bar(self, job: JobInfo) -> str:
-        """Why nobody looks at a job, empty when it is looked at."""
+        """Return why sessions skip a job; empty if they consider the job."""
         if job.key in self._hollow:
             return HOLLOW
         return job.spec.unserved.message if job.spec.unserved is not None else self.permissions.judge(job)
