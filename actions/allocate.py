@@ -141,7 +141,9 @@ class AllocateAction:
             look_ahead(session, queue, attempt.job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
         if nothing_stands and not _helped_by_placements(attempt.job):
-            attempt.retry.give_up(session, attempt.job, placed=len(attempt.job.fitting) if statement is None else 0)
+            attempt.retry.give_up(
+                session, attempt.job, placed=len(attempt.job.placed_in_last_try) if statement is None else 0
+            )
         return statement is not None and bool(attempt.tasks)
 
 

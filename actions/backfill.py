@@ -27,7 +27,7 @@ class BackfillAction:
     def execute(self, session: Session) -> None:
         """Go through queues and jobs in their order."""
         promised = _promised(session)
-        found = considered(session, session.cluster.queue_ledger.best_effort.values(), promised)
+        found = considered(session, session.cluster.queue_cache.best_effort.values(), promised)
         waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, [])))}
         turns = Turns.of(session, [session.cluster.jobs[key] for key in waiting])
         while turns.queues:

@@ -84,11 +84,11 @@ def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo
     """Those of the jobs (and of others) that are admitted, complete and in a queue that they may use."""
     cluster = session.cluster
     for job in dict.fromkeys((*jobs, *also)):
-        if job.barred or job.queue not in cluster.queues or not (job.spec.has_group or job.spec.implicit):
+        if job.blocked or job.queue not in cluster.queues or not (job.spec.has_group or job.spec.implicit):
             continue
         if job.phase in ("", PENDING) and not job.spec.implicit:
             continue
-        if not session.bounds.set_aside.holds(job, session.now) and is_complete(session, job):
+        if not session.bounds.paused_jobs.holds(job, session.now) and is_complete(session, job):
             yield job
 
 
@@ -128,7 +128,7 @@ def promote_all(session: Session) -> None:
     One in a closed queue is not admitted, and told so.
     """
     queues = session.cluster.queues
-    for job in sorted(session.cluster.queue_ledger.unadmitted.values(), key=lambda job: job.key):
+    for job in sorted(session.cluster.queue_cache.unadmitted.values(), key=lambda job: job.key):
         queue = queues.get(job.queue)
         if session.bounds.leaves_alone(job, session.now):
             continue
@@ -138,8 +138,8 @@ def promote_all(session: Session) -> None:
             continue
         closed = closed_queue(queue, Step.ENQUEUE)
         if closed is None:
-            session.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
-        elif not job.barred and not is_unschedulable(job, session.cluster):
+            session.cluster.queue_cache.set_phase(job, INQUEUE, admits=True)
+        elif not job.blocked and not is_unschedulable(job, session.cluster):
             with session.about(job):
                 session.refuse_job(job, closed)
                 mark_unschedulable(job, session.cluster)

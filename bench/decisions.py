@@ -38,7 +38,7 @@ from bench.plain import PlainPlugin
 from volsched.framework.columns.views import shown, shown_of
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.framework.signature import Signature
 from volsched.model.cluster import Cluster

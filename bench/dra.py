@@ -27,7 +27,7 @@ from bench.common import Report, Stopwatch, garbage_as_in_run, parser
 from bench.devices import PER_NODE, VERSION, device_class, slices, spec
 from tools.controlplane import ControlPlane, a_pod
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.mirror.settings import MirrorSettings
 from volsched.testing.builders import ClusterBuilder, a_rig
 

@@ -29,7 +29,7 @@ from typing import Any, Final, Protocol
 from bench.common import Report, Stopwatch, parser
 from bench.openb import CARD, Machine, Wish, arrivals, machines, wishes
 from bench.packing_rules import FGD, BestFit, Place
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Gone
 from volsched.model.plan import Bind, StepRecorder

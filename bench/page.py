@@ -24,13 +24,13 @@ from typing import Any, Final
 
 from bench import worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, memory_mib, parser
-from volsched.asking.known import KnownCluster
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model.changes import Change, Gone
+from volsched.ui.access import WHOLE
 from volsched.ui.pages import VIEWS, Pages, View
-from volsched.ui.people import WHOLE
 from volsched.ui.picture import Live
-from volsched.ui.scoped import seen_by
+from volsched.ui.redaction import seen_by
 
 GANG: Final = 8
 QUEUES: Final = 20
@@ -127,7 +127,7 @@ def main() -> None:
     given = flags.parse_args()
     report = Report("page", "CPU seconds of the page for a change, and bytes sent to three browsers")
     everything = list(worlds.puts(objects(given.nodes, given.running, given.waiting)))
-    live = Live(KnownCluster((), CONFIGURATION))
+    live = Live(ClusterSnapshot((), CONFIGURATION))
     browsers = Browsers(live)
     watch = Stopwatch()
     live.take(everything)
@@ -137,7 +137,7 @@ def main() -> None:
         for name, made in changes(given.nodes).items():
             report.add(**_measured(name, live, browsers, made, given.turns))
     watch = Stopwatch()
-    again = Live(KnownCluster((), CONFIGURATION))
+    again = Live(ClusterSnapshot((), CONFIGURATION))
     again.take(everything)
     Browsers(again).show()
     report.add(change="recounted", cpu_s=watch.cpu(), most_s=watch.cpu(), bytes=sent, whole=browsers.whole())

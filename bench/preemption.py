@@ -19,7 +19,7 @@ from typing import Any
 
 from bench import worlds
 from bench.common import Report, Stopwatch, parser
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.changes import Bound, Change, Gone
 from volsched.model.plan import Bind, Evict, StepRecorder
 from volsched.registry import load_profile

@@ -30,8 +30,8 @@ import msgspec
 from bench import cards, worlds
 from bench.common import Report, Stopwatch, memory_mib, parser, quantile
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.framework.engine.engine import FastEngine
-from volsched.mirror.mirror import Mirror
+from volsched.framework.engine.fast import FastEngine
+from volsched.mirror.apply import Mirror
 from volsched.model import api
 from volsched.model.changes import Change, Gone, Put
 from volsched.model.plan import Bind, StepRecorder

@@ -64,7 +64,7 @@ def _check(rig: Rig) -> None:
         asked = Resources.sum_of(task.template.request for task in job.tasks.values())
         if job.tasks and len(job.tasks) >= job.spec.min_available:
             wrong += [f"{job}: {n}" for n, amount in reserved_by(job).items() if amount > asked.get(n, 0)]
-        if job.queue and job.barred and job.placed_count and not job.spec.has_group and not job.is_native:
+        if job.queue and job.blocked and job.placed_count and not job.spec.has_group and not job.is_native:
             wrong.append(f"{job} counts in queue {job.queue}, which it may not use")
     if wrong:
         raise AssertionError(wrong)

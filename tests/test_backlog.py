@@ -124,7 +124,7 @@ def test_after_any_changes_the_totals_are_those_of_a_recount(
     for number, queue, pods in story:
         job = cluster.jobs.get(f"ns/{number}")
         if job is not None:
-            cluster.queue_ledger.remove_job(job)
+            cluster.queue_cache.remove_job(job)
         job = JobInfo("ns", str(number))
         job.queue = queue
         for place, (created, refusal, template) in enumerate(pods):
@@ -132,7 +132,7 @@ def test_after_any_changes_the_totals_are_those_of_a_recount(
             task.spec = PodProperties(ours=True)
             task.job, task.created, task.refusal = job, float(created), refusal
             job.waiting[task.uid] = task
-        cluster.queue_ledger.put_job(job)
+        cluster.queue_cache.put_job(job)
         backlog.count(job)
 
         assert backlog.totals() == recount(cluster)

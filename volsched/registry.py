@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import actions
 import plugins
+from volsched.dry_run import dry_run
 from volsched.framework.annotation_types import TYPES, AnnotationTypes
 from volsched.framework.boundary import culprit, home_of
 from volsched.framework.config import entries, nested_arguments
@@ -28,7 +29,6 @@ from volsched.framework.reports import Report
 from volsched.framework.validation import Fault, Validator
 from volsched.model.annotations import AnnotationKeys, Declared
 from volsched.model.errors import ConfigError, VolschedError
-from volsched.rehearsal import rehearse
 from volsched.scheduler import Profile
 
 T = TypeVar("T")
@@ -231,13 +231,13 @@ def build(configuration: Configuration) -> Profile:
 
     Raises ConfigError when one of another distribution fails, or registers a callback that cannot be asked.
     """
-    rehearse(make(configuration))
+    dry_run(make(configuration))
     return make(configuration)
 
 
 def reports_in(configuration: Configuration) -> Sequence[Report]:
     """Return what the plugins of a configuration report of a cluster that is empty, as how they name cards."""
-    return rehearse(make(configuration))
+    return dry_run(make(configuration))
 
 
 def make(configuration: Configuration) -> Profile:

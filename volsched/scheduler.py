@@ -16,7 +16,7 @@ from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.config.entries import declared_annotations
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import rules as native_rules
 from volsched.framework.native import topology as native_topology
@@ -25,8 +25,8 @@ from volsched.framework.outcome.permission import is_barring, not_allowed, wants
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.session import Session
+from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.mirror import Mirror
 from volsched.model.annotations import KeptAnnotations
 from volsched.model.cluster import Cluster
 from volsched.model.job import PENDING, JobInfo
@@ -169,9 +169,11 @@ class Scheduler:
         now = self._clock.now()
         self.mirror.tick(now)
         if self._plugins_due is not None and now >= self._plugins_due:
-            self.mirror.cluster.clocks.changes += 1  # victims are sought again: who is protected may have changed
-        self.mirror.cluster.queue_ledger.settle_queues()
-        lost = self._mend_lost()
+            self.mirror.cluster.clocks.change_generation += (
+                1  # victims are sought again: who is protected may have changed
+            )
+        self.mirror.cluster.queue_cache.settle_queues()
+        lost = self._rebuild_lost()
         if self._session is not None:
             self._session.release()
         outbox = _Outbox(self.executor)
@@ -201,7 +203,7 @@ class Scheduler:
                 self._act(session, durations)
                 releases.end(session)
         self._explain_orphans(session)
-        self._explain_barred(session)
+        self._explain_blocked(session)
         with self._bounded(session):
             self._plugins_due = session.rules.wake_at()
             self._released_at = releases.times.next()
@@ -210,14 +212,14 @@ class Scheduler:
         with self._bounded(session):
             for past in session.rules.of[CountedOverTime]:
                 past.settle(now)
-        outbox.submit(self._aftermath(session))
+        outbox.submit(self._status_steps(session))
         series: tuple[tuple[Series, Numbers], ...] = ()
         with self._bounded(session):
             series = session.series()
         self.engine = session.engine
         self._bounds.keep(self.mirror.cluster.jobs)
         if session.faults or self.mirror.cluster.observers.lost:
-            self._mend()
+            self._rebuild()
         return CycleReport(
             placed=outbox.binds,
             evicted=outbox.evictions,
@@ -226,7 +228,7 @@ class Scheduler:
             actions=durations,
             plugins=plugins,
             steps=outbox.steps,
-            waiting_jobs=len(self.mirror.cluster.queue_ledger.waiting),
+            waiting_jobs=len(self.mirror.cluster.queue_cache.waiting),
             waiting=self._backlog.totals(),
             job_attempts=session.job_attempts,
             victim_searches=dict(session.victim_searches),
@@ -265,16 +267,16 @@ class Scheduler:
             finally:
                 durations[action.name] = self._clock.elapsed() - before
 
-    def _mend_lost(self) -> list[Exception]:
+    def _rebuild_lost(self) -> list[Exception]:
         """Make again what an account that failed over a change between sessions leaves wrong; return the failures."""
         lost = list(self.mirror.cluster.observers.lost.values())
         if lost and not self._bounds.contains_faults:
             raise lost[0]
         if lost:
-            self._mend()
+            self._rebuild()
         return lost
 
-    def _mend(self) -> None:
+    def _rebuild(self) -> None:
         """Make again what saw a failure, or did: the engine and all accounts."""
         cluster = self.mirror.cluster
         self._accounts.drop()
@@ -320,14 +322,14 @@ class Scheduler:
         """Keep nothing any more for PodGroups that were admitted long ago and lack pods."""
         admissions, cluster = self._bounds.admissions, session.cluster
         for job in admissions.take_expired(cluster.jobs, session.now):
-            cluster.queue_ledger.set_phase(job, PENDING)
+            cluster.queue_cache.set_phase(job, PENDING)
             session.refuse_job(job, admission_expired(job, admissions.timeout))
 
     def _explain_orphans(self, session: Session) -> None:
         """Refuse jobs that cannot be looked at at all by what they lack, once they have lacked it for a while."""
         cluster = session.cluster
         orphans: dict[str, float] = {}
-        for key in list({**cluster.queue_ledger.dirty_jobs, **self._orphans}):
+        for key in list({**cluster.queue_cache.dirty_jobs, **self._orphans}):
             job = cluster.jobs.get(key)
             if job is None:
                 continue
@@ -341,33 +343,33 @@ class Scheduler:
                 session.clear_refusal(job)
         self._orphans = orphans
 
-    def _explain_barred(self, session: Session) -> None:
+    def _explain_blocked(self, session: Session) -> None:
         """Refuse jobs that want something of a queue which they may not use, or by a rule that volsched cannot keep."""
-        for job in list(session.cluster.queue_ledger.dirty_jobs.values()):
+        for job in list(session.cluster.queue_cache.dirty_jobs.values()):
             verdict = not_allowed(job) if job.refusal is None or not _is_orphans(job.refusal) else None
             if verdict is not None and wants_its_queue(job):
                 session.refuse_job(job, verdict)
             elif is_barring(job.refusal):
                 session.clear_refusal(job)
 
-    def _aftermath(self, session: Session) -> list[PlanStep]:
+    def _status_steps(self, session: Session) -> list[PlanStep]:
         """Statuses, conditions and Events for what changed."""
         cluster = session.cluster
-        cluster.queue_ledger.dirty_jobs.update(
+        cluster.queue_cache.dirty_jobs.update(
             (task.job.key, task.job) for task in self.mirror.take_failed() if task.job is not None
         )
-        jobs = sorted(cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key)
-        cluster.queue_ledger.dirty_jobs.clear()
+        jobs = sorted(cluster.queue_cache.dirty_jobs.values(), key=lambda job: job.key)
+        cluster.queue_cache.dirty_jobs.clear()
         steps: list[PlanStep] = []
         statuses = []
         for job in jobs:
             groups.note_refusal(cluster, job)
-            kept = groups.note_queue(job, cluster.queue_ledger.moves.condition(job))
+            kept = groups.note_queue(job, cluster.queue_cache.moves.condition(job))
             if kept is not None and job.spec.has_group:
                 steps.append(reporter.about_group(job, "Warning", kept.type, kept.message))
             unschedulable = session.refusals.unschedulable.get(job.key, False)
             status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
-            cluster.queue_ledger.set_phase(job, status.phase)
+            cluster.queue_cache.set_phase(job, status.phase)
             statuses.append((job, status))
             self._backlog.count(job)
         self._bounds.admissions.follow(jobs, session.now)
@@ -380,8 +382,8 @@ class Scheduler:
         steps.extend(self.mirror.events.take())
         beside = session.reported(lambda report: report.allocated)
         steps.extend(self._holdings.writes(beside, session.rules.of[CountedOverTime]))
-        cluster.queue_ledger.dirty_jobs.clear()
-        cluster.queue_ledger.dirty_jobs.update(
+        cluster.queue_cache.dirty_jobs.clear()
+        cluster.queue_cache.dirty_jobs.update(
             (job.key, job) for job in jobs if session.refusals.unschedulable.get(job.key) is False
         )
         return steps

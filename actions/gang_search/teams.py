@@ -12,7 +12,7 @@ from typing import NamedTuple
 from actions.gang_search.members import Kind, Wanted
 from volsched.framework.session import Session
 from volsched.model.nodes.node import NodeInfo
-from volsched.model.pods.rules import PodTerm
+from volsched.model.pods.placement_rules import PodTerm
 from volsched.model.pods.task import TaskInfo
 from volsched.model.selectors import NAMESPACE_NAME
 
@@ -48,7 +48,7 @@ def teams_of(session: Session, wanted: Wanted) -> Iterator[Team]:
 
 
 def _means(session: Session, term: PodTerm, task: TaskInfo) -> bool:
-    described = session.cluster.queue_ledger.namespaces.get(task.namespace)
+    described = session.cluster.queue_cache.namespaces.get(task.namespace)
     labels = {NAMESPACE_NAME: task.namespace} if described is None else described
     return term.matches(task.namespace, task.spec.labels, labels)
 

@@ -15,7 +15,7 @@ from actions.reserve.durations import annotated, declared, end_of
 from actions.reserve.pauses import Pauses
 from actions.reserve.trust import Trust
 from actions.reserve.words import kept_from
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
@@ -245,7 +245,7 @@ class Book(Observer):
         duration = self.duration(task)
         return duration is not None and self.now + duration * self._settings.overestimate <= reservation.start
 
-    def refusal(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
+    def refusal(self, task: TaskInfo, node: NodePropertiesView) -> Verdict | None:
         """Why a task may not go on a node that is held."""
         for key in self._closed(task) or ():
             if node.name in self.kept[key].nodes:

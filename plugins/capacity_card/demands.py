@@ -223,7 +223,7 @@ class CardDemands:
             reserved,
             max(0, held.cpu - minimum.cpu),
             max(0, held.memory - minimum.memory),
-            {} if job.barred else waiting.card_requests,
+            {} if job.blocked else waiting.card_requests,
             Promised(held.cpu + reserved.cpu, held.memory + reserved.memory, cards),
         )
 

@@ -23,9 +23,9 @@ from volsched.plugin import (
     IS_CHOSEN,
     Cluster,
     JobInfo,
-    NodeFacts,
     NodeInfo,
     NodeProperties,
+    NodePropertiesView,
     Observer,
     PodTemplate,
     QueueInfo,
@@ -67,7 +67,7 @@ class CardQuotaLedger(Observer):
         """The card that a task is charged for; None when it is charged for none."""
         return self._charged_cards.get(task.uid)
 
-    def offered(self, template: PodTemplate, node: NodeFacts) -> ChargedCard | None:
+    def offered(self, template: PodTemplate, node: NodePropertiesView) -> ChargedCard | None:
         """The card that a node offers to pods of a template; None when it offers none of those that they name."""
         return self.charges.offered(template, self.catalogue.kind_of(node))
 

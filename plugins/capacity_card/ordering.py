@@ -28,7 +28,7 @@ from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import ChargedCard
 from volsched.model.nodes.columns import CPU as CPU_COLUMN
 from volsched.model.nodes.columns import MEMORY as MEMORY_COLUMN
-from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodeFacts, NodeTable, PodTemplate, QueueInfo
+from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodePropertiesView, NodeTable, PodTemplate, QueueInfo
 from volsched.plugin.quota import PastUse, path_key
 
 BEST_SCORE = 100.0
@@ -44,7 +44,7 @@ class CardScore:
         self._ledger = ledger
         self._weight = weight
 
-    def score(self, template: PodTemplate, node: NodeFacts) -> float:
+    def score(self, template: PodTemplate, node: NodePropertiesView) -> float:
         """Score one node."""
         return self._points(template, self._ledger.offered(template, node))
 
@@ -105,7 +105,7 @@ class QueueShares:
         made_from = (
             ledger.limits.version,
             ledger.catalogue.stock,
-            *self._cluster.node_ledger.totals[: MEMORY_COLUMN + 1],
+            *self._cluster.node_cache.totals[: MEMORY_COLUMN + 1],
         )
         if made_from != self._made_from:
             self._deserved, self._made_from = self._share_out(), made_from
@@ -116,7 +116,7 @@ class QueueShares:
         found = {name: QueueAccount() for name in queues}
         for resource, column in ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN)):
             guaranteed = sum(queue.spec.guarantee.get(resource, 0) for queue in queues.values())
-            total = sum(self._cluster.node_ledger.totals[column : column + 1])  # no node has reported yet: none
+            total = sum(self._cluster.node_cache.totals[column : column + 1])  # no node has reported yet: none
             free = max(0, total - guaranteed)
             for name, queue in queues.items():
                 own = queue.spec.guarantee.get(resource, 0)

@@ -139,7 +139,7 @@ class CapacityCardPlugin:
         """Register everything, and report what is wrong in objects."""
         above = registrar.checks_ancestors or self._arguments.checks_ancestors
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
-        ledger.charges.begin(registrar.cluster.clocks.era)
+        ledger.charges.begin(registrar.cluster.clocks.template_generation)
         past = self._past_use(registrar, ledger)
         runtime = registrar.account(
             f"{NAME}.runtime", lambda cluster: _CardAccounts(cluster, ledger, self._arguments, past)
@@ -233,11 +233,11 @@ class _CardAccounts:
     def tell_faults(self, session: Session) -> None:
         """Report on queues, PodGroups and nodes what is wrong in their annotations and labels."""
         for queue, fault in self._ledger.limits.take_faults():
-            session.tell(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))
+            session.record_event(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))
         for job, fault in self._demands.take_faults():
-            session.tell(about_group(job, "Warning", BAD_REQUEST, f"{fault}; what is wrong is left out"))
+            session.record_event(about_group(job, "Warning", BAD_REQUEST, f"{fault}; what is wrong is left out"))
         for node, fault in self._ledger.catalogue.take_warnings():
-            session.tell(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))
+            session.record_event(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))
 
 
 def _resources(account: QueueAccount) -> dict[str, int]:

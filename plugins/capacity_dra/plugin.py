@@ -66,4 +66,4 @@ class Quotas:
         """Begin a session: whether queues above count, and what is wrong with queues."""
         self.rules.open(session)
         for queue, fault in self.limits.open(above=above):
-            session.tell(about_queue(queue, "Warning", BAD_QUOTA, fault))
+            session.record_event(about_queue(queue, "Warning", BAD_QUOTA, fault))

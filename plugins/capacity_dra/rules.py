@@ -208,7 +208,7 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
         elif self._misread.get(job.key) != fault and self._session is not None:
             self._misread[job.key] = fault
             message = f"{PATH} {fault}; pods are counted once they exist"
-            self._session.tell(about_group(job, "Warning", BAD_REQUEST, message))
+            self._session.record_event(about_group(job, "Warning", BAD_REQUEST, message))
 
     def _reported(self, task: TaskInfo, refusal: Verdict | None) -> Verdict | None:
         """Tell the PodGroup, too, why one of its pods gets no devices; once for each reason.
@@ -219,5 +219,5 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
         if refusal is None or self._session is None or job is None or not job.spec.has_group:
             return refusal
         if not f"{known}; ".startswith(f"{refusal.message}; "):
-            self._session.tell(about_group(job, "Warning", refusal.reason, refusal.short_message()))
+            self._session.record_event(about_group(job, "Warning", refusal.reason, refusal.short_message()))
         return refusal

@@ -73,6 +73,6 @@ def _tell(session: Session, budgets: NodeBudgets) -> None:
     """Record Events on nodes whose annotations cannot be read, or are hardly meant."""
     for node, quota in budgets.take_unreported():
         for fault in quota.faults:
-            session.tell(about_node(node, "Warning", INVALID, fault))
+            session.record_event(about_node(node, "Warning", INVALID, fault))
         for doubt in quota.doubts:
-            session.tell(about_node(node, "Warning", DOUBTFUL, doubt))
+            session.record_event(about_node(node, "Warning", DOUBTFUL, doubt))

@@ -14,20 +14,20 @@ import numpy as np
 from plugins.fragmentation.arguments import Weights
 from plugins.fragmentation.card_requests import CardRequests, PodCards
 from plugins.fragmentation.claims import NOTHING
+from plugins.fragmentation.cluster_cards import MILLI
 from plugins.fragmentation.demand import Demand, KnownDevices
 from plugins.fragmentation.device_waste import DeviceWaste
-from plugins.fragmentation.offers import MILLI
 from plugins.fragmentation.waste import ScorePlan, Waste
 from volsched.plugin import (
     AppliesFn,
     Cluster,
     Floats,
     NodeAmounts,
-    NodeFacts,
     NodeInfo,
     NodeOrder,
     NodeOrderFn,
     NodeOrderVectorFn,
+    NodePropertiesView,
     NodeTable,
     PodTemplate,
     Rule,
@@ -128,7 +128,7 @@ class Score:
         saved = self._waste.cards_saved(card_request.parts, self._parts.free(node))
         return self._waste.by_amounts(card_request, node, saved)
 
-    def by_model(self, template: PodTemplate, node: NodeFacts) -> float:
+    def by_model(self, template: PodTemplate, node: NodePropertiesView) -> float:
         """Take off what cards are worth to others who insist on them."""
         self._waste.refresh()
         return self._waste.of_model(self._card_requests.of(template)) * self._scarce_on(node)
@@ -146,7 +146,7 @@ class Score:
         saved = self._waste.cards_saved(card_request.parts, self._parts.free(node))
         return self._waste.by_amounts(card_request, node, saved, self._device_waste.of_node(card_request, node))
 
-    def by_model_of_task(self, task: TaskInfo, node: NodeFacts) -> float:
+    def by_model_of_task(self, task: TaskInfo, node: NodePropertiesView) -> float:
         """Take off what cards are worth to others who insist on them, of those that claims ask for, too."""
         self._waste.refresh()
         return self._waste.of_model(self._request_of(task)) * self._scarce_on(node)
@@ -207,5 +207,5 @@ class Score:
         claimed = self._devices.claims.still_to_allocate(task) if template.has_resource_claims else NOTHING
         return self._card_requests.of(template, claimed)
 
-    def _scarce_on(self, node: NodeFacts) -> float:
+    def _scarce_on(self, node: NodePropertiesView) -> float:
         return float(self._demand.scarce[self._cluster.nodes[node.name].row])

@@ -122,12 +122,12 @@ def above_minimum(_: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]
 
 def note_conditions(session: Session) -> None:
     """Report on every PodGroup that changed whether its gang can start."""
-    for job in sorted(session.cluster.queue_ledger.dirty_jobs.values(), key=lambda job: job.key):
+    for job in sorted(session.cluster.queue_cache.dirty_jobs.values(), key=lambda job: job.key):
         if not job.spec.has_group or job.is_native or not job.tasks or _nobody_looked_at(session, job):
             continue
         if is_ready(job) and not is_kept_out(job):
             if READY not in job.conditions:
-                session.tell(about_group(job, "Normal", SCHEDULED, "pod group is ready"))
+                session.record_event(about_group(job, "Normal", SCHEDULED, "pod group is ready"))
             session.refusals.set_conditions(
                 job, (*(c for c in job.conditions if c.type not in (UNSCHEDULABLE, SCHEDULED)), READY)
             )

@@ -305,7 +305,7 @@ class CardLedger(Observer):
 
     def _note(self, node: NodeInfo) -> None:
         self.changed[node.name] = None
-        self.cluster.node_ledger.touch(node)
+        self.cluster.node_cache.touch(node)
 
 
 def results_of(task: TaskInfo) -> Mapping[str, str]:

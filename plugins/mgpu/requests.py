@@ -22,7 +22,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from plugins.mgpu.devices import CORE, CORE_OF_CARD, MEMORY, MILLI, POLICIES, POLICY, policy_of
 from plugins.mgpu.placement import ContainerRequest
-from volsched.model.pods.rules import MAIN, ContainerAmounts
+from volsched.model.pods.placement_rules import MAIN, ContainerAmounts
 from volsched.plugin import shortened
 
 MULTIPLE: Final = "vke.volcengine.com/container-multiple-gpu"

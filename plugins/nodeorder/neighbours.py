@@ -45,7 +45,7 @@ class PodAffinityScore:
         rows = nodes.rows
         raws: npt.NDArray[np.int64] = np.zeros(len(rows), dtype=np.int64)
         for table, weight in self._points(task):
-            raws += weight * table.by_row(nodes.facts, rows)
+            raws += weight * table.by_row(nodes.properties, rows)
         if not len(rows):
             return np.zeros(0)
         least, span = _range(int(raws.min()), int(raws.max()))

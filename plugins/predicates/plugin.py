@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias
 
 from plugins.predicates import invalid
 from plugins.predicates.arguments import ARGUMENTS, PredicatesArguments, parse
-from plugins.predicates.devices import devices
+from plugins.predicates.devices import predicate as devices
 from plugins.predicates.nodes import affinity, features, schedulable, taints
 from plugins.predicates.pods import neighbours, ports, slots, spreading
 from plugins.predicates.volumes import disks, storage

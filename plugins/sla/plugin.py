@@ -124,5 +124,5 @@ class Deadlines(Observer):
 
     def _waits(self, key: str) -> bool:
         return key in self._cluster.jobs and (
-            key in self._cluster.queue_ledger.unadmitted or key in self._cluster.queue_ledger.waiting
+            key in self._cluster.queue_cache.unadmitted or key in self._cluster.queue_cache.waiting
         )

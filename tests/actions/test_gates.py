@@ -145,19 +145,19 @@ def test_pods_that_were_let_in_do_not_keep_one_another_out_when_the_quota_shrink
     decision = world.cycle(put(a_queue(1).objects[1]), opened("a"), opened("b"))
 
     assert len(decision.bindings) == 1
-    assert world.rig.cluster.queue_ledger.ungated == {}
+    assert world.rig.cluster.queue_cache.ungated == {}
 
 
 def test_a_job_that_moves_takes_what_its_pods_count_for_along() -> None:
     cluster = gated(a_queue(1), "a", spec=NOWHERE).queue("r", capability={"cpu": "1"})
     world = World(cluster)
     world.cycle()
-    assert world.rig.cluster.queue_ledger.ungated == {"q": {"cpu": 1000, "pods": 1}}
+    assert world.rig.cluster.queue_cache.ungated == {"q": {"cpu": 1000, "pods": 1}}
 
     moved = a_cluster().group("a", "r")
     world.cycle(*moved.changes())
 
-    assert world.rig.cluster.queue_ledger.ungated == {"r": {"cpu": 1000, "pods": 1}}
+    assert world.rig.cluster.queue_cache.ungated == {"r": {"cpu": 1000, "pods": 1}}
     assert faults(world.rig.cluster) == []
 
 

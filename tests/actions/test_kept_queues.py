@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from tests.actions.rigs import GANG, NODES, conf, cycle, events, rig
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.changes import BindFailed, Change, Gone, KindServed
 from volsched.model.job import PodGroupCondition
 from volsched.model.native import api as native
@@ -108,7 +108,7 @@ def test_it_moves_once_none_of_its_pods_runs_and_says_so_no_longer() -> None:
     assert on.cluster.jobs["default/runs"].queue == "b"
     assert QUEUE_KEPT not in conditions(decision, "runs")
     assert decision.bindings == {"comes-0": "n1"}
-    assert on.cluster.queue_ledger.moves.kept == {}
+    assert on.cluster.queue_cache.moves.kept == {}
 
 
 def test_a_podgroup_that_names_its_old_queue_again_is_as_before() -> None:
@@ -120,7 +120,7 @@ def test_a_podgroup_that_names_its_old_queue_again_is_as_before() -> None:
 
     assert allocated(on) == (2000, 0)
     assert QUEUE_KEPT not in conditions(decision, "runs")
-    assert on.cluster.queue_ledger.moves.kept == {}
+    assert on.cluster.queue_cache.moves.kept == {}
 
 
 def test_members_that_wait_go_on_in_the_queue_of_those_that_run() -> None:
@@ -161,7 +161,7 @@ def test_a_podgroup_that_was_admitted_to_one_queue_is_not_thereby_admitted_to_an
 
     cycle(on, *running("r-0", "r-1", phase="Succeeded"))
     assert on.cluster.jobs["default/early"].phase == "Inqueue"
-    assert on.cluster.queue_ledger.moves.moved == {}
+    assert on.cluster.queue_cache.moves.moved == {}
 
 
 def test_two_changes_at_once_admit_nobody_either() -> None:

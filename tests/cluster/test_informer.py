@@ -25,8 +25,8 @@ from tools.controlplane.faults import (
     too_many_requests,
 )
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import Resource, keep_pod, watched
 from volsched.model import api

@@ -21,8 +21,8 @@ from tools.controlplane import ControlPlane
 from tools.controlplane.fault_rules import status
 from tools.controlplane.faults import FaultProxy, Respond, conflict, server_error
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import watched

@@ -15,7 +15,7 @@ from volsched.controllers.group_controller import reconcile_group, reconcile_pod
 from volsched.controllers.objects import ManagedPodGroup, StatefulSet
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Create, Patch
-from volsched.kube.client.client import USER_AGENT
+from volsched.kube.client.rest import USER_AGENT
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.changes import Gone

@@ -277,30 +277,32 @@ def test_an_older_event_changes_nothing_and_what_went_does_not_come_back() -> No
 
 def test_a_pod_that_changes_its_owner_belongs_to_the_new_one_alone() -> None:
     cluster = Cluster().put(a_pod("web-0", owner=WEB), a_workload("web"))
-    assert len(cluster.store.family(KEY)) == 1
+    assert len(cluster.store.pods_of_group(KEY)) == 1
 
     cluster.put(a_pod("web-0"))
 
-    assert list(cluster.store.family(KEY)) == []
-    assert len(cluster.store.family("ns/podgroup-uid-web-0")) == 1
+    assert list(cluster.store.pods_of_group(KEY)) == []
+    assert len(cluster.store.pods_of_group("ns/podgroup-uid-web-0")) == 1
     cluster.store.gone(Gone("Pod", "ns", "web-0", "uid-web-0"))
-    assert list(cluster.store.family("ns/podgroup-uid-web-0")) == []
+    assert list(cluster.store.pods_of_group("ns/podgroup-uid-web-0")) == []
 
 
 def test_equal_pods_share_what_is_kept_of_them() -> None:
     cluster = Cluster().put(*(a_pod(f"web-{n}", owner=WEB) for n in range(50)))
 
-    assert len({id(pod.seed) for pod in cluster.store.pods.values()}) == 1
+    assert len({id(pod.group_template) for pod in cluster.store.pods.values()}) == 1
 
 
 def test_what_equal_pods_share_ends_with_the_last_of_them() -> None:
     cluster = Cluster().put(*(a_pod(f"p{number}", cpu=str(number // 2 + 1)) for number in range(10)))
-    assert len(cluster.store._seeds) == 5
+    assert len(cluster.store._group_templates) == 5
 
     for number in range(9):
         cluster.store.gone(Gone("Pod", "ns", f"p{number}", f"uid-p{number}"))
 
-    assert [seed.request.amount("cpu") for seed in cluster.store._seeds.values()] == [5000]
+    assert [group_template.request.amount("cpu") for group_template in cluster.store._group_templates.values()] == [
+        5000
+    ]
 
 
 def test_a_pod_of_a_group_of_kubernetes_gets_no_podgroup_and_no_annotation() -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from volsched.framework.accounts.admissions import PAUSE_SECONDS, Admissions
 from volsched.framework.boundary import Bounds
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.changes import Gone
 from volsched.model.plan import RecordEvent, StepRecorder, WriteGroupStatus
 from volsched.registry import load_profile

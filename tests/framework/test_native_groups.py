@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.native.gangs import WAITS_FOR_GROUP
 from volsched.model.changes import Change, Gone, KindServed, Put
 from volsched.model.cluster import Cluster
@@ -356,9 +356,9 @@ def test_a_volcano_group_that_was_made_for_members_counts_nothing() -> None:
 
     assert len(decision.bindings) == 2
     assert rig.cluster.jobs["default/podgroup-1"].phase == "Pending"
-    assert rig.cluster.jobs["default/podgroup-1"].barred
+    assert rig.cluster.jobs["default/podgroup-1"].blocked
     rig.cycle(gone("g-0"), gone("g-1"))
-    assert not rig.cluster.jobs["default/podgroup-1"].barred
+    assert not rig.cluster.jobs["default/podgroup-1"].blocked
 
 
 def test_a_volcano_group_that_somebody_is_in_after_all_counts() -> None:

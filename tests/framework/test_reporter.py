@@ -182,10 +182,10 @@ def test_another_podgroup_of_the_name_is_told_again() -> None:
 def test_what_was_told_of_a_job_is_forgotten_with_it() -> None:
     cluster = Cluster()
     reporter, waiting = Reporter(cluster), job(task("a"), refusal=NOT_ADMITTED)
-    cluster.queue_ledger.put_job(waiting)
+    cluster.queue_cache.put_job(waiting)
     first = told_of(waiting, reporter)
 
-    cluster.queue_ledger.remove_job(waiting)
+    cluster.queue_cache.remove_job(waiting)
 
     assert told_of(waiting, reporter) == first
 

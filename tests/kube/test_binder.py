@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
-from volsched.kube.write.binder import Binder
+from volsched.kube.write.pod_writer import PodWriter
 from volsched.kube.write.views import Views
 from volsched.model.plan import Evict
 
@@ -31,14 +31,14 @@ def an_eviction(name: str) -> Evict:
 async def test_a_write_that_comes_while_the_last_worker_goes_is_carried_out() -> None:
     server = Answers()
     api = cast("Api", server)
-    binder = Binder(api, Fence.always_open(), Views(), print, print, lambda _: None, in_flight=1)
-    binder.add(an_eviction("first"))
+    pod_writer = PodWriter(api, Fence.always_open(), Views(), print, print, lambda _: None, in_flight=1)
+    pod_writer.add(an_eviction("first"))
     await asyncio.sleep(0)
 
     server.answer.set_result(None)  # the worker goes in this turn, and is counted until the next
-    asyncio.get_running_loop().call_soon(binder.add, an_eviction("second"))
+    asyncio.get_running_loop().call_soon(pod_writer.add, an_eviction("second"))
     for _ in range(5):
         await asyncio.sleep(0)
 
     assert server.asked == ["PATCH status", "DELETE first", "PATCH status", "DELETE second"]
-    assert (binder.backlog, binder.evicted) == (0, 2)
+    assert (pod_writer.backlog, pod_writer.evicted) == (0, 2)

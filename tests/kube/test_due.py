@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.kube.write.due import DelayingQueue
+from volsched.kube.write.delaying_queue import DelayingQueue
 
 
 def test_keys_come_when_they_are_due_the_first_one_first() -> None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tools.patience import PATIENCE
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 from volsched.kube.write import events as events_module

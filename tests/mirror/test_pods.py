@@ -94,11 +94,11 @@ def test_a_pod_that_is_being_deleted_keeps_its_room_and_leaves_its_quota() -> No
 
     one = believer.cluster.nodes["n1"]
     assert (one.used_of("cpu"), future_idle(believer.cluster, one, "cpu"), believer.allocated()) == (2_000, 8_000, 0)
-    assert list(believer.cluster.node_ledger.with_terminating_pods) == ["n1"]
+    assert list(believer.cluster.node_cache.with_terminating_pods) == ["n1"]
 
     believer.apply(gone("Pod", "p"))
 
-    assert (one.used_of("cpu"), believer.cluster.node_ledger.with_terminating_pods, believer.cluster.tasks) == (
+    assert (one.used_of("cpu"), believer.cluster.node_cache.with_terminating_pods, believer.cluster.tasks) == (
         0,
         {},
         {},
@@ -146,7 +146,7 @@ def test_a_binding_that_came_true_ends_the_same_in_every_order(order: str) -> No
     believer = assumed()
     shown = pod("p", "g", "n1", "Pending", version=2, cpu=1)
     bound = Bound("uid-p", "n1")
-    position = believer.cluster.node_ledger.usage_log.end
+    position = believer.cluster.node_cache.usage_log.end
 
     match order:
         case "bound first":
@@ -165,7 +165,7 @@ def test_a_binding_that_came_true_ends_the_same_in_every_order(order: str) -> No
 
     assert believer.standing("p") == ("BOUND", "n1")
     assert (believer.used("n1"), believer.allocated()) == (1_000, 1_000)
-    assert believer.cluster.node_ledger.usage_log.end == position, (
+    assert believer.cluster.node_cache.usage_log.end == position, (
         "nothing has to be asked again: the room was taken before"
     )
 
@@ -318,7 +318,7 @@ def test_a_victim_that_could_not_be_deleted_stays_where_it_is() -> None:
 
     believer.apply(EvictFailed("uid-p", "forbidden"))
 
-    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_ledger.with_terminating_pods) == (
+    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_cache.with_terminating_pods) == (
         ("RUNNING", "n1"),
         1_000,
         {},
@@ -374,7 +374,7 @@ def test_running_pods_outlive_their_node_until_somebody_deletes_them() -> None:
     believer = Believer(node("n1"), node("n2"), group("g"), pod("p", "g", "n1", cpu=1))
 
     believer.apply(gone("Node", "n1"))
-    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_ledger.totals[0]) == (
+    assert (believer.standing("p"), believer.allocated(), believer.cluster.node_cache.totals[0]) == (
         ("RUNNING", None),
         1_000,
         8_000,
@@ -586,7 +586,7 @@ def test_a_plain_pod_that_is_made_again_under_its_name_is_another_job() -> None:
     believer.apply(gone("Pod", "p", uid="1"))
 
     assert believer.standing("p") == ("PENDING", None)
-    assert [task.uid for job in believer.cluster.queue_ledger.waiting.values() for task in job.schedulable()] == ["2"]
+    assert [task.uid for job in believer.cluster.queue_cache.waiting.values() for task in job.schedulable()] == ["2"]
 
 
 def test_pods_that_came_before_their_podgroup_are_its_members() -> None:
@@ -678,12 +678,12 @@ def test_what_is_known_of_templates_ends_soon_after_their_last_pod() -> None:
 
 def test_what_is_kept_by_template_begins_anew_when_half_as_many_are_gone_as_are_left() -> None:
     believer = Believer(*(pod(f"stays-{number}", cpu=number + 1) for number in range(200)))
-    before = believer.mirror.cluster.clocks.era
+    before = believer.mirror.cluster.clocks.template_generation
     odd = [pod(f"odd-{number}", cpu=1_000 + number) for number in range(150)]
 
     believer.mirror.apply(odd)
-    assert believer.mirror.cluster.clocks.era == before
+    assert believer.mirror.cluster.clocks.template_generation == before
     for found in [*odd, *(pod(f"short-{number}", cpu=1) for number in range(200))]:
         believer.mirror.apply([found, gone("Pod", found.object.metadata.name)])
 
-    assert believer.mirror.cluster.clocks.era > before
+    assert believer.mirror.cluster.clocks.template_generation > before

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.amounts import future_idle
 from tests.mirror.objects import Believer, gone, group, node, pod, priority_class, queue
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.pods import ASSUMED
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone, GroupWriteFailed
@@ -181,9 +181,7 @@ class Changes(RuleBasedStateMachine):
     @precondition(lambda self: self.believer.cluster.rows)
     @rule(data=st.data())
     def assume(self, data: st.DataObject) -> None:
-        waiting = sorted(
-            t.uid for job in self.believer.cluster.queue_ledger.waiting.values() for t in job.schedulable()
-        )
+        waiting = sorted(t.uid for job in self.believer.cluster.queue_cache.waiting.values() for t in job.schedulable())
         if waiting:
             task = self.believer.cluster.tasks[data.draw(st.sampled_from(waiting))]
             on = data.draw(st.sampled_from(self.believer.cluster.rows))
@@ -291,7 +289,7 @@ def picture(mirror: Mirror) -> dict[str, Any]:
         "nodes": nodes,
         "jobs": jobs,
         "queues": queues,
-        "totals": [*cluster.node_ledger.totals, 0, 0, 0][:3],
+        "totals": [*cluster.node_cache.totals, 0, 0, 0][:3],
     }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.changes import Bound, Change, EvictFailed, Gone
 from volsched.model.observers import Observer
 from volsched.model.pods.task import TaskInfo

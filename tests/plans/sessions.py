@@ -17,7 +17,7 @@ from volsched.framework.config.configuration import PluginOption
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import SessionClose
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import BindFailed, Change, EvictFailed, Gone, KindServed, Put

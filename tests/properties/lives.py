@@ -17,8 +17,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 from hypothesis import given, note
 from hypothesis import strategies as st
 
-from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror
+from volsched.framework.engine.fast import Engine, FastEngine
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change
 from volsched.model.cluster import Cluster

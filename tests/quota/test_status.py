@@ -14,7 +14,7 @@ from tests.framework.dra.worlds import claim, device, device_class, exactly, hel
 from tests.mirror import objects
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.changes import Change, Gone
 from volsched.model.plan import WriteQueueStatus
 from volsched.model.queues.queue import levels

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.changes import Gone
 from volsched.model.queues.queue import QueueInfo, QueueProperties, levels
 from volsched.quota.tree import QueueTree, Tree

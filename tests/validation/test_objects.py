@@ -24,7 +24,7 @@ from volsched.model.errors import ObjectError
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.model.queues.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.simulation.documents import read_documents
-from volsched.simulation.manifests import completed, decode, subject_of, take_stock
+from volsched.simulation.manifests import completed, decode, read_inventory, subject_of
 from volsched.validation.objects import problems_of
 from volsched.validation.problems import Problem
 from volsched.validation.volcano_keys import NOT_READ
@@ -431,7 +431,7 @@ def test_objects_that_break_no_rule_have_no_problems() -> None:
 
 
 def test_the_examples_have_no_errors() -> None:
-    found = take_stock(read_documents([str(EXAMPLES)])).objects
+    found = read_inventory(read_documents([str(EXAMPLES)])).objects
     assert [p for p in problems_of(found, subject_of) if p.severity == "error"] == []
     assert stock(TEAM).objects
 

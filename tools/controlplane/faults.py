@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Self, TypeVar
 from urllib.parse import urlsplit
 
-from tools.controlplane.controlplane import ControlPlane
 from tools.controlplane.credentials import write_kubeconfig
 from tools.controlplane.fault_rules import (
     BlackHole,
@@ -46,6 +45,7 @@ from tools.controlplane.fault_rules import (
 )
 from tools.controlplane.fault_server import FaultServer
 from tools.controlplane.lifetime import Startable
+from tools.controlplane.plane import ControlPlane
 from tools.controlplane.request_counts import RequestCounts
 from tools.patience import PATIENCE
 

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from volsched.controllers.lifecycle import JobPod, Loss
-from volsched.controllers.roster import Roster
+from volsched.controllers.pod_index import JobPodIndex
 
 KEY: Final = "volsched.io/counted"
 FIELD: Final = "controlledResources"
@@ -62,9 +62,9 @@ class Restart(msgspec.Struct, frozen=True, array_like=True):
         """True if both end at a pod number, and the other's is no higher."""
         return self.last is not None and other.last is not None and other.last <= self.last
 
-    def pods(self, roster: Roster) -> Iterator[JobPod]:
+    def pods(self, pod_index: JobPodIndex) -> Iterator[JobPod]:
         """Yield the pods that it is about."""
-        numbers = roster.numbers(self.task)
+        numbers = pod_index.numbers(self.task)
         if self.last is None or self.last - self.first > len(numbers):
             found: Iterator[JobPod | None] = iter(tuple(numbers.values()))
         else:
@@ -104,11 +104,11 @@ class Counted(msgspec.Struct, frozen=True, omit_defaults=True):
         yield from (session for session in old if session in there)
         yield from latest
 
-    def with_restart(self, restart: Restart, roster: Roster) -> Counted:
+    def with_restart(self, restart: Restart, pod_index: JobPodIndex) -> Counted:
         """Return it with a restart more, and without those that are over."""
         earlier = [known for known in self.restarts if not restart.replaces(known)]
         old, latest = earlier[:-_LATEST], earlier[-_LATEST:]
-        kept = [known for known in old if known.is_of_task or any(known.pods(roster))]
+        kept = [known for known in old if known.is_of_task or any(known.pods(pod_index))]
         return msgspec.structs.replace(self, restarts=(*kept, *latest, restart)[-MOST_RESTARTS:])
 
     def of_version(self) -> Counted:

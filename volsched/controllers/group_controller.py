@@ -14,7 +14,7 @@ import msgspec
 
 from volsched.controllers import grouping
 from volsched.controllers.authors import ANNOTATIONS, MINIMUM, WRITTEN, Authorship, fields_of, written
-from volsched.controllers.grouping import Seed
+from volsched.controllers.grouping import GroupTemplate
 from volsched.controllers.job_controller import group_body
 from volsched.controllers.objects import WORKLOADS
 from volsched.controllers.store import OwnerView, PodView, Store
@@ -50,7 +50,7 @@ def reconcile_group(store: Store, key: str) -> Iterator[Write]:
     deciding = store.newest(key, first.whose)
     wanted = _wanted(store, deciding or first, store.owners.get(first.whose))
     if group is not None:
-        yield from _update(group, wanted, store.authors(key), first.seed if deciding is None else None)
+        yield from _update(group, wanted, store.authors(key), first.group_template if deciding is None else None)
     elif not _needs_no_group(store, first.whose):
         yield Create(GROUP, wanted.metadata.namespace, wanted.metadata.name, _new(wanted))
 
@@ -81,7 +81,7 @@ def reconcile_pod(store: Store, uid: str) -> Iterator[Write]:
 def _is_to_move(store: Store, group: api.PodGroup, whose: Owner) -> bool:
     """Whether pods name another queue than their PodGroup."""
     newest = store.newest(group.key, whose)
-    return newest is not None and store.queue_for(newest.namespace, newest.seed.queue) != group.spec.queue
+    return newest is not None and store.queue_for(newest.namespace, newest.group_template.queue) != group.spec.queue
 
 
 def failed_group(store: Store, key: str, why: str) -> Iterator[RecordEvent]:
@@ -110,7 +110,7 @@ MOST_LOOKED_AT: Final = 100
 
 def _alive(store: Store, key: str) -> Iterator[PodView]:
     """Yield the first pods of a PodGroup that wait or run."""
-    return islice((pod for pod in store.family(key) if pod.is_alive), MOST_LOOKED_AT)
+    return islice((pod for pod in store.pods_of_group(key) if pod.is_alive), MOST_LOOKED_AT)
 
 
 def _counts(store: Store, pod: PodView, whose: Owner | None) -> bool:
@@ -129,11 +129,15 @@ _INHERITED: Final = frozenset(WORKLOADS.values())
 def _wanted(store: Store, pod: PodView, owner: OwnerView | None) -> api.PodGroup:
     annotations: Mapping[str, str] = owner.annotations if owner is not None else {}
     meta = api.ObjectMeta(name=pod.plain, namespace=pod.namespace, owner_references=(pod.owner,))
-    seed = msgspec.structs.replace(pod.seed, queue=store.queue_for(pod.namespace, pod.seed.queue))
-    return grouping.plain_group(meta, seed, annotations, inherit=store.inherit)
+    group_template = msgspec.structs.replace(
+        pod.group_template, queue=store.queue_for(pod.namespace, pod.group_template.queue)
+    )
+    return grouping.plain_group(meta, group_template, annotations, inherit=store.inherit)
 
 
-def _update(group: api.PodGroup, wanted: api.PodGroup, authors: Authorship, undecided: Seed | None) -> Iterator[Patch]:
+def _update(
+    group: api.PodGroup, wanted: api.PodGroup, authors: Authorship, undecided: GroupTemplate | None
+) -> Iterator[Patch]:
     """Yield what pods and workload state differently by now. What others edited stays.
 
     Where all pods have nodes none decides, and what one of them states is `undecided`: the PodGroup follows its
@@ -160,7 +164,7 @@ def _ours(known: Mapping[str, Any], stated: Mapping[str, Any], authors: Authorsh
             yield name
 
 
-def _of_workload(wanted: api.PodGroup, of_pod: Seed, *, with_minimum: bool) -> set[str]:
+def _of_workload(wanted: api.PodGroup, of_pod: GroupTemplate, *, with_minimum: bool) -> set[str]:
     """Return the fields that the workload states and no pod."""
     notes = wanted.metadata.annotations.keys() - dict(of_pod.annotations).keys()
     return {f"{ANNOTATIONS}/{key}" for key in notes} | (set(MINIMUM) if with_minimum else set())

@@ -2,8 +2,8 @@
 
 After Volcano's pkg/controllers/podgroup. A pod that has one of our scheduler names and no group-name annotation gets
 the PodGroup of its controlling owner, so that all pods of one ReplicaSet, StatefulSet, DaemonSet or Job share one; a
-pod without an owner gets its own. What the PodGroup needs of a pod is its `Seed`: pods of one template have equal ones,
-and only that is kept of each.
+pod without an owner gets its own. What the PodGroup needs of a pod is its `GroupTemplate`. Pods of one
+template have equal ones, and only that is kept of each.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _TIER: Final = re.compile(r"[0-9]{1,9}")
 Pairs = tuple[tuple[str, str], ...]
 
 
-class Seed(msgspec.Struct, frozen=True, weakref=True):
+class GroupTemplate(msgspec.Struct, frozen=True, weakref=True):
     """What a PodGroup takes from a pod."""
 
     queue: str = ""
@@ -67,12 +67,12 @@ class Seed(msgspec.Struct, frozen=True, weakref=True):
     labels: Pairs = ()
 
 
-def seed_of(pod: api.Pod) -> Seed:
+def group_template_of(pod: api.Pod) -> GroupTemplate:
     """Return what the PodGroup of a pod takes from it."""
     annotations, labels = pod.metadata.annotations, pod.metadata.labels
     budget = next((key for key in _BUDGETS if key in annotations), None)
     keys = _FROM_POD if budget is None else (*_FROM_POD, budget)
-    return Seed(
+    return GroupTemplate(
         queue=as_name(annotations.get(QUEUE_NAME, "")),
         priority_class=pod.spec.priority_class_name,
         request=request_of(pod.spec),
@@ -125,7 +125,7 @@ def min_member_in(text: str) -> int | None:
 
 def plain_group(
     meta: api.ObjectMeta,
-    seed: Seed,
+    group_template: GroupTemplate,
     owner: Mapping[str, str],
     *,
     default_queue: str = DEFAULT_QUEUE,
@@ -136,15 +136,15 @@ def plain_group(
     `meta` has its name, namespace and owner; `owner` are the annotations of the workload, none for a bare pod.
     """
     members = min_member_of(owner)
-    annotations = {**(inherited(owner) if inherit else {}), **dict(seed.annotations)}
+    annotations = {**(inherited(owner) if inherit else {}), **dict(group_template.annotations)}
     return api.PodGroup(
-        metadata=msgspec.structs.replace(meta, labels=dict(seed.labels), annotations=annotations),
+        metadata=msgspec.structs.replace(meta, labels=dict(group_template.labels), annotations=annotations),
         spec=api.PodGroupSpec(
             min_member=members,
-            queue=seed.queue or default_queue,
-            priority_class_name=seed.priority_class,
-            min_resources=quantities(seed.request.scaled(members)),
-            network_topology=topology_of(dict(seed.annotations)),
+            queue=group_template.queue or default_queue,
+            priority_class_name=group_template.priority_class,
+            min_resources=quantities(group_template.request.scaled(members)),
+            network_topology=topology_of(dict(group_template.annotations)),
         ),
         status=api.PodGroupStatus(phase="Pending"),
     )

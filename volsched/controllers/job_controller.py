@@ -21,8 +21,8 @@ from volsched.controllers.counted import NOTHING, Counted
 from volsched.controllers.job_parts import NO_PARTS, JobParts
 from volsched.controllers.job_pods import PodMaker
 from volsched.controllers.lifecycle import FINISHED, WORKING, JobPod, Loss, Phase, Tally
+from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.policies import STARTED, TARGETED, JobAction
-from volsched.controllers.roster import Roster
 from volsched.controllers.waiting import NO_WAIT, Wait, about_refusal, about_wait, refused, wait_of, with_wait
 from volsched.controllers.writes import GROUP, JOB, POD, Create, Delete, Patch, Write, merge_patch
 from volsched.mirror.reading import seconds
@@ -87,7 +87,7 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class JobSurroundings:
-    """What belongs to a Job: its pods (a Roster, where there may be many), its PodGroup, PriorityClasses, its queue.
+    """The objects of a Job: its pods (a JobPodIndex if there may be many), its PodGroup, PriorityClasses, its queue.
 
     `group_since` is when its PodGroup was first seen in its phase (seconds since the epoch), if that is known, and
     `authors` states who wrote what of it. Of one that `is_group_refused` is only known who it is.
@@ -135,23 +135,23 @@ def reconcile(view: JobView, around: JobSurroundings, now: float, pods_at_once: 
     if refusal is not None:
         outcome.events.append(refusal)
         return outcome
-    roster = Roster.of(job.metadata.name, around.pods)
-    _delete(outcome, roster.owed())
-    tally = roster.tally()
+    pod_index = JobPodIndex.of(job.metadata.name, around.pods)
+    _delete(outcome, pod_index.owed())
+    tally = pod_index.tally()
     phase = lifecycle.phase_of(job)
     if phase in FINISHED:
         _write_status(outcome, view, tally, phase, now)
-        _stop(outcome, roster, around)
+        _stop(outcome, pod_index, around)
         _expire(outcome, job, now)
         return outcome
-    action = _action(view, roster, around, phase, outcome, now)
+    action = _action(view, pod_index, around, phase, outcome, now)
     if action is not None:
-        _act(outcome, view, roster, around, tally, action, now)
+        _act(outcome, view, pod_index, around, tally, action, now)
     elif phase in WORKING:
-        _sync(outcome, view, roster, around, tally, now)
+        _sync(outcome, view, pod_index, around, tally, now)
     else:
         _write_status(outcome, view, tally, lifecycle.next_phase(job, tally), now)
-        _stop(outcome, roster, around, everything=phase is Phase.RESTARTING)
+        _stop(outcome, pod_index, around, everything=phase is Phase.RESTARTING)
     return outcome
 
 
@@ -211,7 +211,7 @@ class Counting(NamedTuple):
 
 
 def _action(
-    view: JobView, roster: Roster, around: JobSurroundings, phase: Phase, outcome: ReconcileResult, now: float
+    view: JobView, pod_index: JobPodIndex, around: JobSurroundings, phase: Phase, outcome: ReconcileResult, now: float
 ) -> JobAction | None:
     """Return what a command or a policy asks for, if it means anything in this phase."""
     if view.command in _COMMANDS_OF.get(phase, ()):
@@ -220,7 +220,7 @@ def _action(
     if phase not in WORKING:
         return None
     losses, group_phase = view.losses.values(), _group_phase(view, around)
-    decision = policies.decide(view.job, roster, losses, group_phase, now, view.counted, around.group_since)
+    decision = policies.decide(view.job, pod_index, losses, group_phase, now, view.counted, around.group_since)
     outcome.wake_at = decision.wake_at
     return decision.action
 
@@ -236,7 +236,7 @@ def _group_phase(view: JobView, around: JobSurroundings) -> str:
 def _act(
     outcome: ReconcileResult,
     view: JobView,
-    roster: Roster,
+    pod_index: JobPodIndex,
     around: JobSurroundings,
     tally: Tally,
     action: JobAction,
@@ -250,20 +250,20 @@ def _act(
     outcome.acted = True
     outcome.events.append(_event(job, "Normal", "ExecuteAction", _because(action)))
     retries = job.status.retry_count + (not action.session or action.session not in view.counted.sessions)
-    known = view.counted.with_cause(action.cause(uid), chain(roster, view.losses.values()))
+    known = view.counted.with_cause(action.cause(uid), chain(pod_index, view.losses.values()))
     if action.name in TARGETED:
         restart = policies.restart_for(job, action, retries)
         gives_up = job.status.retry_count < retries >= (job.spec.max_retry or 0)
         phase = Phase.FAILED if gives_up else lifecycle.phase_of(job)
-        known = known.with_restart(restart, roster)
+        known = known.with_restart(restart, pod_index)
         _write_status(outcome, view, tally, phase, now, action=Counting(retries, known, job.status.version))
-        _delete(outcome, (pod for pod in tuple(restart.pods(roster)) if not pod.is_leaving))
+        _delete(outcome, (pod for pod in tuple(restart.pods(pod_index)) if not pod.is_leaving))
         return
     restarts = action.name in ("RestartJob", "ResumeJob")
     phase = Phase.RESTARTING if restarts else lifecycle.STOPS_AS[action.name]
     counting = Counting(retries if restarts else job.status.retry_count, known.of_version(), job.status.version + 1)
     _write_status(outcome, view, tally, phase, now, action=counting)
-    _stop(outcome, roster, around, everything=restarts)
+    _stop(outcome, pod_index, around, everything=restarts)
 
 
 def _because(action: JobAction) -> str:
@@ -272,9 +272,11 @@ def _because(action: JobAction) -> str:
     return f"{action.name} because of {action.event}{about}{why}"
 
 
-def _stop(outcome: ReconcileResult, roster: Roster, around: JobSurroundings, *, everything: bool = False) -> None:
+def _stop(
+    outcome: ReconcileResult, pod_index: JobPodIndex, around: JobSurroundings, *, everything: bool = False
+) -> None:
     """Delete the PodGroup and the pods: all of them, or those that have not finished."""
-    _delete(outcome, roster.staying(finished=everything))
+    _delete(outcome, pod_index.staying(finished=everything))
     if around.group is not None:
         meta = around.group.metadata
         outcome.writes.append(Delete(GROUP, meta.namespace, meta.name, meta.uid))
@@ -306,7 +308,7 @@ _FOREVER_SECONDS: Final = 10**10
 
 
 def _sync(
-    outcome: ReconcileResult, view: JobView, roster: Roster, around: JobSurroundings, tally: Tally, now: float
+    outcome: ReconcileResult, view: JobView, pod_index: JobPodIndex, around: JobSurroundings, tally: Tally, now: float
 ) -> None:
     """Bring about what a Job that works needs: its PodGroup, then its pods, then a status that states it."""
     job, group, maker = view.job, around.group, PodMaker(view.job, view.parts)
@@ -322,9 +324,9 @@ def _sync(
     if not around.is_group_refused:
         with_queue = not tally.running and around.authors.may_write("queue")
         outcome.writes += _group_changes(group, wanted, with_queue=with_queue)
-    _delete(outcome, _surplus(job, roster))
+    _delete(outcome, _surplus(job, pod_index))
     if group.status.phase not in ("", "Pending"):
-        missing = outcome.some(_missing(job, roster, lifecycle.startable(job, tally)))
+        missing = outcome.some(_missing(job, pod_index, lifecycle.startable(job, tally)))
         outcome.writes += (maker.pod(member, group.metadata.name) for member in missing)
 
 
@@ -386,25 +388,25 @@ def _spec_of(group: api.PodGroup) -> Json:
     }
 
 
-def _surplus(job: api.Job, roster: Roster) -> Iterator[JobPod]:
+def _surplus(job: api.Job, pod_index: JobPodIndex) -> Iterator[JobPod]:
     """Yield the pods that a Job does not want, or not any more."""
     wanted = {task.name: task.replicas for task in job.spec.tasks}
-    for name in roster.tasks():
-        there, replicas = roster.numbers(name), wanted.get(name, 0)
+    for name in pod_index.tasks():
+        there, replicas = pod_index.numbers(name), wanted.get(name, 0)
         if max(there) >= replicas:
             yield from (pod for number, pod in there.items() if number >= replicas and not pod.is_leaving)
-    yield from (pod for pod in roster.strays().values() if not pod.is_leaving)
+    yield from (pod for pod in pod_index.strays().values() if not pod.is_leaving)
 
 
-def _missing(job: api.Job, roster: Roster, startable: Container[str]) -> Iterator[jobs.WantedPod]:
+def _missing(job: api.Job, pod_index: JobPodIndex, startable: Container[str]) -> Iterator[jobs.WantedPod]:
     """Yield the pods that a Job wants and that are not there, of tasks that may start."""
     for task in job.spec.tasks:
-        there = roster.numbers(task.name)
+        there = pod_index.numbers(task.name)
         if task.name not in startable:
             continue
         for number in filterfalse(there.__contains__, range(task.replicas)):
             member = jobs.WantedPod(task, number, jobs.pod_name(job, task, number))
-            if member.name not in roster.strays():
+            if member.name not in pod_index.strays():
                 yield member
 
 

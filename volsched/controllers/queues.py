@@ -27,7 +27,7 @@ PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
 """Phases of PodGroups in the spelling of a queue's status and of its metrics."""
 
 
-def standing_queue(name: str) -> Create:
+def builtin_queue(name: str) -> Create:
     """Return a queue that always exists, as it is made where it is missing."""
     spec: dict[str, Any] = {"weight": 1, "reclaimable": name != ROOT}
     if name != ROOT:
@@ -137,7 +137,7 @@ def _status_patch(queue: api.Queue, meta: Mapping[str, str], status: Mapping[str
 # --- counting -------------------------------------------------------------------------------------------------------
 
 
-class GroupLedger:
+class PodGroupCounts:
     """The PodGroups of queues by phase, kept change by change."""
 
     def __init__(self) -> None:

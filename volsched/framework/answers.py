@@ -72,7 +72,7 @@ def as_scores(order: NodeOrder, answer: Any, rows: int) -> Floats:
 def check_scores(orders: Iterable[NodeOrder], task: TaskInfo, node: NodeInfo) -> None:
     """Find whose score of a node is no number, where the sum is none; raises AnswerError."""
     for order in orders:
-        if order.speaks(task):
+        if order.applies_to_task(task):
             score = order.ask(task, node)
             if not isinstance(score, (int, float, np.number)) or score != score:  # noqa: PLR0124 - not a number
                 raise AnswerError(order.plugin, order.fn, score, _NUMBER)

@@ -36,7 +36,7 @@ from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 PLUGIN_ERROR: Final = "PluginError"
 TOO_EXPENSIVE: Final = "TooExpensive"
 
-SET_ASIDE: Final = -2
+PAUSED: Final = -2
 """In place of the requeue generation in which a job was found to be unschedulable: it is set aside.
 
 Something of its own that changes replaces it.
@@ -71,7 +71,7 @@ class _Pause:
     until: float
 
 
-class SetAside:
+class PausedJobs:
     """Jobs that are left alone for a while; kept from session to session."""
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class SetAside:
     def holds(self, job: JobInfo, now: float) -> bool:
         """Whether a job is left alone at this time (seconds since the epoch)."""
         pause = self._pauses.get(job.key)
-        return pause is not None and job.unschedulable_at == SET_ASIDE and now < pause.until
+        return pause is not None and job.unschedulable_at == PAUSED and now < pause.until
 
     def add(self, job: JobInfo, now: float) -> float:
         """Leave a job alone from now on, each time for twice as long; return for how many seconds."""
@@ -91,7 +91,7 @@ class SetAside:
         seconds = FIRST_PAUSE_SECONDS if before is None else min(LONGEST_PAUSE_SECONDS, 2 * before.seconds)
         self._pauses[job.key] = _Pause(seconds, now + seconds)
         job.leave_equivalents()
-        job.unschedulable_at = SET_ASIDE
+        job.unschedulable_at = PAUSED
         return seconds
 
     def drop(self, job: JobInfo) -> None:
@@ -113,29 +113,29 @@ class Bounds:
     """What a session may cost, and where what fails in it ends.
 
     ``budget`` is in seconds of CPU. With ``contains_faults`` an exception ends with the job that it was about, or with
-    the session; without, it is raised, as tests want it. ``set_aside`` has the jobs that are left alone for a while,
+    the session; without, it is raised, as tests want it. ``paused_jobs`` has the jobs that are left alone for a while,
     ``admissions`` those that were admitted and lack pods. ``news`` states whether changes wait for the next session.
     """
 
     budget: float = math.inf
     contains_faults: bool = False
-    set_aside: SetAside = field(default_factory=SetAside)
+    paused_jobs: PausedJobs = field(default_factory=PausedJobs)
     admissions: Admissions = field(default_factory=Admissions)
     news: Callable[[], bool] = lambda: False
 
     def keep(self, jobs: Mapping[str, JobInfo]) -> None:
         """Forget jobs that are no more."""
-        self.set_aside.keep(jobs)
+        self.paused_jobs.keep(jobs)
         self.admissions.keep(jobs)
 
     def wake_at(self, now: float) -> float | None:
         """When a pause or an admission ends (seconds since the epoch); None when none does at a known time."""
-        times = self.set_aside.wake_at(now), self.admissions.wake_at(now)
+        times = self.paused_jobs.wake_at(now), self.admissions.wake_at(now)
         return min((time for time in times if time is not None), default=None)
 
     def leaves_alone(self, job: JobInfo, now: float) -> bool:
         """Whether a job is not to be admitted now, whatever there is."""
-        return self.set_aside.holds(job, now) or self.admissions.pauses(job, now)
+        return self.paused_jobs.holds(job, now) or self.admissions.pauses(job, now)
 
 
 def culprit(error: BaseException, modules: Mapping[str, str]) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from volsched.framework.leaving import all_left, terminating_on
 from volsched.framework.statement import Statement
+from volsched.framework.terminating import all_left, terminating_on
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import TaskStatus

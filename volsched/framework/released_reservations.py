@@ -46,7 +46,7 @@ class Releases(Observer):
         self._cluster = cluster
         self._counted: dict[str, Resources] = {}
         self._capabilities: dict[str, Mapping[str, int]] = {}
-        self._facts: tuple[int, int] | None = None
+        self._properties: tuple[int, int] | None = None
         self._is_new = True
         self.times = ReservationTimes()
 
@@ -62,7 +62,7 @@ class Releases(Observer):
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Have all that wait judged again where a queue may hold more or less."""
         if self._capabilities.get(queue.name) != queue.spec.capability:
-            self._facts = None
+            self._properties = None
         if gone:
             self._capabilities.pop(queue.name, None)
         else:
@@ -76,7 +76,7 @@ class Releases(Observer):
         self.times.timeout = math.inf
         if not self._counted:
             return
-        for key in self._cluster.queue_ledger.dirty_jobs.keys() & self._counted.keys():
+        for key in self._cluster.queue_cache.dirty_jobs.keys() & self._counted.keys():
             job = self._cluster.jobs.get(key)
             least = (job.counted_minimum if job is not None else None) or Resources.EMPTY
             if any(amount > least.get(name, 0) for name, amount in self._counted[key].items()):
@@ -85,8 +85,8 @@ class Releases(Observer):
 
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
-        ledger, facts = self._cluster.queue_ledger, self._cluster.node_ledger.facts_version
-        nothing_changed = facts == self._facts and not ledger.dirty_jobs and self.times.timeout == math.inf
+        ledger, properties = self._cluster.queue_cache, self._cluster.node_cache.properties_version
+        nothing_changed = properties == self._properties and not ledger.dirty_jobs and self.times.timeout == math.inf
         if nothing_changed or not session.rules.of[JobEnqueueable]:
             return
         changed = self._changed(session.now)
@@ -100,7 +100,7 @@ class Releases(Observer):
             if (
                 job.released
                 or self.times.is_over(job, session.now)
-                or job.hopeless
+                or job.unplaceable
                 or _states_release(job)
                 or (_may_keep_room(session, job) and _was_tried(job))
             ):
@@ -109,9 +109,9 @@ class Releases(Observer):
 
     def _changed(self, now: float) -> dict[str, JobInfo]:
         """Return the jobs to look at: that changed, whose time is over, and all that wait if nodes changed."""
-        cluster, ledger = self._cluster, self._cluster.queue_ledger
-        changed, facts = dict(ledger.dirty_jobs), cluster.node_ledger.facts_version
-        if facts != self._facts:
+        cluster, ledger = self._cluster, self._cluster.queue_cache
+        changed, properties = dict(ledger.dirty_jobs), cluster.node_cache.properties_version
+        if properties != self._properties:
             changed = {**ledger.waiting, **changed}
         if self._is_new and self.times.timeout < math.inf:
             changed = dict(cluster.jobs)
@@ -119,7 +119,7 @@ class Releases(Observer):
         for key in self.times.take_over(now):
             if key in cluster.jobs:
                 changed[key] = cluster.jobs[key]
-        self._facts = facts
+        self._properties = properties
         return changed
 
     def _note_time(self, session: Session, job: JobInfo) -> None:
@@ -139,15 +139,15 @@ class Releases(Observer):
             self._counted.pop(job.key, None)
 
     def _settle(self, session: Session, judge: _Judge, job: JobInfo) -> None:
-        why, hopeless = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
+        why, unplaceable = judge.of(job) if _may_keep_room(session, job) else ("", frozenset[str]())
         if not why and self.times.is_over(job, session.now):
             why = f"it was admitted more than {self.times.timeout:g}s ago and has not started"
         is_news = bool(why) and not job.released
-        self._cluster.queue_ledger.set_released(job, why, hopeless)
+        self._cluster.queue_cache.set_released(job, why, unplaceable)
         message = f"no room is kept for it: {why}"
         condition = PodGroupCondition(RESERVATION_RELEASED, "True", RESERVATION_RELEASED, message)
         if is_news and condition not in job.conditions and job.spec.has_group:
-            session.tell(about_group(job, "Warning", RESERVATION_RELEASED, condition.message))
+            session.record_event(about_group(job, "Warning", RESERVATION_RELEASED, condition.message))
         if job.is_native:  # its status states what Kubernetes' own scheduler states, and what it has to remember
             return
         others = tuple(c for c in job.conditions if c.type != RESERVATION_RELEASED)
@@ -156,9 +156,9 @@ class Releases(Observer):
 
 def _may_keep_room(session: Session, job: JobInfo) -> bool:
     """Whether an admitted job waits for which room may be kept; one over which something failed is left alone."""
-    if not job.waiting or job.barred or job.phase not in (INQUEUE, RUNNING):
+    if not job.waiting or job.blocked or job.phase not in (INQUEUE, RUNNING):
         return False
-    if session.bounds.set_aside.holds(job, session.now):
+    if session.bounds.paused_jobs.holds(job, session.now):
         return False
     return job.spec.min_resources is not None or bool(session.rules.of[Allocatable])
 
@@ -215,24 +215,24 @@ class _Judge:
         alike = self._alike(job)
         waiting = sum(map(len, alike.values()))
         rooms = {key: self._room(job, tasks[0], key) for key, tasks in alike.items()}
-        hopeless = frozenset(task.uid for key, tasks in alike.items() for task in tasks if not rooms[key].nodes)
+        unplaceable = frozenset(task.uid for key, tasks in alike.items() for task in tasks if not rooms[key].nodes)
         hopeful = {key: tasks for key, tasks in alike.items() if rooms[key].nodes}
         needed = job.spec.min_available - (_members(job) - waiting)
         least = _least(hopeful.values(), needed)
-        found = _lacking(job, hopeless) or self._crowded(job, hopeful, rooms, needed)
-        return found or self._beyond_queue(job, hopeful.values(), needed) or self._beyond_nodes(least), hopeless
+        found = _lacking(job, unplaceable) or self._crowded(job, hopeful, rooms, needed)
+        return found or self._beyond_queue(job, hopeful.values(), needed) or self._beyond_nodes(least), unplaceable
 
     def _alike(self, job: JobInfo) -> dict[Hashable, list[TaskInfo]]:
         """Group the members that wait and ask for anything, by what decides where they may go; None: nowhere."""
         engine, found = self._session.engine, dict[Hashable, list[TaskInfo]]()
-        speaks: dict[int, bool] = {}
+        applies_to_task: dict[int, bool] = {}
         for task in job.schedulable():
             if task.best_effort:
                 continue
             number = task.template.id
-            if number not in speaks:
-                speaks[number] = engine.speaks_for_queue(task)
-            key = None if _is_refused_as_such(task) else number if speaks[number] else engine.kind(task)
+            if number not in applies_to_task:
+                applies_to_task[number] = engine.is_shared_in_queue(task)
+            key = None if _is_refused_as_such(task) else number if applies_to_task[number] else engine.kind(task)
             found.setdefault(key, []).append(task)
         return found
 
@@ -283,7 +283,7 @@ class _Judge:
 
     def _beyond_nodes(self, least: Mapping[str, int]) -> str:
         """Say so if the nodes have less in all than the gang asks for at least."""
-        columns, totals = self._cluster.columns, self._cluster.node_ledger.totals
+        columns, totals = self._cluster.columns, self._cluster.node_cache.totals
         for name, amount in least.items():
             column = columns.find(name)
             total = totals[column] if column is not None and column < len(totals) else 0
@@ -346,13 +346,13 @@ def _is_lost(task: TaskInfo) -> bool:
     return task.spec.terminating or not task.spec.ours
 
 
-def _lacking(job: JobInfo, hopeless: frozenset[str]) -> str:
+def _lacking(job: JobInfo, unplaceable: frozenset[str]) -> str:
     """Say so if too few members could be placed, in all or of a role."""
-    if hopeless and _members(job) - len(hopeless) < job.spec.min_available:
-        return f"no node could take {len(hopeless)} of its pods if all others left"
+    if unplaceable and _members(job) - len(unplaceable) < job.spec.min_available:
+        return f"no node could take {len(unplaceable)} of its pods if all others left"
     missing = max(0, job.spec.min_available - len(job.tasks))
-    if hopeless and not missing and not job.roles_valid(hopeless):
-        return f"no node could take {len(hopeless)} of its pods if all others left, of roles that it needs"
+    if unplaceable and not missing and not job.roles_valid(unplaceable):
+        return f"no node could take {len(unplaceable)} of its pods if all others left, of roles that it needs"
     return ""
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from volsched.framework.discretion import within
 from volsched.framework.native import gangs as native_gangs
+from volsched.framework.redaction import within
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
@@ -112,7 +112,7 @@ class Reporter(Observer):
         """
         if verdict is None:
             return
-        message = told_within(self._cluster, task.namespace, verdict)
+        message = message_within(self._cluster, task.namespace, verdict)
         if not task.spec.admission_gate:
             yield self._condition(task, verdict.condition_reason, message)
         if _has_event(job, task, verdict, known):
@@ -123,7 +123,7 @@ class Reporter(Observer):
         verdict = refusal_of(task)
         if verdict is None:
             return self._condition(task, ConditionReason.UNSCHEDULABLE, "")
-        message = told_within(self._cluster, task.namespace, verdict)
+        message = message_within(self._cluster, task.namespace, verdict)
         return self._condition(task, verdict.condition_reason, message)
 
     def _on_group(self, job: JobInfo) -> Iterator[RecordEvent]:
@@ -131,7 +131,7 @@ class Reporter(Observer):
         verdict = job.refusal
         if verdict is not None and job.spec.has_group:
             kind = "Normal" if verdict.step is Step.ENQUEUE and verdict.reason in _PATIENT else "Warning"
-            yield about_group(job, kind, verdict.reason, told_within(self._cluster, job.namespace, verdict))
+            yield about_group(job, kind, verdict.reason, message_within(self._cluster, job.namespace, verdict))
 
     def _condition(self, task: TaskInfo, reason: ConditionReason, message: str) -> WritePodCondition:
         if self._always_unschedulable and reason not in _KEPT[bool(task.spec.scheduling_group)]:
@@ -139,7 +139,7 @@ class Reporter(Observer):
         return WritePodCondition(task.uid, task.namespace, task.name, reason.value, message, task.nominated)
 
 
-def told_within(cluster: Cluster, namespace: str, verdict: Verdict) -> str:
+def message_within(cluster: Cluster, namespace: str, verdict: Verdict) -> str:
     """Return a verdict's message as it may stand on an object of a namespace, cut to what an Event may carry."""
     return truncated(within(cluster, namespace, verdict.message))
 
@@ -225,7 +225,7 @@ def gang_message(job: JobInfo) -> str:
 
 def _would_fit(job: JobInfo, task: TaskInfo) -> bool:
     """Whether a waiting task found a place when its gang was last tried, and nothing has refused it since."""
-    return task.uid in job.fitting and task.refusal is not None and task.refusal.step is Step.GANG
+    return task.uid in job.placed_in_last_try and task.refusal is not None and task.refusal.step is Step.GANG
 
 
 def _counted(amounts: Iterable[tuple[str, int]]) -> str:

@@ -368,7 +368,7 @@ class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
 
     def reading(self, signature: Signature, **further: Any) -> Self:
         """Return the rule with this signature, and with these fields replaced."""
-        lasting: Lifetime = "static" if signature.node == "facts" else "node"
+        lasting: Lifetime = "static" if signature.node == "properties" else "node"
         scope: Lifetime = "domain" if self.key is not None else lasting if signature.pod != "task" else "pod"
         return msgspec.structs.replace(self, signature=signature, scope=scope, **further)
 
@@ -385,7 +385,7 @@ class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
         """Whether the callback is there for tasks of this template."""
         return self.applies_to is None or self.applies_to(task.template)
 
-    def speaks(self, task: TaskInfo) -> bool:
+    def applies_to_task(self, task: TaskInfo) -> bool:
         """Whether the callback applies to this task."""
         return self.applies(task) and (self.key is None or self.key(task) is not None)
 
@@ -480,7 +480,7 @@ class NodeCallbacks:
     batch_orders: list[BatchNodeOrder] = field(default_factory=list)
     best_nodes: list[BestNodeFn] = field(default_factory=list)
 
-    def shape(self) -> tuple[object, ...]:
+    def identity(self) -> tuple[object, ...]:
         """What must be the same for answers of an earlier session to hold."""
         return (
             tuple((p.plugin, p.scope, p.signature, getattr(p.fn, "__qualname__", "")) for p in self.predicates),

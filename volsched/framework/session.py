@@ -8,6 +8,7 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,11 +28,11 @@ from volsched.framework.boundary import (
 )
 from volsched.framework.callbacks import NO_LIMIT, Headroom
 from volsched.framework.config.configuration import Configuration
-from volsched.framework.discretion import within
 from volsched.framework.dispatch.ruleset import Ruleset
-from volsched.framework.engine.engine import Engine
+from volsched.framework.engine.fast import Engine
 from volsched.framework.nominations import Nominations
 from volsched.framework.outcome.refusals import Refusals
+from volsched.framework.redaction import within
 from volsched.framework.registration import Accounts
 from volsched.framework.reports import Report
 from volsched.framework.rules import Preemptive, SessionClose
@@ -118,13 +119,13 @@ class Session:
         self.whole: list[RecordEvent] = []
         self._told: set[RecordEvent] = set()
         self._is_trying = False
-        self.refusals = Refusals(cluster, self.tell)
+        self.refusals = Refusals(cluster, self.record_event)
         self.nominations = Nominations(self)
         self._accounts = accounts
         self._submit = submit
         self._held: list[Statement] = []
         self._waiting: dict[str, list[TaskInfo]] = {}
-        self._aside: list[TaskInfo] = []
+        self._excluded: list[TaskInfo] = []
 
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
         """An account that outlives the session; if it is an ``Observer`` it follows every change."""
@@ -137,7 +138,7 @@ class Session:
 
         A refused task counts there no longer because its gate was lifted.
         """
-        self._set_aside((task,))
+        self._exclude_ungated((task,))
         most, template = NO_LIMIT, task.template
         for headroom, refusal, refused in self.rules.quotas:
             if headroom is not None:
@@ -158,32 +159,32 @@ class Session:
 
     def _count_no_more(self) -> None:
         """Have refused tasks that were set aside not count again."""
-        if self._aside:
-            self._aside.clear()
+        if self._excluded:
+            self._excluded.clear()
             self.cluster.wake(ClusterEvent.DEMAND_CHANGED)
 
     def takes_on(self, queue: QueueInfo, task: TaskInfo) -> bool:
         """Whether the queue may take the task on; as ``allocatable_refusal``, but nobody is told."""
-        self._set_aside((task,))
+        self._exclude_ungated((task,))
         return all(
             (headroom(queue, task.template).refusal if headroom is not None else refusal(queue, task)) is None
             for headroom, refusal, _ in self.rules.quotas
         )
 
-    def _set_aside(self, tasks: Sequence[TaskInfo]) -> None:
+    def _exclude_ungated(self, tasks: Sequence[TaskInfo]) -> None:
         """Let those that count in their queue because their gate was lifted not do so while they are tried themselves.
 
         They count again when the next one is tried.
         """
-        for task in self._aside:
-            self.cluster.queue_ledger.set_ungated(task, ungated=True)
-        self._aside = [task for task in tasks if task.ungated and task.status is TaskStatus.PENDING]
-        for task in self._aside:
-            self.cluster.queue_ledger.set_ungated(task, ungated=False)
+        for task in self._excluded:
+            self.cluster.queue_cache.set_ungated(task, ungated=True)
+        self._excluded = [task for task in tasks if task.ungated and task.status is TaskStatus.PENDING]
+        for task in self._excluded:
+            self.cluster.queue_cache.set_ungated(task, ungated=False)
 
     def headrooms(self, queue: QueueInfo, task: TaskInfo) -> tuple[Headroom, ...] | None:
         """What each plugin lets the queue take on of such tasks; None when one refuses plainly."""
-        self._set_aside(())
+        self._exclude_ungated(())
         found = self.rules.headrooms
         return tuple(fn(queue, task.template) for fn in found) if len(found) == len(self.rules.quotas) else None
 
@@ -196,13 +197,13 @@ class Session:
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether the queue may take room from others for these tasks."""
-        self._set_aside(tasks)
+        self._exclude_ungated(tasks)
         return all(fn(queue, tasks) for fn in self.rules.of[Preemptive])
 
     def enqueued(self, job: JobInfo) -> None:
         """Admit the job: every plugin is told."""
         self.rules.enqueued(job)
-        self.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
+        self.cluster.queue_cache.set_phase(job, INQUEUE, admits=True)
 
     # -- what actions ask of a job, and leave with it ------------------------------------------------------------------
 
@@ -271,9 +272,9 @@ class Session:
                 statement.discard()
         except Exception as worse:
             raise SessionOverError(f"what was tried could not be undone: {worse}", plugin) from worse
-        self.engine = self.engine.afresh()
+        self.engine = self.engine.new_instance()
         self.engine.open(self.rules.nodes)
-        self.refusals.refuse_all(job, failed(plugin, error, self.bounds.set_aside.add(job, self.now)))
+        self.refusals.refuse_all(job, failed(plugin, error, self.bounds.paused_jobs.add(job, self.now)))
 
     def _end_over_budget(self, used: float) -> None:
         """End the session, and leave alone for a while what has taken most of its time."""
@@ -281,7 +282,7 @@ class Session:
         cost, job = max(waiting, key=lambda each: each[0], default=(0.0, None))
         if job is not None and cost > EXPENSIVE_SHARE * self.bounds.budget:
             self.refusals.refuse_all(
-                job, too_expensive(cost, self.bounds.budget, self.bounds.set_aside.add(job, self.now))
+                job, too_expensive(cost, self.bounds.budget, self.bounds.paused_jobs.add(job, self.now))
             )
         raise SessionOverError(f"{used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s")
 
@@ -340,9 +341,9 @@ class Session:
 
         From now on it counts in its queue, so that others do not take the room for which it was let in.
         """
-        if not task.ungated and task not in self._aside:
+        if not task.ungated and task not in self._excluded:
             self.submit([LiftGate(task.uid, task.namespace, task.name, ADMISSION_GATE)])
-            self.cluster.queue_ledger.set_ungated(task, ungated=True)
+            self.cluster.queue_cache.set_ungated(task, ungated=True)
         task.refusal = LIFTING
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
@@ -381,7 +382,7 @@ class Session:
 
     # -- closing ------------------------------------------------------------------------------------------------------
 
-    def tell(self, event: RecordEvent) -> None:
+    def record_event(self, event: RecordEvent) -> None:
         """Have an Event recorded on an object; how things stand is told once in a session.
 
         It names no object of another namespace than its own.
@@ -402,7 +403,7 @@ class Session:
         """Have nobody told of what is refused inside, as it is only tried, and wake nobody."""
         self._is_trying = True
         try:
-            with self.cluster.tentative():
+            with self.cluster.without_requeue():
                 yield
         finally:
             self._is_trying = False
@@ -413,10 +414,10 @@ class Session:
 
     def close(self) -> None:
         """Call the plugins' close hooks, then undo what was only held."""
-        self._set_aside(())
+        self._exclude_ungated(())
         for fn in self.rules.of[SessionClose]:
             fn()
-        with self.cluster.tentative():
+        with self.cluster.without_requeue():
             for statement in reversed(self._held):
                 statement.keep_bound()
                 statement.discard()
@@ -432,6 +433,12 @@ class Session:
         vars(self).clear()
 
     if not TYPE_CHECKING:  # a type checker knows what a session has
+
+        def tell(self, event: RecordEvent) -> None:
+            """Record an Event, under the name of one minor version ago."""
+            message = "Session.tell ends with the next minor version; it is record_event"
+            warnings.warn(message, DeprecationWarning, stacklevel=2)
+            self.record_event(event)
 
         def __getattr__(self, name: str) -> object:
             raise AttributeError(

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from volsched.framework import reporter
-from volsched.framework.leaving import terminating_on
 from volsched.framework.native import status as native_status
 from volsched.framework.outcome.permission import not_allowed
+from volsched.framework.terminating import terminating_on
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import Bind, Evict, PlanStep
@@ -76,7 +76,7 @@ class Statement:
         self.operations += [Operation("allocate", task, *before, generation) for task in placed]
         try:
             session.check_accounts()
-            refusal = session.rules.told_allocated(first) if placed and len(tasks) == 1 else None
+            refusal = session.rules.notify_allocated(first) if placed and len(tasks) == 1 else None
         except BaseException:
             self._take_back(start)
             raise
@@ -104,7 +104,7 @@ class Statement:
         cluster.move(task, TaskStatus.PIPELINED, node)
         try:
             self._session.check_accounts()
-            refusal = self._session.rules.told_allocated(task)
+            refusal = self._session.rules.notify_allocated(task)
         except BaseException:
             self._move_back(operation)
             raise
@@ -120,7 +120,7 @@ class Statement:
         self.operations.append(
             Operation("evict", task, task.status, task.node, cluster.clocks.requeue_generation, reason)
         )
-        self._session.rules.told_deallocated(task)
+        self._session.rules.notify_deallocated(task)
         self._session.evicted[task.uid] = task
         cluster.move(task, TaskStatus.RELEASING, None)
 
@@ -128,7 +128,7 @@ class Statement:
         """Take away the room that a less important task was promised."""
         cluster = self._session.cluster
         self.operations.append(Operation("displace", task, task.status, task.node, cluster.clocks.requeue_generation))
-        self._session.rules.told_deallocated(task)
+        self._session.rules.notify_deallocated(task)
         cluster.move(task, TaskStatus.PENDING, None)
 
     def settle_evictions(self, checkpoint: int) -> None:
@@ -150,24 +150,24 @@ class Statement:
         """Undo the operation on one task, whatever came after it: what that has made possible stays possible."""
         operation = next(o for o in self.operations if o.task is task)
         self.operations.remove(operation)
-        with self._session.cluster.tentative():
+        with self._session.cluster.without_requeue():
             self._undo(operation)
 
     def _undo(self, operation: Operation) -> None:
         task, cluster = operation.task, self._session.cluster
-        with cluster.tentative(since=operation.generation):
+        with cluster.without_requeue(since=operation.generation):
             if operation.kind in ("evict", "displace"):
                 self._session.evicted.pop(task.uid, None)
                 cluster.move(task, operation.status, operation.node)
-                self._session.rules.told_allocated(task)
+                self._session.rules.notify_allocated(task)
             else:
-                self._session.rules.told_deallocated(task)
+                self._session.rules.notify_deallocated(task)
                 cluster.move(task, operation.status, operation.node)
 
     def _move_back(self, operation: Operation) -> None:
         """Have a task where it stood before an operation."""
         cluster = self._session.cluster
-        with cluster.tentative(since=operation.generation):
+        with cluster.without_requeue(since=operation.generation):
             cluster.move(operation.task, operation.status, operation.node)
 
     def discard(self) -> None:
@@ -199,7 +199,7 @@ class Statement:
                     cluster.move_quietly(task, TaskStatus.BINDING)
             elif kind == "evict":
                 steps.append(self._eviction(place))
-                cluster.clocks.changes += 1
+                cluster.clocks.change_generation += 1
             elif kind == "displace":
                 self._session.nominations.displace(task)
         if job is not None:
@@ -234,7 +234,7 @@ class Statement:
         self._session.victims[self._session.action, queue] += 1
         event_words, condition = native_status.victim_words(preemptor, task, operation.reason)
         for event in reporter.about_victim(task, event_words):
-            self._session.tell(event)
+            self._session.record_event(event)
         return Evict(
             task.uid,
             task.namespace,

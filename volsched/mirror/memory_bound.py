@@ -55,7 +55,7 @@ _Name = tuple[str, str]
 """Kind and name."""
 
 
-class Holdings:
+class MemoryUse:
     """What is kept, by namespace. Belongs to the thread that takes changes in.
 
     ``most`` is in bytes; 0 is no bound. ``holds`` states whether an object stands for something that is in use, and

@@ -87,7 +87,7 @@ class Pods:
         """Forget a pod."""
         task = self._cluster.tasks.get(gone.uid)
         if task is not None and task.node is not None:
-            self._cluster.observers.tell_of_loss(task)
+            self._cluster.observers.notify_lost(task)
         self._drop_task(gone.uid)
         self._templates.sweep_sometimes()
 
@@ -100,7 +100,7 @@ class Pods:
         self._take_decisions(task, found)
         task.ungated = found.is_ungated
         task.job = self._groups.job_of(task, self._drop_task)
-        status, node = self._standing(task, found)
+        status, node = self._status_and_node(task, found)
         task.has_run = status not in _NOT_STARTED
         held = task.job is not None and task.job.placed_count > 0 and (placed_as is not None or not found.node)
         self._cluster.add_task(task, status, node)
@@ -150,9 +150,9 @@ class Pods:
         """Tell of what a member states otherwise; jobs are tried again for it."""
         now = task.spec
         if now.claim_names != before.claim_names:
-            self._cluster.queue_ledger.count_ungated_again(task)
+            self._cluster.queue_cache.count_ungated_again(task)
         if task.job is not None and _membership_of(now) != _membership_of(before):
-            self._cluster.queue_ledger.members_changed(task.job)
+            self._cluster.queue_cache.members_changed(task.job)
         if now.labels != before.labels and task.node is not None:
             self._cluster.relabel(task, before)
         elif (now.labels, now.role) != (before.labels, before.role) and task.job is not None:
@@ -160,7 +160,7 @@ class Pods:
 
     def _stand(self, task: TaskInfo, found: PodReading) -> None:
         """Move a task to where its pod is shown."""
-        status, node = self._standing(task, found)
+        status, node = self._status_and_node(task, found)
         held = task.job is not None and task.job.placed_count > 0
         if (status, node) != (task.status, task.node):
             self._move(task, status, node)
@@ -176,7 +176,7 @@ class Pods:
         if before.admission_gate and not task.spec.admission_gate:
             task.refusal = None  # what kept it from its queue is not in its condition
             if found.is_ungated:  # the leader has let it in while this process follows
-                self._cluster.queue_ledger.set_ungated(task, ungated=True)
+                self._cluster.queue_cache.set_ungated(task, ungated=True)
         self._explain_gates(task)
 
     def _hear_of_start(self, uid: str) -> None:
@@ -184,7 +184,7 @@ class Pods:
         task = self._cluster.tasks[uid]
         if task.status is TaskStatus.RUNNING and not task.has_run:
             task.has_run = True
-            self._cluster.observers.tell_of_start(task)
+            self._cluster.observers.notify_started(task)
 
     def _hear_group(self, task: TaskInfo, pod: api.Pod, named: str, before: str) -> None:
         """Put a pod into the Volcano PodGroup that it names now; one that has a node was placed in its own."""
@@ -236,7 +236,7 @@ class Pods:
         if node != task.nominated or task.nomination_sent:
             self._cluster.nominate(task, node, sent=False)
 
-    def _standing(self, task: TaskInfo, found: PodReading) -> tuple[TaskStatus, NodeInfo | None]:
+    def _status_and_node(self, task: TaskInfo, found: PodReading) -> tuple[TaskStatus, NodeInfo | None]:
         """Status and node of a pod; a node that is not known yet is waited for."""
         self._unknown_nodes.leave(task.uid)
         if not found.node or found.status in FINISHED:
@@ -245,7 +245,7 @@ class Pods:
 
     def _move(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None) -> None:
         if status is TaskStatus.FAILED and task.node is not None:
-            self._cluster.observers.tell_of_loss(task)
+            self._cluster.observers.notify_lost(task)
         if node is task.node and {status, task.status} <= _SAME_ROOM:
             self._cluster.move_quietly(task, status)
         else:

@@ -33,7 +33,7 @@ class Queues:
         self._arrival = arrival
         self._annotations = annotations
         for name in dict.fromkeys(("root", settings.default_queue)):
-            cluster.queue_ledger.put_queue(_standing_queue(name))
+            cluster.queue_cache.put_queue(_builtin_queue(name))
 
     def put(self, found: api.Queue) -> None:
         """Take a Queue in."""
@@ -44,7 +44,7 @@ class Queues:
             known.past = past
             return
         self._warn(found, spec, known)
-        self._cluster.queue_ledger.put_queue(spec, past)
+        self._cluster.queue_cache.put_queue(spec, past)
 
     def _read(self, found: api.Queue, known: QueueInfo | None) -> QueueProperties:
         spec = reading.queue_spec(found, self._problems.reporter("Queue", found))
@@ -63,11 +63,11 @@ class Queues:
     def drop(self, gone: Gone) -> None:
         """Forget a Queue; one that exists without being declared stays, as if nobody had declared it."""
         if gone.name in ("root", self._settings.default_queue):
-            self._cluster.queue_ledger.put_queue(_standing_queue(gone.name))
+            self._cluster.queue_cache.put_queue(_builtin_queue(gone.name))
         else:
-            self._cluster.queue_ledger.remove_queue(gone.name)
+            self._cluster.queue_cache.remove_queue(gone.name)
 
 
-def _standing_queue(name: str) -> QueueProperties:
+def _builtin_queue(name: str) -> QueueProperties:
     """A queue that exists without being declared."""
     return QueueProperties(name, reclaimable=name != "root")

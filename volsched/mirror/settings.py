@@ -14,7 +14,7 @@ class MirrorSettings:
 
     ``plain_pods``: a pod of ours that names no PodGroup is a job of one; otherwise it waits for a PodGroup.
     ``pod_limits``: how much one pod may state. ``annotations``: which are kept of objects; None: all, until
-    ``Mirror.keep_only`` states which. ``kept_bytes``: how much is kept of objects (``Mirror.holdings``).
+    ``Mirror.keep_only`` states which. ``kept_bytes``: how much is kept of objects (``Mirror.memory_use``).
     """
 
     scheduler_names: tuple[str, ...] = ("volsched", "volcano")

@@ -59,4 +59,4 @@ class Templates:
         for task in self._cluster.tasks.values():
             task.template = self._table.again(task.template, task.spec.annotations)
         for job in self._cluster.jobs.values():
-            self._cluster.queue_ledger.requests_changed(job)
+            self._cluster.queue_cache.requests_changed(job)

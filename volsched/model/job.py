@@ -24,7 +24,7 @@ PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED = "Pending", "Inqueue", "Running",
 
 TO_BE_TRIED = -1
 
-HOLLOW: Final = "its pods belong to PodGroups of scheduling.k8s.io"
+SUPERSEDED: Final = "its pods belong to PodGroups of scheduling.k8s.io"
 """Why sessions skip the job of a Volcano PodGroup that was made for pods of native groups."""
 
 NATIVE: Final = "group/"
@@ -98,7 +98,7 @@ class JobInfo:
     """The tasks that share a PodGroup, what the PodGroup states (``spec``), and its status.
 
     ``allocated`` is what its placed tasks hold, by resource.
-    ``barred`` states why nobody looks at it, empty when it is looked at: its namespace may not use its queue, or it is
+    ``blocked`` states why nobody looks at it, empty when it is looked at: its namespace may not use its queue, or it is
     ``unserved``. Then it is never Inqueue, and counts for nothing but what it holds already.
     ``placements``: in how many domains a native group with a topology key was last tried.
     ``fault`` states what is wrong with a native group, so that it is not placed.
@@ -107,12 +107,12 @@ class JobInfo:
     What is remembered so as not to try in vain (``actions/retry.py``): ``unschedulable_at`` is the requeue generation
     in which the job was found to be unschedulable, ``unschedulable_with`` are the jobs that wait for the same, itself
     among them.
-    ``fitting`` has the uids of members that found a place when the gang was last tried as a whole and could not start.
+    ``placed_in_last_try`` has the uids of members that found a node when the gang was last tried and could not start.
     ``shortage`` states what the gang as a whole lacks, when a placement for all was searched for and not found.
     ``highest``: the highest priority among its pods, None when it has to be looked for.
     ``admitted_at``: when its PodGroup was admitted as its status states, in seconds since the epoch, 0 if it does not.
     ``counted_minimum`` is what counts of the minimum that the PodGroup states. ``released`` states why no room is kept
-    for the admitted job, empty when it is kept. ``hopeless`` are the uids of waiting members that no node could take
+    for the admitted job, empty when it is kept. ``unplaceable`` are the uids of waiting members that no node could take
     if all other pods left.
     """
 
@@ -120,20 +120,19 @@ class JobInfo:
         "_counted",
         "admitted_at",
         "allocated",
-        "barred",
+        "blocked",
         "conditions",
         "confirmed",
         "counts",
         "created",
         "fault",
-        "fitting",
         "highest",
-        "hopeless",
         "key",
         "name",
         "namespace",
         "pending_best_effort",
         "phase",
+        "placed_in_last_try",
         "placements",
         "priority",
         "queue",
@@ -145,6 +144,7 @@ class JobInfo:
         "spec",
         "tasks",
         "uid",
+        "unplaceable",
         "unschedulable_at",
         "unschedulable_with",
         "version",
@@ -160,11 +160,11 @@ class JobInfo:
         self.fault = ""
         self.placements = 0
         self.queue = ""
-        self.barred = ""
+        self.blocked = ""
         self._counted: tuple[int, int, Resources, Resources] | None = None
         self.admitted_at = 0.0
         self.released = ""
-        self.hopeless: frozenset[str] = frozenset()
+        self.unplaceable: frozenset[str] = frozenset()
         self.priority = 0
         self.created = 0.0
         self.phase = ""
@@ -178,7 +178,7 @@ class JobInfo:
         self.ready_count = 0
         self.pending_best_effort = 0
         self.refusal: Verdict | None = None
-        self.fitting: frozenset[str] = frozenset()
+        self.placed_in_last_try: frozenset[str] = frozenset()
         self.shortage = ""
         self.unschedulable_at = TO_BE_TRIED
         self.unschedulable_with: dict[str, JobInfo] | None = None
@@ -201,16 +201,16 @@ class JobInfo:
         return f"{self.namespace}/{self.group_name}"
 
     @property
-    def hollow(self) -> bool:
+    def superseded(self) -> bool:
         """Whether it is of a Volcano PodGroup that was made for pods of native groups: it counts for nothing."""
-        return self.barred == HOLLOW
+        return self.blocked == SUPERSEDED
 
     # -- what is kept for it ------------------------------------------------------------------------------------------
 
     @property
     def keeps_room(self) -> bool:
         """Whether what an admitted job still lacks of its minimum counts in its queue."""
-        if self.barred or self.released:
+        if self.blocked or self.released:
             return False
         return self.phase == INQUEUE or (self.phase == RUNNING and self.placed_count >= self.spec.min_available)
 
@@ -220,7 +220,7 @@ class JobInfo:
 
         Before there are pods all of it counts. Then at most what the pods request, and the largest request once more
         for each pod that is missing of ``min_available`` (*ours*; Volcano believes the PodGroup). Gated pods, pods
-        that are being deleted or belong to another scheduler, and ``hopeless`` ones count nothing.
+        that are being deleted or belong to another scheduler, and ``unplaceable`` ones count nothing.
         """
         stated = self.spec.min_resources
         if stated is None or not self.tasks:
@@ -235,11 +235,11 @@ class JobInfo:
         total, largest = dict(self.allocated), dict[str, int]()
         if all(total.get(name, 0) >= amount for name, amount in stated.items()):
             return stated
-        hopeless = self.hopeless
+        unplaceable = self.unplaceable
         alike: dict[PodTemplate, int] = {}
         for task in self.waiting.values():  # as counts_in_minimum, for many
             spec = task.spec
-            if spec.ours and not (spec.gated or spec.terminating) and (not hopeless or task.uid not in hopeless):
+            if spec.ours and not (spec.gated or spec.terminating) and (not unplaceable or task.uid not in unplaceable):
                 alike[task.template] = alike.get(task.template, 0) + 1
         if missing or self.pipelined_count:
             for task in self.tasks.values():
@@ -257,7 +257,7 @@ class JobInfo:
         if IS_ALLOCATED[task.status] or task.status is TaskStatus.PIPELINED:
             return True
         is_waiting = task.status is TaskStatus.PENDING and task.spec.may_be_placed
-        return is_waiting and task.uid not in self.hopeless
+        return is_waiting and task.uid not in self.unplaceable
 
     # -- trying again -----------------------------------------------------------------------------------------------
 
@@ -428,7 +428,15 @@ class JobInfo:
         )
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself
-        __getattr__ = former_attributes(JobProperties)
+        __getattr__ = former_attributes(
+            JobProperties,
+            {
+                "barred": "blocked",
+                "fitting": "placed_in_last_try",
+                "hollow": "superseded",
+                "hopeless": "unplaceable",
+            },
+        )
 
     def __repr__(self) -> str:
         return f"<Job {self.key} {self.phase or '-'} {self.ready_count}/{self.spec.min_available} of {len(self.tasks)}>"

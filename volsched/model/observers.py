@@ -107,27 +107,27 @@ class Observers:
         self.lost[id(observer)] = error
         self.remove(observer)
 
-    def tell(self, tell: Callable[[Observer], None]) -> None:
+    def notify(self, notify: Callable[[Observer], None]) -> None:
         """Tell all of a change; one that fails is lost, the others hear of it."""
-        self._tell(self._all, tell)
+        self._notify(self._all, notify)
 
-    def tell_of_job(self, job: JobInfo, *, gone: bool = False) -> None:
+    def notify_job(self, job: JobInfo, *, gone: bool = False) -> None:
         """Tell those who care that a job came, changed or went."""
-        self._tell(self._of_jobs, lambda observer: observer.job_changed(job, gone=gone))
+        self._notify(self._of_jobs, lambda observer: observer.job_changed(job, gone=gone))
 
-    def tell_of_annotations(self, task: TaskInfo) -> bool:
+    def notify_annotations(self, task: TaskInfo) -> bool:
         """Tell those who care that a task shows other annotations; whether there is any."""
         told = self._following(task, "task_annotated")
-        self._tell(told, lambda observer: observer.task_annotated(task))
+        self._notify(told, lambda observer: observer.task_annotated(task))
         return bool(told)
 
-    def tell_of_start(self, task: TaskInfo) -> None:
+    def notify_started(self, task: TaskInfo) -> None:
         """Tell those who care that a task's pod has started."""
-        self._tell(self._following(task, "task_started"), lambda observer: observer.task_started(task))
+        self._notify(self._following(task, "task_started"), lambda observer: observer.task_started(task))
 
-    def tell_of_loss(self, task: TaskInfo) -> None:
+    def notify_lost(self, task: TaskInfo) -> None:
         """Tell those who care that a task's pod is gone or has failed; it still stands where it was."""
-        self._tell(self._following(task, "task_lost"), lambda observer: observer.task_lost(task))
+        self._notify(self._following(task, "task_lost"), lambda observer: observer.task_lost(task))
 
     def _following(self, task: TaskInfo, method: str) -> tuple[Observer, ...]:
         """Return who overrides a method and follows tasks of this template."""
@@ -142,10 +142,10 @@ class Observers:
             self.lose(observer, error)
             return False
 
-    def _tell(self, observers: tuple[Observer, ...], tell: Callable[[Observer], None]) -> None:
+    def _notify(self, observers: tuple[Observer, ...], notify: Callable[[Observer], None]) -> None:
         for observer in observers:
             try:
-                tell(observer)
+                notify(observer)
             except Exception as error:
                 self.lose(observer, error)
 

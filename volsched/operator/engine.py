@@ -18,12 +18,12 @@ from volsched.controllers.store import Key, Store
 from volsched.controllers.writes import COMMAND, GROUP, JOB, POD, QUEUE, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.histogram import Histogram
-from volsched.mirror.memory_bound import Holdings, holds_something
+from volsched.mirror.memory_bound import MemoryUse, holds_something
 from volsched.model import api
 from volsched.model.plan import RecordEvent
 from volsched.model.queues.queue import ROOT
 from volsched.model.values.bounded import Size
-from volsched.operator.intake import Intake
+from volsched.operator.event_handlers import EventHandlers
 from volsched.operator.options import ControllerOptions
 from volsched.operator.work import RateLimit, WorkQueue
 from volsched.operator.writer import Writer
@@ -76,9 +76,9 @@ class ControllerEngine:
         self.store = Store(
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
         )
-        self.holdings = Holdings(options.kept_bytes, is_in_use, bytes_of, _LARGE_JOB)
-        self.intake = Intake(options, self.store, tell, self._dirty, self._forget_job)
-        self.writes = Writes(writer, self.store, self.intake, options.workers)
+        self.memory_use = MemoryUse(options.kept_bytes, is_in_use, bytes_of, _LARGE_JOB)
+        self.event_handlers = EventHandlers(options, self.store, tell, self._dirty, self._forget_job)
+        self.writes = Writes(writer, self.store, self.event_handlers, options.workers)
         self.lag = Histogram(LAG_SECONDS)
         self._controllers = {
             POD.name: self._work_on_pod,
@@ -99,8 +99,8 @@ class ControllerEngine:
         """Return the sizes of what is kept here, in the store and in the queue of work."""
         return {
             **self.store.tables(),
-            **self.holdings.tables(),
-            "engine.commands": lambda: len(self.intake.commands),
+            **self.memory_use.tables(),
+            "engine.commands": lambda: len(self.event_handlers.commands),
             "engine.told": lambda: len(self._told),
             "engine.paces": lambda: len(self._pace),
             "engine.written": lambda: len(self._written_at),
@@ -119,9 +119,9 @@ class ControllerEngine:
             await asyncio.sleep(0)
 
     def _everything(self) -> Iterator[Key]:
-        yield from (Key(QUEUE.name, name) for name in self._standing_queues())
+        yield from (Key(QUEUE.name, name) for name in self._builtin_queues())
         yield from self.store.everything()
-        yield from [Key(COMMAND.name, name) for name in self.intake.commands]
+        yield from [Key(COMMAND.name, name) for name in self.event_handlers.commands]
 
     def pause(self) -> None:
         """Write nothing more."""
@@ -144,9 +144,9 @@ class ControllerEngine:
         self.queue.forget(key)
 
     def _failed(self, key: Key, error: Exception) -> None:
-        self.intake.set_aside_key(key, error)
+        self.event_handlers.set_aside_key(key, error)
 
-    def _standing_queues(self) -> tuple[str, ...]:
+    def _builtin_queues(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((ROOT, self._options.default_queue)))
 
     def _namespace_of(self, key: Key) -> str:
@@ -155,7 +155,7 @@ class ControllerEngine:
 
     def groups_in(self, queue: str) -> int:
         """Return how many PodGroups of a queue have not completed."""
-        phases = self.store.group_ledger.phases(queue)
+        phases = self.store.pod_group_counts.phases(queue)
         return sum(phases.values()) - phases.get("completed", 0)
 
     # -- work -----------------------------------------------------------------------------------------------------
@@ -163,13 +163,13 @@ class ControllerEngine:
     async def _work(self, key: Key) -> None:
         if self._is_ours(key):
             await self._controllers[key.kind](key)
-        self.intake.understood(key)
+        self.event_handlers.understood(key)
 
     def _is_ours(self, key: Key) -> bool:
         """Whether the controller of a kind is switched on; a Command is the business of its target's."""
         if key.kind != COMMAND.name:
             return self._options.looks_after(key.kind)
-        command = self.intake.commands.get(key.name)
+        command = self.event_handlers.commands.get(key.name)
         kind = command.target.kind if command is not None else ""
         return kind not in (JOB.name, QUEUE.name) or self._options.looks_after(kind)
 
@@ -194,11 +194,11 @@ class ControllerEngine:
         queue = self.store.queues.get(name)
         if queue is None:
             self._written_at.pop(name, None)
-            if name in self._standing_queues():
-                await self.writes.all([queues.standing_queue(name)])
+            if name in self._builtin_queues():
+                await self.writes.all([queues.builtin_queue(name)])
             return
         parent = self.store.queues.get(queues.parent_of(queue))
-        for write in queues.reconcile(queue, parent, self.store.group_ledger.phases(name)):
+        for write in queues.reconcile(queue, parent, self.store.pod_group_counts.phases(name)):
             left = self._written_at.get(name, -QUEUE_INTERVAL_SECONDS) + QUEUE_INTERVAL_SECONDS - time.monotonic()
             if left > 0 and _is_only_numbers(write):
                 self.queue.add_later(key, left)
@@ -245,12 +245,12 @@ class ControllerEngine:
 
     async def _work_on_command(self, key: Key) -> None:
         """Carry out a Command: it is deleted first, so that it is carried out at most once, by whoever did that."""
-        command = self.intake.commands.get(key.name)
+        command = self.event_handlers.commands.get(key.name)
         if command is None:
             return
         meta, target = command.metadata, command.target
         was_there = await self.writes.one(Delete(COMMAND, meta.namespace, meta.name, meta.uid))
-        self.intake.commands.pop(key.name, None)
+        self.event_handlers.commands.pop(key.name, None)
         if not was_there:
             return
         why_not = commands.why_not(command, self.store, self._options.command_namespaces)

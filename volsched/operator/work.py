@@ -141,7 +141,7 @@ class WorkQueue:
         self._again: set[Key] = set()
         self._timers: dict[Key, _Timer] = {}
         self._backoffs: dict[Key, Backoff] = {}
-        self._bell = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self.errors: Counter[str] = Counter()
         self.done: Counter[str] = Counter()
 
@@ -160,7 +160,7 @@ class WorkQueue:
             self._again.add(key)
             return
         self._waiting.add(key, self._namespace_of(key))
-        self._bell.set()
+        self._wake_event.set()
 
     def add_later(self, key: Key, seconds: float) -> None:
         """Have a key looked at after so many seconds, or sooner if something else asks for it."""
@@ -194,7 +194,7 @@ class WorkQueue:
 
     def wake(self) -> None:
         """Let workers look whether they may work now."""
-        self._bell.set()
+        self._wake_event.set()
 
     def _due(self, key: Key) -> None:
         self._timers.pop(key, None)
@@ -207,8 +207,8 @@ class WorkQueue:
             while True:
                 key = self._next()
                 if key is None:
-                    self._bell.clear()
-                    await self._bell.wait()
+                    self._wake_event.clear()
+                    await self._wake_event.wait()
                     continue
                 await self._take(key)
                 await asyncio.sleep(0)
@@ -239,7 +239,7 @@ class WorkQueue:
         if not self._busy[namespace]:
             del self._busy[namespace]
         if self._waiting:  # maybe of a namespace that had as many workers as it may
-            self._bell.set()
+            self._wake_event.set()
 
     async def _look_at(self, key: Key) -> None:
         try:

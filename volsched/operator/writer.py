@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from volsched.controllers.writes import CONFIG_MAP, GROUP, POD, SECRET, ApiKind, Body, Create, Delete, Patch
-from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.client.rest import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, ElsewhereError
 from volsched.kube.fence import Fence
 from volsched.model import api

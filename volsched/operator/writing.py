@@ -14,7 +14,7 @@ from volsched.kube.errors import ApiError, ElsewhereError, FenceError
 from volsched.model import api
 from volsched.model.changes import Gone
 from volsched.model.values import json_text
-from volsched.operator.intake import Intake
+from volsched.operator.event_handlers import EventHandlers
 from volsched.operator.writer import Writer
 
 _STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
@@ -30,10 +30,10 @@ _SHARE: Final = 4
 class Writes:
     """Carries writes out, ``workers`` at a time at most."""
 
-    def __init__(self, writer: Writer, store: Store, intake: Intake, workers: int) -> None:
+    def __init__(self, writer: Writer, store: Store, event_handlers: EventHandlers, workers: int) -> None:
         self._writer = writer
         self._store = store
-        self._intake = intake
+        self._event_handlers = event_handlers
         self._workers = workers
         self._at_once = asyncio.Semaphore(workers)
 
@@ -83,20 +83,20 @@ class Writes:
 
     async def _delete_pod(self, write: Delete) -> bytes | None:
         """Delete a pod; that it goes is known before anybody sees it, and that it is to, until it was asked."""
-        roster = self._store.roster_of(write.uid)
-        if roster is not None:
-            roster.kill(write.uid)
+        pod_index = self._store.pod_index_of(write.uid)
+        if pod_index is not None:
+            pod_index.kill(write.uid)
         answer = await self._writer.write(write)
-        roster = self._store.roster_of(write.uid)
-        if roster is not None:
-            roster.asked(write.uid)
+        pod_index = self._store.pod_index_of(write.uid)
+        if pod_index is not None:
+            pod_index.asked(write.uid)
         return answer
 
     def _take_in(self, kind: ApiKind, answer: bytes) -> None:
         """See at once what was written, and not only when the watch shows it."""
         struct = _STRUCTS.get(kind.name)
         if kind is JOB:
-            self._intake.see(JOB, True, json_text.decode(answer))
+            self._event_handlers.see(JOB, True, json_text.decode(answer))
         elif struct is not None:
             self._store.put(api.decode_text(struct, answer))
 
@@ -105,7 +105,7 @@ class Writes:
         if write.kind is QUEUE and (queue := self._store.queues.get(write.name)) is not None:
             self._store.gone(Gone(QUEUE.name, "", write.name, queue.metadata.uid))
         elif write.kind is JOB and (job := self._store.jobs.get(f"{write.namespace}/{write.name}")) is not None:
-            self._intake.drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
+            self._event_handlers.drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
 
 
 def _errors(results: Sequence[object]) -> Iterator[BaseException]:

@@ -117,7 +117,7 @@ class QueueDemands(JobSums):
     def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
         super().__init__(cluster)
         self._above = above
-        self._tree = cluster.clocks.queue_tree
+        self._tree = cluster.clocks.queue_tree_generation
         self._queues: dict[str, QueueDemand] = {}
         self._reserved: dict[str, int] = {}
 
@@ -138,8 +138,8 @@ class QueueDemands(JobSums):
 
     def refresh(self) -> None:
         """Count jobs again that have changed; all of them if queues are below others now."""
-        if self._above and self._tree != self._cluster.clocks.queue_tree:
-            self._tree = self._cluster.clocks.queue_tree
+        if self._above and self._tree != self._cluster.clocks.queue_tree_generation:
+            self._tree = self._cluster.clocks.queue_tree_generation
             self._changed.update(self._cluster.jobs)
         super().refresh()
 
@@ -147,7 +147,7 @@ class QueueDemands(JobSums):
         """Return what a job with a group adds; another one adds nothing."""
         if not (job.spec.has_group or job.spec.implicit):
             return None
-        waiting = 0 if job.barred else len(job.waiting)
+        waiting = 0 if job.blocked else len(job.waiting)
         return _JobDemand(self._counted_in(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
 
     def _counted_in(self, queue: str) -> tuple[str, ...]:
@@ -170,7 +170,7 @@ class QueueDemands(JobSums):
 
 def _pending(job: JobInfo) -> dict[str, int]:
     found: dict[str, int] = {}
-    if job.barred:
+    if job.blocked:
         return found
     for task in job.waiting.values():
         accumulate(found, task.template.request, 1)

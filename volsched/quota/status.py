@@ -75,10 +75,10 @@ class QueueStatuses:
         """Take in what became of queues and claims; return the names of all queues that may have other figures now."""
         self._devices.catch_up()
         changed = self._devices.take_changed()
-        charged, self._cluster.queue_ledger.dirty_queues = self._cluster.queue_ledger.dirty_queues, {}
+        charged, self._cluster.queue_cache.dirty_queues = self._cluster.queue_cache.dirty_queues, {}
         for holdings in beside:
             charged.update(dict.fromkeys(holdings.take_changed()))
-        if self._tree != self._cluster.clocks.queue_tree or self._beside != beside:
+        if self._tree != self._cluster.clocks.queue_tree_generation or self._beside != beside:
             self._beside = beside
             changed.update(dict.fromkeys((*self._written, *self._cluster.queues)))
             self._count_anew()
@@ -89,7 +89,7 @@ class QueueStatuses:
 
     def _count_anew(self) -> None:
         """Add everything up again, as the tree of queues has changed, or other plugins count."""
-        self._tree = self._cluster.clocks.queue_tree
+        self._tree = self._cluster.clocks.queue_tree_generation
         self._own.clear()
         self._totals.clear()
         for name in self._cluster.queues:

@@ -264,7 +264,7 @@ class _Shaper:
     def _of_template(self, found: Workload, template: api.PodTemplateSpec, pods: int) -> ReplayJob:
         meta, annotations = found.metadata, found.metadata.annotations
         pod = api.Pod(metadata=template.metadata, spec=template.spec)
-        group = grouping.plain_group(api.ObjectMeta(), grouping.seed_of(pod), annotations)
+        group = grouping.plain_group(api.ObjectMeta(), grouping.group_template_of(pod), annotations)
         return ReplayJob(
             name=meta.name,
             namespace=meta.namespace,

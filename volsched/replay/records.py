@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from volsched.model.values.resources import Resources
 from volsched.replay.jobs import ReplayJob, Role
-from volsched.replay.world import Promise
+from volsched.replay.virtual_cluster import Promise
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 import structlog
 
-from volsched.asking.discreet import discreet
-from volsched.asking.records import Explanation, document
+from volsched.diagnose.records import Explanation, document
+from volsched.diagnose.redaction import redacted
 from volsched.kube.turns import TooManyAskedError, Turns
 
 HELP_SECONDS: Final = 5.0
@@ -84,7 +84,7 @@ async def _explained(file: int, kind: str, namespace: str, name: str) -> tuple[i
     if process.returncode not in _ANSWERED:
         _log.error("an explanation failed", status=process.returncode, said=errors.decode(errors="replace")[-2000:])
         return 500, b"it could not be worked out; the scheduler's log says why\n"
-    answer = discreet(msgspec.json.decode(out, type=Explanation))
+    answer = redacted(msgspec.json.decode(out, type=Explanation))
     return 200, msgspec.json.encode(document("Explanation", answer))
 
 

@@ -9,18 +9,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.serve.connections import WHY_CLOSED
+from volsched.kube.serve.loop_lag import LoopLagMonitor
 from volsched.kube.serve.metrics import Metrics, Read
-from volsched.kube.serve.pulse import Pulse
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
 from volsched.kube.serve.site import LimitedSites
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.watch.informer import Informer
 from volsched.kube.write.executor import ClusterExecutor
-from volsched.mirror.memory_bound import Holdings
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
+from volsched.mirror.memory_bound import MemoryUse
 from volsched.mirror.online import parts
 from volsched.mirror.quarantine import Quarantine
 from volsched.model.cluster import Cluster
@@ -57,7 +57,7 @@ def add_gauges(
     add_watches(metrics, informers)
     add_lease(metrics, fence)
     add_quarantine(metrics, mirror.quarantine)
-    add_holdings(metrics, mirror.holdings)
+    add_memory_use(metrics, mirror.memory_use)
     _add_writing(metrics, executor, inbox)
     _add_binding(metrics, executor, cluster)
     _add_preemption(metrics, cluster)
@@ -77,13 +77,13 @@ def add_gauges(
 # -- parts that every process has -----------------------------------------------------------------------------------
 
 
-def add_loop(metrics: Metrics, pulse: Pulse, tables: Tables) -> None:
+def add_loop(metrics: Metrics, loop_lag: LoopLagMonitor, tables: Tables) -> None:
     """How the process itself is: whether its event loop turns, and what it keeps."""
     metrics.add_histograms(
         "volsched_loop_stall_seconds",
         "For how long the event loop stood still, looked at twenty times a second",
         (),
-        lambda: {(): pulse.stalls},
+        lambda: {(): loop_lag.stalls},
     )
     metrics.add(
         "volsched_memory_blocks",
@@ -143,19 +143,19 @@ def add_requests(metrics: Metrics, apis: Callable[[], Sequence[Api]]) -> None:
     )
 
 
-def add_holdings(metrics: Metrics, holdings: Holdings) -> None:
+def add_memory_use(metrics: Metrics, memory_use: MemoryUse) -> None:
     """What is kept of objects, and how much may be."""
     metrics.add(
         "volsched_kept_bytes",
         "Memory that objects of all namespaces take, by estimate",
         (),
-        lambda: {(): float(holdings.kept_bytes)},
+        lambda: {(): float(memory_use.kept_bytes)},
     )
     metrics.add(
         "volsched_kept_bytes_limit",
         "Above so much objects that hold nothing are refused; 0: no bound",
         (),
-        lambda: {(): float(holdings.most)},
+        lambda: {(): float(memory_use.most)},
     )
 
 
@@ -233,14 +233,14 @@ def _finite(seconds: float) -> Numbers:
 
 
 def _add_writing(metrics: Metrics, executor: ClusterExecutor, inbox: Inbox) -> None:
-    binder, statuses, events = executor.binder, executor.statuses, executor.events
+    pod_writer, statuses, events = executor.pod_writer, executor.statuses, executor.events
     metrics.add(
         "volsched_lane_depth",
         "Writes that wait",
         ("lane",),
         lambda: {
             ("bind",): executor.backlog,
-            ("volumes",): binder.preparing,
+            ("volumes",): pod_writer.preparing,
             ("status",): statuses.depth,
             ("events",): events.depth,
             ("inbox",): len(inbox),
@@ -250,7 +250,7 @@ def _add_writing(metrics: Metrics, executor: ClusterExecutor, inbox: Inbox) -> N
         "volsched_writes_dropped",
         "Writes that were given up",
         ("lane",),
-        lambda: {("bind",): binder.dropped, ("status",): statuses.dropped, ("events",): events.dropped},
+        lambda: {("bind",): pod_writer.dropped, ("status",): statuses.dropped, ("events",): events.dropped},
         counts=True,
     )
     metrics.add(
@@ -267,27 +267,27 @@ def _add_writing(metrics: Metrics, executor: ClusterExecutor, inbox: Inbox) -> N
 
 
 def _add_binding(metrics: Metrics, executor: ClusterExecutor, cluster: Cluster) -> None:
-    binder = executor.binder
+    pod_writer = executor.pod_writer
 
     def count(name: str, help_: str, read: Callable[[], int]) -> None:
         metrics.add(name, help_, (), lambda: {(): read()}, counts=True)
 
-    count("volsched_pods_bound", "Pods that were bound", lambda: binder.bound)
-    count("volsched_binds_refused", "Bindings that failed", lambda: binder.refused)
-    count("volsched_binds_to_lost_nodes", "Pods bound to a node that went meanwhile", lambda: binder.lost_nodes)
-    count("volsched_evictions_sent", "Pods that were deleted to make room", lambda: binder.evicted)
-    count("volsched_evictions_refused", "Pods that could not be deleted", lambda: binder.evictions_refused)
+    count("volsched_pods_bound", "Pods that were bound", lambda: pod_writer.bound)
+    count("volsched_binds_refused", "Bindings that failed", lambda: pod_writer.refused)
+    count("volsched_binds_to_lost_nodes", "Pods bound to a node that went meanwhile", lambda: pod_writer.lost_nodes)
+    count("volsched_evictions_sent", "Pods that were deleted to make room", lambda: pod_writer.evicted)
+    count("volsched_evictions_refused", "Pods that could not be deleted", lambda: pod_writer.evictions_refused)
     metrics.add_histograms(
         "volsched_bind_duration_seconds",
         "From a decision to its binding at the API server",
         (),
-        lambda: {(): binder.durations},
+        lambda: {(): pod_writer.durations},
     )
     metrics.add_histograms(
         "volsched_pod_wait_seconds",
         "From a pod's creation to its binding, by queue",
         ("queue",),
-        lambda: _of_living_queues(binder.waits, cluster),
+        lambda: _of_living_queues(pod_writer.waits, cluster),
     )
 
 
@@ -324,13 +324,13 @@ def _add_cluster(metrics: Metrics, cluster: Cluster) -> None:
         "volsched_cluster_allocatable",
         "What pods may take on all nodes",
         _RESOURCE,
-        lambda: _of_cluster(cluster, cluster.node_ledger.totals),
+        lambda: _of_cluster(cluster, cluster.node_cache.totals),
     )
     metrics.add(
         "volsched_cluster_used",
         "What pods take on all nodes",
         _RESOURCE,
-        lambda: _of_cluster(cluster, cluster.node_ledger.total_used),
+        lambda: _of_cluster(cluster, cluster.node_cache.total_used),
     )
 
 
@@ -399,7 +399,7 @@ def _parts_of_cluster(mirror: Mirror) -> Numbers:
     by_name = {names[column]: amount for column, amount in online.items()}
     return {
         (resource, workload): in_base_units(resource, amount)
-        for workload, resource, amount in parts(_named(mirror.cluster, mirror.cluster.node_ledger.total_used), by_name)
+        for workload, resource, amount in parts(_named(mirror.cluster, mirror.cluster.node_cache.total_used), by_name)
     }
 
 
@@ -460,7 +460,7 @@ def requested(cluster: Cluster, waiting: Read) -> Numbers:
 
 def shares(cluster: Cluster) -> Numbers:
     """Return which part of what all nodes have each queue holds, from 0 to 1."""
-    there = dict(zip(cluster.columns.names, cluster.node_ledger.totals, strict=False))
+    there = dict(zip(cluster.columns.names, cluster.node_cache.totals, strict=False))
     return {
         (queue, resource): amount / there[resource]
         for (queue, resource), amount in queue_amounts(cluster, _allocated).items()

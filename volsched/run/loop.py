@@ -24,7 +24,7 @@ import structlog
 from volsched import __version__
 from volsched.framework.boundary import Bounds
 from volsched.kube.watch.inbox import Inbox
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.model.changes import Bound
 from volsched.model.cluster import Cluster
 from volsched.model.plan import Executor

@@ -27,16 +27,16 @@ from typing import Any, Final
 import structlog
 
 from volsched import logs
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError, CredentialsError, KubeSetupError
 from volsched.kube.fence import Fence
 from volsched.kube.lead.elector import LeaseSettings, Predecessor
 from volsched.kube.lead.lease_thread import Candidate, LeaseThread
-from volsched.kube.serve.pulse import Pulse
+from volsched.kube.serve.loop_lag import LoopLagMonitor
 from volsched.kube.tasks import Tasks
 from volsched.kube.watch.informer import Informer
-from volsched.mirror.memory_bound import Holdings
+from volsched.mirror.memory_bound import MemoryUse
 from volsched.model.errors import ConfigError
 from volsched.model.values.bounded import Tables
 from volsched.run import memory
@@ -71,12 +71,12 @@ LOOK_AGAIN_SECONDS: Final = 30.0
 """How often it is looked whether there is room for what was refused."""
 
 
-async def look_again(holdings: Holdings, informers: Sequence[Informer]) -> None:
+async def look_again(memory_use: MemoryUse, informers: Sequence[Informer]) -> None:
     """Have what was refused for want of memory listed again when there is room for it; never ends."""
     while True:
         await asyncio.sleep(LOOK_AGAIN_SECONDS)
-        if holdings.has_room_again:
-            kinds = holdings.kinds_refused()
+        if memory_use.has_room_again:
+            kinds = memory_use.kinds_refused()
             for informer in informers:
                 if not kinds.isdisjoint((informer.resource.kind, informer.resource.struct.__name__)):
                     informer.list_again()
@@ -93,7 +93,7 @@ class Process(ABC):
         self._cleanup = contextlib.AsyncExitStack()
         self._tasks = Tasks(lambda what, error: self._finish(FAILED, f"{what} failed: {error}"))
         self._tables = Tables()
-        self._pulse = Pulse()
+        self._loop_lag = LoopLagMonitor()
         self._is_clean_end = True
         self._is_hasty_end = False
         self._ends_at = math.inf
@@ -109,7 +109,7 @@ class Process(ABC):
         self._end = asyncio.get_running_loop().create_future()
         self._handle_signals()
         asyncio.get_running_loop().set_exception_handler(_log_unforeseen)
-        self._spawn(self._pulse.beat(), "pulse")
+        self._spawn(self._loop_lag.beat(), "pulse")
         self._spawn(memory.give_back(), "memory")
         try:
             await self._start()
@@ -124,7 +124,7 @@ class Process(ABC):
 
     def _lead(self, source: Source, lease: LeaseSettings, begin: Callable[[Predecessor], Awaitable[None]]) -> None:
         """Become the leader some time, then `begin` with who led before; when leading is over the process ends."""
-        program = Candidate(self._pulse.problem, self._lease_metadata, self._lead_no_more)
+        program = Candidate(self._loop_lag.problem, self._lease_metadata, self._lead_no_more)
         thread = self._lease = LeaseThread(source, lease, self._fence, program)
         thread.start()
 

@@ -30,14 +30,14 @@ from volsched import __version__, logs, registry
 from volsched.framework.accounts.admissions import Admissions
 from volsched.framework.boundary import Bounds
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE, Loaded, find_in_data
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.lead import leases
 from volsched.kube.lead.elector import LeaseSettings, Predecessor
 from volsched.kube.serve.connections import Network
 from volsched.kube.serve.http import PageContents, Server
 from volsched.kube.serve.listeners import Listeners
-from volsched.kube.serve.pulse import STUCK_SECONDS
+from volsched.kube.serve.loop_lag import STUCK_SECONDS
 from volsched.kube.serve.reader_access import ReaderAccess
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
 from volsched.kube.watch.config_source import ConfigMapSource, FileSource, Verdicts
@@ -49,8 +49,8 @@ from volsched.kube.watch.schemas import follow_queue_schema
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.views import Views
+from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.mirror import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.changes import Bound, Change
@@ -58,13 +58,13 @@ from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.limits import DEFAULT, KEPT_BYTES, PodLimits
 from volsched.ports import CycleReport
+from volsched.run.builtin_queues import make_builtin_queues
 from volsched.run.explanations import Explanations
 from volsched.run.gauges import add_connections, add_gauges, add_loop, tables_of
 from volsched.run.loop import LoopSettings, SchedulingThread
 from volsched.run.plugin_errors import PluginErrors
 from volsched.run.process import FAILED, Process, look_again, run_process
 from volsched.run.snapshots import Snapshots
-from volsched.run.standing_queues import make_standing_queues
 from volsched.scheduler import Profile
 
 SESSION_SECONDS: Final = 8.0
@@ -112,7 +112,7 @@ class SchedulerOptions:
         return self.plain_pods == "direct"
 
     @property
-    def makes_standing_queues(self) -> bool:
+    def makes_builtin_queues(self) -> bool:
         """Whether it stands in the place of Volcano's scheduler, which makes the queues that have to exist."""
         return "volcano" in self.scheduler_names
 
@@ -232,18 +232,18 @@ class SchedulerProgram(Process):
             fence=self._fence,
             silence=lambda: self._thread.silence,
         )
-        add_loop(self._metrics, self._pulse, self._tables)
+        add_loop(self._metrics, self._loop_lag, self._tables)
         add_connections(self._metrics, lambda: server.sites)
         await server.start(self._options.listen_address, self._options.healthz_address)
 
     def _start_informers(self, views: Views) -> None:
-        selection, holdings = NodeSelection(self._options.node_selector), self._thread.mirror.holdings
+        selection, memory_use = NodeSelection(self._options.node_selector), self._thread.mirror.memory_use
 
         def sink(found: Sequence[Change]) -> None:
-            before = holdings.passed
-            changes = holdings.of(selection.of(found))
+            before = memory_use.passed
+            changes = memory_use.of(selection.of(found))
             views.observe(changes)
-            self._inbox.put(changes, kib=holdings.passed - before)
+            self._inbox.put(changes, kib=memory_use.passed - before)
 
         how: dict[str, Any] = {
             "silence": self._options.watch_silence,
@@ -258,7 +258,7 @@ class SchedulerProgram(Process):
             self._informers.append(ServedInformer(self._api, discovery, served, sink, **how))
         for informer in self._informers:
             self._spawn(informer.run(), f"informer of {informer.resource.plural}")
-        self._spawn(look_again(holdings, self._informers), "look again at what was refused")
+        self._spawn(look_again(memory_use, self._informers), "look again at what was refused")
         self._follow_history_of(self._informers)
         self._spawn(follow_queue_schema(self._api, self._report), "schema of Queues")
 
@@ -302,12 +302,12 @@ class SchedulerProgram(Process):
             _log.info("caught up with the leader before")
         self._begin_leading(leases.hash_in(before.annotations, self._metrics.config.source))
 
-    def _begin_leading(self, told_hash: str = "") -> None:
+    def _begin_leading(self, reported_hash: str = "") -> None:
         self._leading = True
-        self._verdicts.speak(told_hash)
+        self._verdicts.speak(reported_hash)
         self._thread.kick()
-        if self._options.makes_standing_queues:
-            work = make_standing_queues(self._api, self._fence, self._options.default_queue)
+        if self._options.makes_builtin_queues:
+            work = make_builtin_queues(self._api, self._fence, self._options.default_queue)
             self._spawn(work, "standing queues", ends=True)
 
     def _may_schedule(self) -> bool:
@@ -359,7 +359,7 @@ class SchedulerProgram(Process):
         self._inbox.put((change,), wake=not isinstance(change, Bound))
 
     def _tell(self, tell: RecordEvent) -> None:
-        self._executor.events.tell(tell)
+        self._executor.events.record(tell)
 
     def _queue_shown(self, queue: api.Queue) -> None:
         self._executor.statuses.queue_shown(queue)

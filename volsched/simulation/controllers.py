@@ -22,12 +22,12 @@ from volsched.model.dra import api as dra
 from volsched.model.errors import FieldError
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.owners import Owner, controller_of
-from volsched.model.pods.rules import Toleration
+from volsched.model.pods.placement_rules import Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.simulation import claims, workloads
 from volsched.simulation.kubelets import Kubelets
 from volsched.simulation.manifests import Inventory, completed, states_uid
-from volsched.simulation.workloads import Birth
+from volsched.simulation.workloads import PodIdentity
 from volsched.validation.jobs import job_problem
 
 T = TypeVar("T", bound=api.ApiObject)
@@ -82,7 +82,7 @@ class Objects(Protocol):
     def release_claims_of(self, pod: api.Pod) -> None:
         """Let a pod that is over use no ResourceClaim any more."""
 
-    def tell(self, event: RecordEvent) -> None:
+    def record_event(self, event: RecordEvent) -> None:
         """Record an Event; one that states the same again is not told twice."""
 
 
@@ -141,7 +141,7 @@ class Controllers:
             if isinstance(workload, api.Job):
                 self._tell_wait(workload)
         for job, refusal in self.jobs_not_run():
-            self._objects.tell(about_refusal(job, refusal))
+            self._objects.record_event(about_refusal(job, refusal))
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
 
     def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
@@ -262,14 +262,14 @@ class Controllers:
         else:
             wanted = workloads.replicas_of(workload)
         for _ in range(wanted - active):
-            birth = self._birth(workload, self._free_name(workload))
-            yield workloads.pod_of(workload, workload.spec.template, birth)
+            identity = self._identity(workload, self._free_name(workload))
+            yield workloads.pod_of(workload, workload.spec.template, identity)
 
     def _stateful_pods(self, workload: api.StatefulSet) -> Iterator[api.Pod]:
         self._remove_failed(workload)
         for name in workloads.stateful_names(workload):
             if not self._exists(workload, name):
-                pod, claims = workloads.stateful_pod(workload, self._birth(workload, name))
+                pod, claims = workloads.stateful_pod(workload, self._identity(workload, name))
                 self._objects.add_claims(claims)
                 yield pod
 
@@ -284,8 +284,8 @@ class Controllers:
             if self._exists(workload, name) or node.metadata.name in served or not _daemon_runs_on(spec, node):
                 continue
             pinned = _pinned(spec.affinity, node)
-            birth = self._birth(workload, name)
-            pod = workloads.pod_of(workload, workload.spec.template, birth, affinity=pinned, tolerations=tolerations)
+            identity = self._identity(workload, name)
+            pod = workloads.pod_of(workload, workload.spec.template, identity, affinity=pinned, tolerations=tolerations)
             yield self._started(pod, node.metadata.name)
 
     def _remove_failed(self, workload: api.StatefulSet | api.DaemonSet) -> None:
@@ -321,14 +321,14 @@ class Controllers:
         startable = lifecycle.startable(job, counted)
         for member in jobs.members(job):
             if member.task.name in startable and not self._exists(job, member.name):
-                yield workloads.job_pod(job, member, group.metadata.name, self._birth(job, member.name))
+                yield workloads.job_pod(job, member, group.metadata.name, self._identity(job, member.name))
 
     def _tell_wait(self, job: api.Job) -> None:
         """Tell on a Job why its PodGroup waits, as the Job's controller does."""
         name = self._group_of.get(as_owner(job), "")
         wait = wait_of(self._objects.groups.get(f"{job.metadata.namespace}/{name}"))
         if wait != NO_WAIT and lifecycle.phase_of(job) in lifecycle.WORKING:
-            self._objects.tell(about_wait(job, wait))
+            self._objects.record_event(about_wait(job, wait))
 
     def _counted(self, job: api.Job) -> lifecycle.Tally:
         """Count how the pods of each task stand that has to come before others; all that is asked of it here."""
@@ -352,13 +352,13 @@ class Controllers:
             if not self._exists(workload, name) and f"{meta.namespace}/{name}" not in self._fixed_names:
                 return name
 
-    def _birth(self, owner: api.ApiObject, name: str) -> Birth:
+    def _identity(self, owner: api.ApiObject, name: str) -> PodIdentity:
         """Return what is special about a pod; its owner's age counts for the first ones, the time for later ones."""
         created = owner.metadata.creation_timestamp
         if created is not None and self._objects.cycle:
             created = self._objects.now.strftime("%Y-%m-%dT%H:%M:%SZ")
         self._born += 1
-        return Birth(name, created, self._born)
+        return PodIdentity(name, created, self._born)
 
     # -- PodGroups and claims of pods ---------------------------------------------------------------------------------
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from volsched.model import api
+from volsched.model.pods.placement_rules import Toleration
 from volsched.model.pods.requests import of_pod
 from volsched.model.pods.rule_reading import features_of
-from volsched.model.pods.rules import Toleration
 from volsched.simulation.manifests import SYSTEM_CLASSES
 from volsched.simulation.nodes import OS_LABEL, PRESSURES, operating_system
 

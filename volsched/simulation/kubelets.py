@@ -15,8 +15,8 @@ from volsched.mirror.reading import amounts
 from volsched.model import api
 from volsched.model.errors import FieldError
 from volsched.model.pods import requests
+from volsched.model.pods.placement_rules import HostPort, Toleration
 from volsched.model.pods.rule_reading import rules_of
-from volsched.model.pods.rules import HostPort, Toleration
 from volsched.model.selectors import NodeSelector
 from volsched.model.values.resources import PODS, accumulate
 from volsched.simulation.kubelet_checks import KubeletRefusal, first_refusals, last_refusals

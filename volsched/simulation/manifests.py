@@ -98,7 +98,7 @@ class Inventory:
 # --- objects --------------------------------------------------------------------------------------------------------
 
 
-def take_stock(documents: Sequence[Document], *, strict: bool = False, at_max: bool = False) -> Inventory:
+def read_inventory(documents: Sequence[Document], *, strict: bool = False, at_max: bool = False) -> Inventory:
     """Decode all documents; InputError with everything that is wrong in any of them.
 
     With ``strict`` an unknown field is a fault, else a doubt. With ``at_max`` CronJobs are run and workloads scaled as

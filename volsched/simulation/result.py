@@ -12,7 +12,7 @@ from volsched.framework import reporter
 from volsched.framework.quota_report import RESERVATIONS, STRANDED_CARDS, QuotaTable
 from volsched.framework.reports import QueueAmounts
 from volsched.framework.session import Session
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.job import COMPLETED, INQUEUE, PENDING, RUNNING, JobInfo
@@ -57,7 +57,7 @@ class Looked(Protocol):
 
 def result_of(simulation: Simulation) -> Json:
     """Return the whole result. What happened is in order; the Events of one cycle go by their objects."""
-    history = simulation.world.history
+    history = simulation.api_server.history
     bound = {f"{bind.namespace}/{bind.name}" for _, bind in history.binds}
     result: Json = {
         "apiVersion": API_VERSION,
@@ -119,13 +119,13 @@ def _scores(nodes: Mapping[str, Mapping[str, float]]) -> Json:
 
 
 def _pods(simulation: Simulation) -> Json:
-    return {key: _pod(simulation, pod) for key, pod in simulation.world.pods.items()}
+    return {key: _pod(simulation, pod) for key, pod in simulation.api_server.pods.items()}
 
 
 def _pod(simulation: Simulation, pod: api.Pod) -> Json:
     task = simulation.mirror.cluster.tasks.get(pod.metadata.uid)
     key = _group_key(task, pod.metadata.namespace, pod.metadata.annotations)
-    found = simulation.world.groups.get(key) if key else None
+    found = simulation.api_server.groups.get(key) if key else None
     queue = _queue_of(simulation, found) if found is not None else None
     return {
         "phase": pod.status.phase,
@@ -164,13 +164,13 @@ def _groups(simulation: Simulation) -> Json:
                 for c in group.status.conditions
             ],
         }
-        for key, group in simulation.world.groups.items()
+        for key, group in simulation.api_server.groups.items()
     }
 
 
 def _claims(simulation: Simulation) -> Json:
     found: Json = {}
-    for claim in simulation.world.resource_claims.values():
+    for claim in simulation.api_server.resource_claims.values():
         status, namespace = claim.status, claim.metadata.namespace
         devices = status.allocation.devices.results if status.allocation is not None else ()
         found[claim.key] = {
@@ -256,14 +256,14 @@ def _pending(simulation: Simulation) -> list[Json]:
     waiting = [
         _waiting_pod(simulation, task)
         for task in cluster.tasks.values()
-        if task.spec.ours and task.status in _WAITING and task.key in simulation.world.pods
+        if task.spec.ours and task.status in _WAITING and task.key in simulation.api_server.pods
     ]
     waiting += [
         _waiting_group(simulation, job)
         for job in cluster.jobs.values()
         if job.spec.has_group and not job.tasks and job.phase not in (RUNNING, COMPLETED)
     ]
-    waiting += [_waiting_job(simulation, job, refusal) for job, refusal in simulation.world.jobs_not_run()]
+    waiting += [_waiting_job(simulation, job, refusal) for job, refusal in simulation.api_server.jobs_not_run()]
     return sorted(waiting, key=lambda entry: (entry["pod"] or entry["podGroup"], entry["pod"] is None))
 
 

@@ -37,7 +37,7 @@ def render(simulation: Simulation, result: Json, width: int) -> str:
 
 def _headline(simulation: Simulation, result: Json) -> str:
     pods, cycles = _count(len(result["binds"]), "pod"), _count(result["cycles"], "cycle")
-    refused = len(simulation.world.history.refusals)
+    refused = len(simulation.api_server.history.refusals)
     of_kubelets = [f"{refused} refused by kubelets"] if refused else []
     text = ", ".join([f"{pods} placed", *of_kubelets, *_who_waits(result["pending"])]) + f" after {cycles}"
     return text + ("." if simulation.settled else "; not settled yet, allow more with --cycles.")

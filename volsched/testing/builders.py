@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, Concatenate, ParamSpec
 
 from volsched.framework.config.configuration import Configuration
-from volsched.framework.engine.engine import Engine, FastEngine
-from volsched.mirror.mirror import Mirror
+from volsched.framework.engine.fast import Engine, FastEngine
+from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Put
 from volsched.model.cluster import Cluster

@@ -14,6 +14,7 @@ from volsched.framework.engine.plain import (
     candidates_of,
     choices_of,
     hopeful_of,
+    is_shared_in_queue,
     kind_keys,
     kind_of,
     lasting,
@@ -22,7 +23,6 @@ from volsched.framework.engine.plain import (
     refusals_of,
     refused_from_afar,
     scores_of,
-    speaks_for_queue,
 )
 from volsched.framework.rules import NodeCallbacks
 from volsched.model.cluster import Cluster
@@ -38,7 +38,7 @@ class NaiveEngine:
         self.cluster = cluster
         self.callbacks = NodeCallbacks()
 
-    def afresh(self) -> NaiveEngine:
+    def new_instance(self) -> NaiveEngine:
         """An engine of the same kind that knows nothing yet."""
         return type(self)(self.cluster)
 
@@ -100,11 +100,11 @@ class NaiveEngine:
         """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
         return kind_of(kind_keys(self.callbacks), task)
 
-    def speaks_for_queue(self, task: TaskInfo) -> bool:
+    def is_shared_in_queue(self, task: TaskInfo) -> bool:
         """Whether all pods of the task's queue that are equal to it are of its kind, too."""
-        return speaks_for_queue(self.callbacks, task)
+        return is_shared_in_queue(self.callbacks, task)
 
-    def hopeless(self, task: TaskInfo) -> bool:
+    def no_node_fits(self, task: TaskInfo) -> bool:
         """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
         return not candidates_of(self.cluster, self.callbacks, task)
 

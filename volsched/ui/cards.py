@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from volsched.asking.cards import (
+from volsched.diagnose.cards import (
     STANDARD,
     CardNames,
     Device,

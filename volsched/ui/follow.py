@@ -9,16 +9,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from volsched import registry
-from volsched.asking.known import KnownCluster
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import find_in_data
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.watch.config_source import ConfigMapSource, Verdicts
 from volsched.kube.watch.config_state import ConfigState
 from volsched.kube.watch.informer import SILENCE_SECONDS, Informer
 from volsched.kube.watch.resources import watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.mirror.kept import kept_annotations
-from volsched.mirror.memory_bound import Holdings
+from volsched.mirror.memory_bound import MemoryUse
 from volsched.model.changes import Change
 from volsched.model.errors import ConfigError
 from volsched.model.native import api as native
@@ -46,18 +46,18 @@ class Follower:
     ``notice`` states what is wrong with the scheduler's configuration as it is written; empty while it holds.
     """
 
-    def __init__(self, server: Api, configured: KnownCluster) -> None:
+    def __init__(self, server: Api, configured: ClusterSnapshot) -> None:
         """Begin; raises ConfigError."""
         self._server = server
         self._live = Live(configured)
-        self._holdings = Holdings()
+        self._memory_use = MemoryUse()
         self._source = configured.origin
         self._state = ConfigState(configured.origin)
         self._changes: list[Change] = []
         self._informers: list[Informer] = []
         self._complete = asyncio.Event()
         self._listed = asyncio.Event()
-        self._bell = asyncio.Event()
+        self._wake_event = asyncio.Event()
         self._number = 1
         self._made: tuple[int, Picture] = (0, Picture())
         self._took = 0.0
@@ -80,7 +80,7 @@ class Follower:
         async with asyncio.TaskGroup() as group:
             for informer in self._informers:
                 group.create_task(informer.run())
-            group.create_task(look_again(self._holdings, self._informers))
+            group.create_task(look_again(self._memory_use, self._informers))
             if self._source.startswith(CONFIG_MAP):
                 group.create_task(self._follow_configuration(self._source.removeprefix(CONFIG_MAP)))
             group.create_task(self._keep_up())
@@ -122,11 +122,11 @@ class Follower:
     async def after(self, number: int) -> tuple[int, Picture]:
         """Return the first picture of another number."""
         while self._number == number:
-            await self._bell.wait()
+            await self._wake_event.wait()
         await asyncio.sleep(max(PAUSE_SECONDS, REST * self._took))
         return await self.picture()
 
-    async def known(self) -> tuple[int, KnownCluster]:
+    async def known(self) -> tuple[int, ClusterSnapshot]:
         """Return the cluster of the newest picture, and the number of that."""
         number, _ = await self.picture()
         async with self._turn:
@@ -155,13 +155,13 @@ class Follower:
     # -- what comes ---------------------------------------------------------------------------------------------------
 
     def _take(self, changes: Sequence[Change]) -> None:
-        self._changes.extend(self._holdings.of(changes))
+        self._changes.extend(self._memory_use.of(changes))
         self._ring()
 
     def _ring(self) -> None:
         self._number += 1
-        self._bell.set()
-        self._bell = asyncio.Event()
+        self._wake_event.set()
+        self._wake_event = asyncio.Event()
 
     def _on_listed(self) -> None:
         if all(informer.listed for informer in self._informers):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from volsched.asking.records import Figures, QueueState
+from volsched.diagnose.records import Figures, QueueState
 from volsched.model.values.quantity import parse
 
 MOST_MOMENTS: Final = 60

@@ -13,10 +13,10 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from volsched.asking.cards import NodeCards
-from volsched.asking.records import Figures, QueueState, WaitingJob
+from volsched.diagnose.cards import NodeCards
+from volsched.diagnose.records import Figures, QueueState, WaitingJob
 from volsched.ui.history import Moment, number
-from volsched.ui.scoped import Seen
+from volsched.ui.redaction import Seen
 from volsched.ui.table import Event, Table
 
 VIEWS: Final = ("queues", "cards", "waiting")

@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from volsched.asking import snapshot
-from volsched.asking.known import KnownCluster
-from volsched.asking.records import Difference, Explanation
+from volsched.diagnose import snapshot
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
+from volsched.diagnose.records import Difference, Explanation
 from volsched.kube.tasks import Tasks
 from volsched.kube.turns import TooManyAskedError, Turns
 from volsched.model.values.bounded import Bounded
@@ -81,7 +81,7 @@ class ClusterQuestions:
         await self._work.stop()
 
     async def _once(
-        self, asker: str, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[KnownCluster]
+        self, asker: str, key: tuple[object, ...], command: Sequence[str], worlds: Sequence[ClusterSnapshot]
     ) -> bytes:
         """Return what a command prints; whoever asks the same meanwhile, or before anything changed, shares it."""
         known = self._answers.recall(key)
@@ -104,7 +104,7 @@ class ClusterQuestions:
             del self._askers[known]
             known.cancel()
 
-    async def _asked(self, asker: str, command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes | None:
+    async def _asked(self, asker: str, command: Sequence[str], worlds: Sequence[ClusterSnapshot]) -> bytes | None:
         """Return what a command prints; None where too much was asked, or nobody waits for it any more."""
         try:
             return await self._in_turn(asker, command, worlds)
@@ -115,10 +115,10 @@ class ClusterQuestions:
                 raise
             return None
 
-    async def _in_turn(self, asker: str, command: Sequence[str], worlds: Sequence[KnownCluster]) -> bytes:
+    async def _in_turn(self, asker: str, command: Sequence[str], worlds: Sequence[ClusterSnapshot]) -> bytes:
         async with self._turns.turn(asker):
             with contextlib.ExitStack() as files:
-                written = [await asyncio.to_thread(snapshot.written, world) for world in worlds]
+                written = [await asyncio.to_thread(snapshot.written, api_server) for api_server in worlds]
                 fds = [files.enter_context(_in_memory(data)) for data in written]
                 return await _answer_of(command, fds)
 

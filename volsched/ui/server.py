@@ -14,19 +14,19 @@ from urllib.parse import urlencode
 
 from aiohttp import web
 
-from volsched.asking.discreet import discreet
+from volsched.diagnose.redaction import redacted
 from volsched.kube.serve.reader_access import AccessRefusal
 from volsched.kube.serve.reviews import Person
 from volsched.model import api
 from volsched.model.job import NATIVE
 from volsched.model.values.names import is_name
 from volsched.model.values.visible import visible
+from volsched.ui.access import WHOLE, AccessReviews, Visibility
 from volsched.ui.changes import ChangeError, EditableQuota, limits_of, models_of
 from volsched.ui.pages import VIEWS, Pages, View
-from volsched.ui.people import WHOLE, People, Visibility
 from volsched.ui.picture import Picture
 from volsched.ui.questions import LONE, ClusterQuestions, QuestionError
-from volsched.ui.scoped import Seen, difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.redaction import Seen, difference_for, namespaces_in, seen_by, without_names
 from volsched.ui.secret import LinkSecret
 from volsched.ui.source import PictureSource
 from volsched.ui.table import Event
@@ -59,11 +59,11 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Ui:
-    """The application. With ``people`` each request has to be one of theirs; without, of who has the ``link``."""
+    """The application. With ``access`` each request has to be one of theirs; without, of who has the ``link``."""
 
-    def __init__(self, source: PictureSource, people: People | None = None) -> None:
+    def __init__(self, source: PictureSource, access: AccessReviews | None = None) -> None:
         self._source = source
-        self._people = people
+        self._access = access
         self._secret = LinkSecret()
         self._pages = Pages()
         self._questions = ClusterQuestions(source)
@@ -91,7 +91,7 @@ class Ui:
 
     def link(self, address: str) -> str:
         """Return what to open in a browser, for a page at `host:port`."""
-        return f"https://{address}" if self._people is not None else self._secret.link(address)
+        return f"https://{address}" if self._access is not None else self._secret.link(address)
 
     async def _stop(self, _: web.Application) -> None:
         await self._questions.stop()
@@ -101,7 +101,7 @@ class Ui:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            if self._people is None:
+            if self._access is None:
                 self._secret.check_origin(request)
             if not (request.path.startswith(_OPEN) or self._is_handed_over(request) or _is_no_page(request)):
                 await self._who(request)
@@ -117,16 +117,16 @@ class Ui:
 
     async def _who(self, request: web.Request) -> Person | None:
         """Return who asks, None on the own machine; raises an HTTP error for who may not."""
-        if self._people is None:
+        if self._access is None:
             self._secret.check(request)
             return None
-        found = await self._people.who(request.headers.get("Authorization", ""), request.remote or "")
+        found = await self._access.who(request.headers.get("Authorization", ""), request.remote or "")
         if isinstance(found, AccessRefusal):
             raise _refused(found)
         return found
 
     def _is_handed_over(self, request: web.Request) -> bool:
-        return self._people is None and self._secret.is_handed_over(request)
+        return self._access is None and self._secret.is_handed_over(request)
 
     async def _asker(self, request: web.Request) -> str:
         """Return a name for who asks, by which askers take turns."""
@@ -136,9 +136,9 @@ class Ui:
     async def _scope(self, request: web.Request, picture: Picture) -> Visibility:
         """Return what who asks may see by name. It is asked each time; answers are kept for a minute."""
         person = await self._who(request)
-        if person is None or self._people is None:
+        if person is None or self._access is None:
             return WHOLE
-        return await self._people.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
+        return await self._access.scope(person, namespaces_in(picture), [queue.name for queue in picture.queues])
 
     async def _scope_of_job(self, request: web.Request) -> tuple[Visibility, str, str]:
         """Return the scope and the job that is asked about; one that may not be seen is not there."""
@@ -146,9 +146,9 @@ class Ui:
         if not is_name(namespace) or not is_name(name.removeprefix(LONE).removeprefix(NATIVE)):
             raise web.HTTPNotFound(text=_NO_JOB)
         person = await self._who(request)
-        if person is None or self._people is None:
+        if person is None or self._access is None:
             return WHOLE, namespace, name
-        scope = await self._people.scope(person, [namespace], [])
+        scope = await self._access.scope(person, [namespace], [])
         if not scope.names(namespace):
             raise web.HTTPNotFound(text=_NO_JOB)
         return scope, namespace, name
@@ -198,7 +198,7 @@ class Ui:
         if answer is None:
             return self._page("job_explanation", answer=None, problem=f"There is no job {namespace}/{name} any more.")
         return self._page(
-            "job_explanation", answer=answer if scope.is_whole else discreet(answer, scope.names), problem=""
+            "job_explanation", answer=answer if scope.is_whole else redacted(answer, scope.names), problem=""
         )
 
     # -- what if ------------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from volsched.asking.known import KnownCluster
+from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.ui.picture import Picture
 from volsched.ui.waiting import Reason
 
@@ -27,7 +27,7 @@ class PictureSource(Protocol):
     async def after(self, number: int) -> tuple[int, Picture]:
         """Return the first picture of another number, once there is one."""
 
-    async def known(self) -> tuple[int, KnownCluster]:
+    async def known(self) -> tuple[int, ClusterSnapshot]:
         """Return the cluster of the newest picture, and the number of that."""
 
     def reasons(self, namespace: str, name: str) -> Sequence[Reason]:

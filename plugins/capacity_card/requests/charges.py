@@ -11,8 +11,8 @@ from typing import Final
 
 from plugins.capacity_card.cards.catalogue import CardCatalogue, Kind
 from plugins.capacity_card.requests.requests import CardRequest, Names, card_names_of, card_request_of
+from volsched.model.pods.placement_rules import INIT, MAIN
 from volsched.model.pods.requests import aggregate
-from volsched.model.pods.rules import INIT, MAIN
 from volsched.plugin import CPU, MEMORY, FieldError, PodTemplate
 from volsched.plugin.cards import whole_up
 
@@ -67,7 +67,7 @@ class Charges:
         self._era = 0
 
     def begin(self, era: int) -> None:
-        """Forget what is known of templates when most of them are gone (``Cluster.clocks.era``)."""
+        """Forget what is known of templates when most of them are gone (``Cluster.clocks.template_generation``)."""
         if era != self._era:
             self._era = era
             for known in (self._charges, self._card_requests, self._offered):

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from plugins.predicates.devices.consumers import is_idle, owner_for, user_of
 from volsched.model.dra import api as dra
-from volsched.model.pods.rules import ContainerAmounts
+from volsched.model.pods.placement_rules import ContainerAmounts
 from volsched.plugin import ConditionReason, FieldError, NodeInfo, NodeSelector, TaskInfo
 from volsched.plugin.devices import (
     MOST_REQUESTS,
@@ -16,10 +16,10 @@ from volsched.plugin.devices import (
     ClaimSpec,
     Devices,
     Pairs,
-    Unmade,
+    PendingClaim,
     from_devices,
     no_class,
-    unmade_claim,
+    pending_claim_of,
 )
 
 NOWHERE = NodeSelector(terms=())
@@ -51,7 +51,7 @@ class ClaimNeeds:
     """What of the pod devices may serve, on nodes that do not offer it themselves."""
     amounts: tuple[ContainerAmounts, ...] = ()
     """Which container wants how much of it."""
-    unmade: dict[Pairs, Unmade] = field(default_factory=dict)
+    pending_claims: dict[Pairs, PendingClaim] = field(default_factory=dict)
     """The claims that were thought of for that, by what they serve."""
 
     company: tuple[tuple[str, int], ...] = ()
@@ -80,14 +80,14 @@ class ClaimNeeds:
         limits = tuple(sorted(self.limits.items())) if self.limits else ()
         return self._claims, bool(self.given_up), limits, self.extended, self.amounts
 
-    def unmade_on(self, task: TaskInfo, node: NodeInfo) -> Unmade | None:
+    def pending_claim_on(self, task: TaskInfo, node: NodeInfo) -> PendingClaim | None:
         """Return the claim that would be made for the pod's extended resources on a node; None when it needs none."""
         pairs = tuple(pair for pair in self.extended if not node.allocatable_of(pair[0]))
         if not pairs:
             return None
-        found = self.unmade.get(pairs)
+        found = self.pending_claims.get(pairs)
         if found is None:
-            found = self.unmade[pairs] = unmade_claim(task, pairs)
+            found = self.pending_claims[pairs] = pending_claim_of(task, pairs)
         return found
 
 
@@ -137,8 +137,8 @@ def _extended_fault(task: TaskInfo, needs: ClaimNeeds, devices: Devices) -> str:
     if not needs.extended:
         return ""
     needs.amounts = task.template.container_amounts
-    needs.unmade[needs.extended] = unmade_claim(task, needs.extended)
-    requests = needs.unmade[needs.extended].made.requests
+    needs.pending_claims[needs.extended] = pending_claim_of(task, needs.extended)
+    requests = needs.pending_claims[needs.extended].made.requests
     if len(requests) > MOST_REQUESTS:
         resources = ", ".join(f'"{name}"' for name, _ in needs.extended)
         return f"containers ask for {resources} in {len(requests)} requests, one ResourceClaim may have {MOST_REQUESTS}"

@@ -8,7 +8,7 @@ from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
 from volsched.plugin import (
     Mask,
-    NodeFacts,
+    NodePropertiesView,
     NodeTable,
     PodConstraints,
     PodTemplate,
@@ -34,7 +34,7 @@ def has_node_terms(template: PodTemplate) -> bool:
     return template.required_nodes is not None
 
 
-def matches_node_affinity(pod: PodConstraints, node: NodeFacts) -> Verdict | None:
+def matches_node_affinity(pod: PodConstraints, node: NodePropertiesView) -> Verdict | None:
     """NodeAffinity: the node selector's labels and one of the required terms."""
     selector = pod.required_nodes
     return None if selector is None or selects(selector, node) else NOT_AFFINE
@@ -44,5 +44,5 @@ def node_affinity_rows(pod: PodConstraints, nodes: NodeTable) -> Mask:
     """Answer as ``matches_node_affinity``, for many nodes at once."""
     selector = pod.required_nodes
     assert selector is not None  # noqa: S101 - has_node_terms was asked
-    found: Mask = selector_mask(selector, nodes.facts)[nodes.rows]
+    found: Mask = selector_mask(selector, nodes.properties)[nodes.rows]
     return found

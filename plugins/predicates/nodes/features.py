@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
-from volsched.plugin import NodeFacts, PodConstraints, PodTemplate, Predicate, Registrar, Rule, Verdict
+from volsched.plugin import NodePropertiesView, PodConstraints, PodTemplate, Predicate, Registrar, Rule, Verdict
 
 LACKS_FEATURES = node_refusal("node(s) didn't match Pod's required features", resolvable=False)
 
@@ -21,6 +21,6 @@ def needs_features(template: PodTemplate) -> bool:
     return bool(template.features)
 
 
-def declares_features(pod: PodConstraints, node: NodeFacts) -> Verdict | None:
+def declares_features(pod: PodConstraints, node: NodePropertiesView) -> Verdict | None:
     """NodeDeclaredFeatures: the node must declare every feature that the pod needs."""
     return None if pod.features <= node.features else LACKS_FEATURES

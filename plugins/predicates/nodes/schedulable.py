@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
 from volsched.model.api import Taint
-from volsched.plugin import NodeFacts, PodConstraints, Predicate, Registrar, Rule, Verdict
+from volsched.plugin import NodePropertiesView, PodConstraints, Predicate, Registrar, Rule, Verdict
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
@@ -21,7 +21,7 @@ def rules(_registrar: Registrar, _wanted: PredicatesArguments) -> Iterator[Rule]
     yield Predicate(is_schedulable)
 
 
-def is_schedulable(pod: PodConstraints, node: NodeFacts) -> Verdict | None:
+def is_schedulable(pod: PodConstraints, node: NodePropertiesView) -> Verdict | None:
     """NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon.
 
     One that is being deleted takes nobody, nor does one on which a pod runs that cannot be read.

@@ -8,7 +8,7 @@ from functools import lru_cache
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.verdicts import node_refusal
 from volsched.model.api import Taint
-from volsched.plugin import NodeFacts, PodConstraints, Predicate, Registrar, Rule, Verdict
+from volsched.plugin import NodePropertiesView, PodConstraints, Predicate, Registrar, Rule, Verdict
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
 
@@ -19,7 +19,7 @@ def rules(_: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
         yield Predicate(tolerates_taints)
 
 
-def tolerates_taints(pod: PodConstraints, node: NodeFacts) -> Verdict | None:
+def tolerates_taints(pod: PodConstraints, node: NodePropertiesView) -> Verdict | None:
     """TaintToleration: every NoSchedule and NoExecute taint must be tolerated."""
     for taint in node.taints:
         if taint.effect in HARD_EFFECTS and not pod.tolerates(taint):

@@ -20,7 +20,7 @@ import numpy as np
 
 from plugins.predicates.verdicts import node_refusal, pod_refusal
 from plugins.predicates.volumes.claims import is_delayed, keys_of
-from plugins.predicates.volumes.volumes import OpenVolumes
+from plugins.predicates.volumes.predicate import OpenVolumes
 from volsched.model.storage import SELECTED_NODE
 from volsched.model.volumes import (
     NO_PROVISIONER,
@@ -35,13 +35,13 @@ from volsched.model.volumes import (
 from volsched.plugin import (
     ON_NODE,
     Cluster,
-    FactColumns,
     Mask,
     NodeInfo,
     NodeSelector,
     NodeTable,
     Observer,
     PodTemplate,
+    PropertyColumns,
     TaskInfo,
     TaskStatus,
     Verdict,
@@ -113,13 +113,13 @@ class VolumeBinding(Observer):
     def admit_rows(self, task: TaskInfo, nodes: NodeTable) -> Mask:
         """Answer as ``refuse``, for many nodes at once."""
         needs = self._needs_of(task)
-        facts, rows, cluster = nodes.facts, nodes.rows, self._cluster
+        properties, rows, cluster = nodes.properties, nodes.rows, self._cluster
         mask = np.full(len(cluster.rows), not needs.lost, dtype=np.bool_)
         for selector in needs.bound:
-            mask &= selector_mask(selector, facts)
+            mask &= selector_mask(selector, properties)
         for _, volume in needs.assumed:
             if volume.affinity is not None:
-                mask &= selector_mask(volume.affinity, facts)
+                mask &= selector_mask(volume.affinity, properties)
         if needs.selected or not self._can_be_seen_apart(needs):
             places = np.flatnonzero(mask[rows])
             if needs.selected:
@@ -130,9 +130,9 @@ class VolumeBinding(Observer):
                 result[place] = not isinstance(self._find(needs, cluster.rows[rows[place]]), Verdict)
             return result
         for unbound, _ in needs.unbound:
-            served = self._provision_mask(unbound, facts)
+            served = self._provision_mask(unbound, properties)
             if self._open.any_of(unbound.storage_class):
-                served = served | self._open.reach(unbound, self._taken, facts)
+                served = served | self._open.reach(unbound, self._taken, properties)
             mask &= served
         found: Mask = mask[rows]
         return found
@@ -143,16 +143,16 @@ class VolumeBinding(Observer):
             return False
         return sum(1 for unbound, _ in needs.unbound if self._open.any_of(unbound.storage_class)) <= 1
 
-    def _provision_mask(self, unbound: UnboundClaim, facts: FactColumns) -> Mask:
+    def _provision_mask(self, unbound: UnboundClaim, properties: PropertyColumns) -> Mask:
         provision = self._provision_of(unbound)
-        room = np.zeros(len(facts.cluster.rows), dtype=np.bool_)
+        room = np.zeros(len(properties.cluster.rows), dtype=np.bool_)
         if provision.topologies is None:
             return room
-        mask = selector_mask(provision.topologies, facts)
+        mask = selector_mask(provision.topologies, properties)
         if provision.rooms is None:
             return mask
         for selector in provision.rooms:
-            room |= selector_mask(selector, facts)
+            room |= selector_mask(selector, properties)
         return mask & room
 
     def _find(self, needs: _VolumeNeeds, node: NodeInfo) -> Verdict | list[VolumeWrite]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.pods.exclusive import Exclusive
 from plugins.predicates.verdicts import node_refusal
-from volsched.model.pods.rules import LegacyDisk
+from volsched.model.pods.placement_rules import LegacyDisk
 from volsched.plugin import PodTemplate, Predicate, Registrar, Rule, Verdict
 
 IN_USE = node_refusal("node(s) had no available disk")

@@ -8,7 +8,7 @@ from bench import cards as world
 from bench import worlds
 from plugins.capacity_card.rules import CardRules
 from tests.plugins.capacity_card.clusters import A, H, cards, rig
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.changes import Gone
 from volsched.model.plan import Bind
 from volsched.registry import load_profile

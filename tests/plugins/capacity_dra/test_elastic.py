@@ -11,7 +11,7 @@ from tests.cli.calls import call, text_of
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plugins.capacity_dra.test_capacity_dra import wanting
 from tests.plugins.predicates.test_devices import using
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.changes import Gone
 from volsched.testing.builders import ClusterBuilder, Rig, a_cluster, a_rig
 from volsched.testing.contract import ENGINES

@@ -8,7 +8,7 @@ import pytest
 
 from plugins.crossquota.budget import NodeBudgets
 from tests.plugins.crossquota.worlds import ANN, GPU, NAMES, PART, STRATEGY, configuration, gpu_node, node, rig
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.changes import Gone
 from volsched.model.plan import RecordEvent
 from volsched.registry import load_profile

@@ -34,7 +34,7 @@ from tests.plugins.fragmentation.device_worlds import (
 from tests.plugins.fragmentation.worlds import CONFIGURATION, GPU, a_plain_rig, cards, demand_of
 from volsched.cli import volsched
 from volsched.framework.accounts.card_parts import PartRequest
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.changes import Gone
 from volsched.registry import load_profile
 from volsched.testing.builders import ClusterBuilder, a_cluster, put
@@ -177,7 +177,7 @@ def shares(world: ClusterBuilder, configuration: str = ALONE) -> tuple[Any, Any]
     """What is known of the demand after a session: by number of cards, and by percent of one."""
     rig = a_plain_rig(world, configuration)
     rig.cycle()
-    return demand_of(rig).means.blocks, demand_of(rig).means.sizes
+    return demand_of(rig).average_demand.blocks, demand_of(rig).average_demand.sizes
 
 
 def test_claims_count_in_the_demand() -> None:
@@ -324,8 +324,8 @@ def test_after_a_restart_the_same_is_known() -> None:
     late.cycle(*[put(m) for m in reversed(pods)])
     late.cycle(*[put(m) for m in reversed(claims)])
 
-    assert demand_of(late).means.blocks
-    assert demand_of(late).means == demand_of(rig).means
+    assert demand_of(late).average_demand.blocks
+    assert demand_of(late).average_demand == demand_of(rig).average_demand
     assert demand_of(late).scarce.tolist() == demand_of(rig).scarce.tolist()
 
 
@@ -393,7 +393,7 @@ def test_nodes_and_slices_that_come_later_count() -> None:
 
     second = rig.cycle(*came.changes())
 
-    assert demand_of(rig).means.blocks == ((2, 32),)
+    assert demand_of(rig).average_demand.blocks == ((2, 32),)
     assert second.bindings == {"p": "z"}
 
 

@@ -10,7 +10,7 @@ from plugins.fragmentation.demand import Demand
 from plugins.fragmentation.plugin import NAME
 from plugins.mgpu.devices import CORE, MEMORY
 from tests.properties.lives import Reader, Scenario
-from volsched.framework.engine.engine import Engine, FastEngine
+from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Change, Gone
 from volsched.model.cluster import Cluster

@@ -8,7 +8,7 @@ import pytest
 
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part
 from volsched.framework.dra.search import MOST_STEPS, _AllocationSearch
-from volsched.framework.engine.engine import FastEngine
+from volsched.framework.engine.fast import FastEngine
 from volsched.model.changes import BindFailed, Bound, Gone
 from volsched.model.plan import Bind, ReleaseClaim
 from volsched.model.pods.owners import as_pod

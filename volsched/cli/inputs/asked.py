@@ -8,9 +8,9 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from volsched.asking.records import Explanation, Subject
 from volsched.cli.inputs.sources import EXIT_CLUSTER, RefusedError
 from volsched.cli.output import report
+from volsched.diagnose.records import Explanation, Subject
 
 EXIT_NOT_FOUND: Final = 4
 _NOT_FOUND: Final = 404

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from volsched.asking.cards import cards_of_cluster
 from volsched.cli.inputs.in_force import InForce
 from volsched.cli.inputs.sources import read_cluster
 from volsched.cli.output import report
+from volsched.diagnose.cards import cards_of_cluster
 from volsched.framework.config.configuration import PluginOption
 from volsched.framework.plugin import Plugin
 from volsched.framework.quota_report import RESERVATIONS, CardUse, QuotaTable, Usage
 from volsched.framework.registration import Registrar
-from volsched.mirror.mirror import Mirror
+from volsched.mirror.apply import Mirror
 from volsched.mirror.problems import ReadingProblem
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
@@ -29,9 +29,9 @@ from volsched.model.native import api as native
 from volsched.model.plan import StepRecorder
 from volsched.quota.report import unlimited_usage
 from volsched.scheduler import Profile, Scheduler
+from volsched.simulation.api_server import SimulatedApiServer
 from volsched.simulation.manifests import Inventory
 from volsched.simulation.runner import SCHEDULER_NAMES
-from volsched.simulation.world import World
 
 KINDS: Final = ("Node", "Namespace", "Queue", "PodGroup", *native.NAMES, "Pod")
 """What every account is made from."""
@@ -82,7 +82,7 @@ def look(inventory: Inventory | None, in_force: InForce, flags: Mapping[str, Any
     """Look at manifests, or at the cluster that the flags name."""
     names = tuple(dict.fromkeys(flags["scheduler_names"])) or in_force.names or SCHEDULER_NAMES
     queue = flags["default_queue"] or in_force.default_queue or "default"
-    changes = _of_cluster(flags, in_force) if inventory is None else World(inventory, names).begin()
+    changes = _of_cluster(flags, in_force) if inventory is None else SimulatedApiServer(inventory, names).begin()
     mirror = Mirror(MirrorSettings(names, queue, plain_pods=inventory is None))
     witness = _open(mirror, in_force, changes)
     _report_problems(mirror)

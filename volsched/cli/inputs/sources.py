@@ -14,7 +14,7 @@ from volsched.cli.output import refuse, report
 from volsched.model.changes import Change, DroppedFields, Put
 from volsched.simulation.documents import InputError, InputProblem, read_documents
 from volsched.simulation.kinds import HOW_TO_OBTAIN, LeftOut
-from volsched.simulation.manifests import Inventory, take_stock
+from volsched.simulation.manifests import Inventory, read_inventory
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -55,7 +55,7 @@ def check_source(paths: Sequence[str], flags: dict[str, Any]) -> None:
 def read_manifests(paths: Sequence[str], *, strict: bool = False, at_max: bool = False) -> Inventory:
     """Return what manifests hold, after a word about what is left out or doubtful; ends when they are wrong."""
     try:
-        inventory = take_stock(read_documents(paths), strict=strict, at_max=at_max)
+        inventory = read_inventory(read_documents(paths), strict=strict, at_max=at_max)
     except InputError as error:
         refuse(error)
     report_left_out(inventory.left_out)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
-from volsched.asking.records import Advice, Explanation, Figures
+from volsched.diagnose.records import Advice, Explanation, Figures
 from volsched.model.values.visible import visible
 from volsched.simulation.table import Row, section, text_of
 

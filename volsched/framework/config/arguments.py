@@ -88,13 +88,13 @@ class Argument:
     holds: tuple[NameType, ...] = ("resource",)
 
     @property
-    def is_family(self) -> bool:
+    def is_prefix(self) -> bool:
         """Whether this stands for all keys that begin like it."""
         return self.key.endswith("*")
 
     def covers(self, key: str) -> bool:
         """Whether this states what ``key`` means."""
-        if self.is_family:
+        if self.is_prefix:
             return key.startswith(self.key[:-1]) and len(key) >= len(self.key)
         return key == self.key
 
@@ -179,7 +179,7 @@ def check(owner: str, schema: Schema, given: Mapping[str, object], together: Che
 
     What was checked once passes again unchanged, so plugin and loader may both do it.
     """
-    values = {argument.key: argument.default for argument in schema if not argument.is_family}
+    values = {argument.key: argument.default for argument in schema if not argument.is_prefix}
     problems: list[ArgumentProblem] = []
     for key, value in given.items():
         argument = find(schema, key)
@@ -256,17 +256,17 @@ def _unknown(owner: str, schema: Schema, key: str, given: Container[str]) -> str
     keys = [argument.key for argument in schema]
     if not keys:
         return f"{owner} takes no arguments, not even {shortened(key)}"
-    begun = [argument.key[:-1] for argument in schema if argument.is_family]
+    begun = [argument.key[:-1] for argument in schema if argument.is_prefix]
     if key in begun:
         return f"{owner} has no argument {shortened(key)}; put a name behind it"
-    free = (argument.key for argument in schema if not argument.is_family and argument.key not in given)
-    meant = nearest(key, (*free, *(found for prefix in begun if (found := _of_family(key, prefix)) not in given)))
+    free = (argument.key for argument in schema if not argument.is_prefix and argument.key not in given)
+    meant = nearest(key, (*free, *(found for prefix in begun if (found := _with_prefix(key, prefix)) not in given)))
     return f"{owner} has no argument {shortened(key)}; " + (
         f"did you mean {meant}?" if meant else f"it has {', '.join(keys)}"
     )
 
 
-def _of_family(key: str, prefix: str) -> str:
+def _with_prefix(key: str, prefix: str) -> str:
     """Return a key whose beginning is misspelt as one of a family: with the family's prefix before the same name."""
     parts, dots = key.split("."), prefix.count(".")
     begins, name = ".".join((*parts[:dots], "")), ".".join(parts[dots:])

@@ -50,7 +50,7 @@ def vote(fns: Tiered[JobVoteFn], job: JobInfo, *, tell_all: bool = False) -> tup
             rejects.append(ballot)
             if not tell_all:
                 break
-    return not rejects, _told_together([ballot.verdict for ballot in rejects if ballot.verdict is not None])
+    return not rejects, _notify_all([ballot.verdict for ballot in rejects if ballot.verdict is not None])
 
 
 def _cast(fns: Tiered[JobVoteFn], job: JobInfo) -> Iterator[Ballot]:
@@ -65,7 +65,7 @@ def _cast(fns: Tiered[JobVoteFn], job: JobInfo) -> Iterator[Ballot]:
         yield ballot
 
 
-def _told_together(verdicts: Sequence[Verdict]) -> Verdict | None:
+def _notify_all(verdicts: Sequence[Verdict]) -> Verdict | None:
     """Return the first verdict with the messages of the others."""
     if len(verdicts) < 2:
         return verdicts[0] if verdicts else None

@@ -150,15 +150,6 @@ class TreeHeap(Heap[QueueInfo]):
         self._count -= 1
         return item
 
-    def pop_preferred(self, is_preferred: Callable[[QueueInfo, QueueInfo], bool]) -> QueueInfo:
-        """Take out the first queue that is preferred to the first one of all; that one where there is none."""
-        taken = [self.pop() for _ in range(len(self))]
-        best = next((item for item in taken if is_preferred(item, taken[0])), taken[0])
-        for item in taken:
-            if item is not best:
-                self.push(item)
-        return best
-
     def by(self, key: Callable[[QueueInfo], tuple[Any, ...]]) -> TreeHeap:
         """Return the same: no two queues have equal places, so that another key decides nothing."""
         return self

@@ -278,7 +278,7 @@ class Ruleset:
 
     # -- events of statements -----------------------------------------------------------------------------------------
 
-    def told_allocated(self, task: TaskInfo) -> Verdict | None:
+    def notify_allocated(self, task: TaskInfo) -> Verdict | None:
         """Tell the handlers; when one refuses, those that had accepted are told the reverse."""
         handlers = self._handlers
         for index, handler in enumerate(handlers):
@@ -289,7 +289,7 @@ class Ruleset:
                 return refusal
         return None
 
-    def told_deallocated(self, task: TaskInfo) -> None:
+    def notify_deallocated(self, task: TaskInfo) -> None:
         """Tell the handlers, last registered first."""
         for handler in reversed(self._handlers):
             handler.deallocate(task)

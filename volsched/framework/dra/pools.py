@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from volsched.model.dra.device import Device, PoolId, Slice
-from volsched.model.dra.devices import DeviceLedger, Devices
+from volsched.model.dra.devices import Devices, DeviceUsage
 from volsched.model.nodes.node import NodeInfo
 
 
@@ -35,7 +35,7 @@ class Pool:
         """Whether devices may be taken from it."""
         return not self.incomplete and not self.invalid
 
-    def left(self, ledger: DeviceLedger) -> dict[tuple[str, str], Fraction]:
+    def left(self, ledger: DeviceUsage) -> dict[tuple[str, str], Fraction]:
         """Return what is left of each counter when all allocated devices of the pool have theirs."""
         left = {(name, counter): value for name, c in self.counter_sets.items() for counter, value in c.items()}
         taken = ledger.pools.get(self.id)

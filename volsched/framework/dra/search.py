@@ -23,7 +23,7 @@ from volsched.framework.dra.pools import Pool
 from volsched.framework.dra.selectors import OverBudgetError, Selectors
 from volsched.model.dra.api import MOST_RESULTS, DeviceTaint, DeviceToleration
 from volsched.model.dra.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolId, Request, Slice
-from volsched.model.dra.devices import DeviceLedger
+from volsched.model.dra.devices import DeviceUsage
 
 MOST_STEPS: Final = 40_000
 """Candidates that are tried for a node before it is given up."""
@@ -119,7 +119,7 @@ def choose(
     claims: Sequence[Claim],
     pools: Sequence[Pool],
     classes: Mapping[str, ClassSpec],
-    ledger: DeviceLedger,
+    ledger: DeviceUsage,
     selectors: Selectors,
     most_steps: int = MOST_STEPS,
     limits: Limits | None = None,
@@ -145,7 +145,7 @@ class _AllocationSearch:
         self,
         pools: Sequence[Pool],
         classes: Mapping[str, ClassSpec],
-        ledger: DeviceLedger,
+        ledger: DeviceUsage,
         selectors: Selectors,
         most_steps: int,
         limits: Limits,

@@ -12,7 +12,7 @@ from volsched.framework.answers import as_mask, as_verdict, verdict_of
 from volsched.framework.callbacks import WordingsFn
 from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.engine.nodes import AskedNodes
-from volsched.framework.engine.static import StaticAnswers
+from volsched.framework.engine.property_classes import StaticAnswers
 from volsched.framework.rules import NodeCallbacks, Predicate
 from volsched.model.pods.task import TaskInfo
 from volsched.model.verdict import DETAILED, NodeRefusals
@@ -27,13 +27,13 @@ class Diagnosis:
 
     def count(self, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
         """A node counts once for each of its reasons."""
-        self._nodes.facts.refresh()
+        self._nodes.properties.refresh()
         self._nodes.columns.refresh()
         found = NodeRefusals()
         undecided = np.ones(len(self._nodes.cluster.rows), dtype=np.bool_)
         self._static.refresh()
         for place, predicate in enumerate(callbacks.predicates):
-            if not predicate.speaks(task):
+            if not predicate.applies_to_task(task):
                 continue
             if predicate.scope != "static":
                 self._count_by_row(task, predicate, undecided, found)

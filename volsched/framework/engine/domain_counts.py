@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from volsched.framework.columns.arrays import Rows
-from volsched.framework.columns.columns import FactColumns
+from volsched.framework.columns.tables import PropertyColumns
 from volsched.model.nodes.node import NodeProperties
-from volsched.model.pods.rules import PodTerm, Toleration
+from volsched.model.pods.placement_rules import PodTerm, Toleration
 from volsched.model.selectors import NodeSelector
 
 HARD_EFFECTS = ("NoSchedule", "NoExecute")
@@ -127,35 +127,35 @@ class Eligible:
         self.names: set[str] = set()
         self.domains: dict[str, dict[str, int]] = {key: {} for key in keys}
 
-    def admits(self, facts: NodeProperties) -> bool:
+    def admits(self, properties: NodeProperties) -> bool:
         """Return whether a node counts."""
-        labels = facts.labels
+        labels = properties.labels
         if any(key not in labels for key in self._keys):
             return False
-        if self._selector is not None and not self._selector.matches(facts.name, labels):
+        if self._selector is not None and not self._selector.matches(properties.name, labels):
             return False
         if self._tolerations is None:
             return True
         return all(
             any(toleration.tolerates(taint) for toleration in self._tolerations)
-            for taint in facts.taints
+            for taint in properties.taints
             if taint.effect in HARD_EFFECTS
         )
 
-    def enter(self, facts: NodeProperties) -> None:
+    def enter(self, properties: NodeProperties) -> None:
         """Take a node in, if it counts."""
-        if self.admits(facts):
-            self.names.add(facts.name)
+        if self.admits(properties):
+            self.names.add(properties.name)
             for key, domains in self.domains.items():
-                value = facts.labels[key]
+                value = properties.labels[key]
                 domains[value] = domains.get(value, 0) + 1
 
-    def leave(self, facts: NodeProperties) -> None:
+    def leave(self, properties: NodeProperties) -> None:
         """Forget a node."""
-        if facts.name in self.names:
-            self.names.discard(facts.name)
+        if properties.name in self.names:
+            self.names.discard(properties.name)
             for key, domains in self.domains.items():
-                add_to(domains, facts.labels[key], -1)
+                add_to(domains, properties.labels[key], -1)
 
 
 class DomainTable:
@@ -198,15 +198,15 @@ class DomainTable:
             return 0
         return min(self.levels, default=0)
 
-    def by_row(self, facts: FactColumns, rows: Rows) -> Counts:
+    def by_row(self, properties: PropertyColumns, rows: Rows) -> Counts:
         """Return the count in the domain of each of these rows; 0 for rows that are in none."""
-        names = facts.names(("label", self.key))
+        names = properties.names(("label", self.key))
         counts = np.zeros(len(names) + 1, dtype=np.int64)
         for value, count in self.counts.items():
             number = names.get(value)
             if number is not None:
                 counts[number] = count
-        return counts[facts.ids(("label", self.key))[rows]]
+        return counts[properties.ids(("label", self.key))[rows]]
 
 
 class Census:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from volsched.framework.columns.arrays import Mask, Rows
-from volsched.framework.columns.columns import FactColumns
+from volsched.framework.columns.tables import PropertyColumns
 from volsched.framework.engine.domain_counts import (
     Census,
     DomainTable,
@@ -38,7 +38,7 @@ from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
-from volsched.model.pods.rules import PodTerm, SpreadConstraint
+from volsched.model.pods.placement_rules import PodTerm, SpreadConstraint
 from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.selectors import NAMESPACE_NAME, LabelSelector
@@ -91,10 +91,10 @@ class Domains(Observer):
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._namespaces_version = cluster.clocks.namespaces
+        self._namespaces_version = cluster.clocks.namespace_generation
         self._clock = 0
         self._nodes = DomainNodes(cluster)
-        self._era = cluster.clocks.era
+        self._era = cluster.clocks.template_generation
         self._censuses: dict[Selection, Census] = {}
         self._finder: Finder[Census] = Finder()
         self._index = PodIndex(cluster)
@@ -145,34 +145,34 @@ class Domains(Observer):
 
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
         """Follow a node's own properties: its tasks may be in other domains now."""
-        facts = node.spec
+        properties = node.spec
         if before is None:
-            self._nodes.enter(facts)
+            self._nodes.enter(properties)
             return
-        if before.labels == facts.labels and before.taints == facts.taints:
+        if before.labels == properties.labels and before.taints == properties.taints:
             return
         self._follow_namespaces()
         tasks = [task for task in node.tasks.values() if ON_NODE[task.status]]
         for task in tasks:
             self._count(task, before, -1, task.status is not TaskStatus.RELEASING)
         self._nodes.leave(before)
-        self._nodes.enter(facts)
+        self._nodes.enter(properties)
         for task in tasks:
-            self._count(task, facts, 1, task.status is not TaskStatus.RELEASING)
+            self._count(task, properties, 1, task.status is not TaskStatus.RELEASING)
 
     def node_removed(self, node: NodeInfo) -> None:
         """Forget a node."""
         self._nodes.leave(node.spec)
 
-    def _count(self, task: TaskInfo, facts: NodeProperties, by: int, live: bool) -> None:
+    def _count(self, task: TaskInfo, properties: NodeProperties, by: int, live: bool) -> None:
         for census in self._matching(task):
             if live or not census.selection.live:
-                self._add(census, facts, by)
+                self._add(census, properties, by)
         if _claims_anything(task.template):
-            self._count_claims(task, facts, by)
+            self._count_claims(task, properties, by)
 
-    def _add(self, census: Census, facts: NodeProperties, by: int) -> None:
-        name, labels = facts.name, facts.labels
+    def _add(self, census: Census, properties: NodeProperties, by: int) -> None:
+        name, labels = properties.name, properties.labels
         add_to(census.by_node, name, by)
         for table in census.tables.values():
             eligible = table.eligible
@@ -207,9 +207,9 @@ class Domains(Observer):
         if raised > 0:
             self._cluster.wake(ClusterEvent.NEIGHBOURS_CHANGED)
 
-    def _count_claims(self, task: TaskInfo, facts: NodeProperties, by: int) -> None:
+    def _count_claims(self, task: TaskInfo, properties: NodeProperties, by: int) -> None:
         claims = self._claims_of(task.template)
-        labels = facts.labels
+        labels = properties.labels
         for placed_term in claims.apart:
             if placed_term.term.topology_key in labels:
                 self._gather(placed_term.table, labels[placed_term.term.topology_key], by)
@@ -225,7 +225,7 @@ class Domains(Observer):
 
     def namespace_labels(self, namespace: str) -> Labels:
         """Return the labels of a namespace; of one that nobody has described, its name."""
-        found = self._cluster.queue_ledger.namespaces.get(namespace)
+        found = self._cluster.queue_cache.namespaces.get(namespace)
         return {NAMESPACE_NAME: namespace} if found is None else found
 
     def _matching(self, task: TaskInfo) -> tuple[Census, ...]:
@@ -235,9 +235,9 @@ class Domains(Observer):
 
     def _follow_namespaces(self) -> None:
         """Count again what depends on labels of namespaces when these have changed."""
-        if self._namespaces_version == self._cluster.clocks.namespaces:
+        if self._namespaces_version == self._cluster.clocks.namespace_generation:
             return
-        self._namespaces_version = self._cluster.clocks.namespaces
+        self._namespaces_version = self._cluster.clocks.namespace_generation
         for finder in (self._finder, self._apart, self._liked):
             finder.forget_answers()
         for selection, census in list(self._censuses.items()):
@@ -252,8 +252,8 @@ class Domains(Observer):
     def sweep(self) -> None:
         """Forget what has not been needed for long: called when a session opens."""
         is_full = len(self._censuses) > _MOST_CENSUSES or len(self._nodes.eligible) > _MOST_ELIGIBLE
-        if is_full or self._era != self._cluster.clocks.era:
-            self._era = self._cluster.clocks.era
+        if is_full or self._era != self._cluster.clocks.template_generation:
+            self._era = self._cluster.clocks.template_generation
             self._forget_questions()
             self._forget_idle_terms(most=0)
             self._nodes.keep({term.topology_key for placed in (self._apart, self._liked) for term in placed.known})
@@ -408,10 +408,10 @@ def domains_of(accounts: _AccountProvider) -> Domains:
     return found
 
 
-def has_label(key: str, facts: FactColumns, rows: Rows) -> Mask:
+def has_label(key: str, properties: PropertyColumns, rows: Rows) -> Mask:
     """Mark those of some rows whose node has a label."""
-    absent = facts.names(("label", key)).get(None, -1)
-    found: Mask = facts.ids(("label", key))[rows] != absent
+    absent = properties.names(("label", key)).get(None, -1)
+    found: Mask = properties.ids(("label", key))[rows] != absent
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from volsched.framework.answers import as_mask, as_scores
 from volsched.framework.columns.arrays import Floats, Mask, Rows
-from volsched.framework.columns.columns import FactColumns, NodeColumns
+from volsched.framework.columns.tables import NodeColumns, PropertyColumns
 from volsched.framework.columns.views import NodeTable, shown
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
@@ -26,14 +26,14 @@ class AskedNodes:
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.columns = NodeColumns(cluster)
-        self.facts = FactColumns(cluster)
+        self.properties = PropertyColumns(cluster)
         self.callbacks_asked = 0
         self.rows_scored = 0
         self.sweeps = 0
 
     def table(self, rows: Rows) -> NodeTable:
         """Some nodes, for vector twins."""
-        return NodeTable(self.columns, self.facts, rows)
+        return NodeTable(self.columns, self.properties, rows)
 
     def all(self) -> NodeTable:
         """All nodes, for vector twins."""
@@ -73,7 +73,7 @@ class AskedNodes:
 
     def being_freed(self) -> list[int]:
         """The rows where pods are terminating, or were promised the room: other than amounts now decide there."""
-        return [node.row for node in self.cluster.node_ledger.with_terminating_pods.values()]
+        return [node.row for node in self.cluster.node_cache.with_terminating_pods.values()]
 
     def asked_of_each(self, task: TaskInfo, predicates: Sequence[Predicate], rows: Rows) -> Rows:
         """The rows that predicates let pass which have to be asked for this very task."""

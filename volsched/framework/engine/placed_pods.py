@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from volsched.framework.engine.domain_counts import Eligible, Finder, PlacedTerm, Selection, add_to
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo, NodeProperties
-from volsched.model.pods.rules import PodTerm, Toleration
+from volsched.model.pods.placement_rules import PodTerm, Toleration
 from volsched.model.pods.task import TaskInfo
 from volsched.model.selectors import NodeSelector
 from volsched.model.status import ON_NODE
@@ -80,22 +80,22 @@ class DomainNodes:
         self.counts: dict[str, dict[str, int]] = {}
         self.eligible: dict[tuple[object, ...], Eligible] = {}
 
-    def enter(self, facts: NodeProperties) -> None:
+    def enter(self, properties: NodeProperties) -> None:
         """Take a node in."""
         for key, nodes in self.counts.items():
-            if key in facts.labels:
-                value = facts.labels[key]
+            if key in properties.labels:
+                value = properties.labels[key]
                 nodes[value] = nodes.get(value, 0) + 1
         for eligible in self.eligible.values():
-            eligible.enter(facts)
+            eligible.enter(properties)
 
-    def leave(self, facts: NodeProperties) -> None:
+    def leave(self, properties: NodeProperties) -> None:
         """Forget a node."""
         for key, nodes in self.counts.items():
-            if key in facts.labels:
-                add_to(nodes, facts.labels[key], -1)
+            if key in properties.labels:
+                add_to(nodes, properties.labels[key], -1)
         for eligible in self.eligible.values():
-            eligible.leave(facts)
+            eligible.leave(properties)
 
     def watch(self, key: str) -> None:
         """Count nodes by a topology key from now on; an empty one stands for the node itself."""

@@ -28,7 +28,7 @@ def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...]:
     return tuple(p.key for p in callbacks.predicates if p.key is not None)
 
 
-def speaks_for_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
+def is_shared_in_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
     """Whether all pods of the task's queue that are equal to it are of its kind, too."""
     return all(p.key is None or p.is_keyed_by_queue or p.key(task) is None for p in callbacks.predicates)
 
@@ -63,7 +63,11 @@ def refusal_of(
 
 def refused_from_afar(callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo) -> bool:
     """Whether a rule with a key refuses a node: pods elsewhere, or what a queue holds, may change its answer."""
-    keyed = (predicate for predicate in callbacks.predicates if predicate.scope == "domain" and predicate.speaks(task))
+    keyed = (
+        predicate
+        for predicate in callbacks.predicates
+        if predicate.scope == "domain" and predicate.applies_to_task(task)
+    )
     return any(verdict_of(predicate, task, node) is not None for predicate in keyed)
 
 
@@ -147,7 +151,7 @@ def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dic
         found[node.name][plugin] = found[node.name].get(plugin, 0.0) + score
 
     for order in callbacks.node_orders:
-        if order.speaks(task):
+        if order.applies_to_task(task):
             for node in nodes:
                 add(node, order.plugin, order.ask(task, node))
     for batch in callbacks.batch_orders:

@@ -51,7 +51,7 @@ class Question(NamedTuple):
 
 def version_of(callback: Predicate | NodeOrder, task: TaskInfo, cluster: Cluster) -> Hashable:
     """Return what the answers of a ``domain`` callback about a task are as old as."""
-    return callback.version(task) if callback.version is not None else cluster.clocks.standing
+    return callback.version(task) if callback.version is not None else cluster.clocks.move_generation
 
 
 class Questions:
@@ -65,28 +65,28 @@ class Questions:
     __slots__ = (
         "adds",
         "checks",
-        "facts_predicates",
         "leading",
         "others",
         "parts",
+        "property_predicates",
         "row_predicates",
         "scoped",
         "static_predicates",
     )
 
     def __init__(self, callbacks: NodeCallbacks, task: TaskInfo, cluster: Cluster) -> None:
-        predicates = [(place, p) for place, p in enumerate(callbacks.predicates) if p.speaks(task)]
+        predicates = [(place, p) for place, p in enumerate(callbacks.predicates) if p.applies_to_task(task)]
         lasting = [(place, p) for place, p in predicates if p.scope not in ("static", "pod")]
         self.static_predicates = [(place, p) for place, p in predicates if p.scope == "static"]
-        self.facts_predicates = [(place, p) for place, p in lasting if p.signature.node == "facts"]
-        self.row_predicates = [(place, p) for place, p in lasting if p.signature.node != "facts"]
+        self.property_predicates = [(place, p) for place, p in lasting if p.signature.node == "properties"]
+        self.row_predicates = [(place, p) for place, p in lasting if p.signature.node != "properties"]
         orders = enumerate(callbacks.node_orders)
-        self.parts = [Part(place, order, None) for place, order in orders if order.speaks(task)]
+        self.parts = [Part(place, order, None) for place, order in orders if order.applies_to_task(task)]
         every: list[Predicate | NodeOrder] = [*callbacks.predicates, *callbacks.node_orders]
         self.scoped = [
             Scoped(place, callback, version_of(callback, task, cluster))
             for place, callback in enumerate(every)
-            if callback.scope == "domain" and callback.speaks(task)
+            if callback.scope == "domain" and callback.applies_to_task(task)
         ]
         self.checks: list[Question] = []
         self.adds: list[tuple[Question, Floats | None]] = []
@@ -97,7 +97,7 @@ class Questions:
         """Ask another session's functions, which stand in the same places."""
         predicates, orders = callbacks.predicates, callbacks.node_orders
         self.static_predicates = [(place, predicates[place]) for place, _ in self.static_predicates]
-        self.facts_predicates = [(place, predicates[place]) for place, _ in self.facts_predicates]
+        self.property_predicates = [(place, predicates[place]) for place, _ in self.property_predicates]
         self.row_predicates = [(place, predicates[place]) for place, _ in self.row_predicates]
         for part in self.parts:
             part.order = orders[part.place]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from volsched.framework.discretion import within
 from volsched.framework.native import gangs as native_gangs
+from volsched.framework.redaction import within
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, PodGroupCondition, shown_as, with_condition
 from volsched.model.native.group import NativeGroup

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from volsched.framework.columns.views import NodeFacts
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.native.gangs import NAME
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Predicate
@@ -96,7 +96,7 @@ class Topology:
             return None
         return job.spec.native.topology_key, self.domain(job)
 
-    def refusal(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
+    def refusal(self, task: TaskInfo, node: NodePropertiesView) -> Verdict | None:
         """Why a node is none for a pod of a group."""
         wanted = self.kind(task)
         if wanted is None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import status as native_status
-from volsched.framework.reporter import told_within
+from volsched.framework.reporter import message_within
 from volsched.model.cluster import Cluster
 from volsched.model.job import (
     COMPLETED,
@@ -96,11 +96,11 @@ def note_refusal(cluster: Cluster, job: JobInfo) -> None:
     if job.is_native:
         return
     known = next((condition for condition in job.conditions if condition.type == UNSCHEDULABLE), None)
-    if known is not None and job.tasks and not job.barred and known.reason not in _OWN_REASONS:
+    if known is not None and job.tasks and not job.blocked and known.reason not in _OWN_REASONS:
         return
     verdict = job.refusal
     if verdict is not None and is_kept_out(job):
-        message = told_within(cluster, job.namespace, verdict)
+        message = message_within(cluster, job.namespace, verdict)
         wanted = PodGroupCondition(UNSCHEDULABLE, "True", verdict.condition_reason.value, message)
         job.conditions = with_condition(job.conditions, wanted)
     elif known is not None and known.reason in _OWN_REASONS:

@@ -1,6 +1,6 @@
 """What a job is told that may not use its queue, or states a rule that volsched cannot keep: nobody votes in that.
 
-Nobody looks at such a job (``JobInfo.barred``), so it is neither admitted nor placed, reserves nothing and evicts
+Nobody looks at such a job (``JobInfo.blocked``), so it is neither admitted nor placed, reserves nothing and evicts
 nobody. What it holds already it keeps, and that counts.
 """
 
@@ -18,13 +18,13 @@ _BARRING: Final = unserved.REASONS | {QUEUE_NOT_ALLOWED}
 
 def not_allowed(job: JobInfo) -> Verdict | None:
     """Return why a job is not looked at, None when it is."""
-    if not job.barred:
+    if not job.blocked:
         return None
-    if job.spec.unserved is not None and not job.hollow:
+    if job.spec.unserved is not None and not job.superseded:
         return job.spec.unserved
     step = Step.ENQUEUE if job.spec.has_group and job.phase in ("", PENDING) else Step.ALLOCATABLE
     shown_as = ConditionReason.QUEUE_NOT_ALLOWED
-    return Verdict(step, "", Scope.JOB, QUEUE_NOT_ALLOWED, job.barred, resolvable=False, shown_as=shown_as)
+    return Verdict(step, "", Scope.JOB, QUEUE_NOT_ALLOWED, job.blocked, resolvable=False, shown_as=shown_as)
 
 
 def is_barring(refusal: Verdict | None) -> bool:
@@ -34,7 +34,7 @@ def is_barring(refusal: Verdict | None) -> bool:
 
 def wants_its_queue(job: JobInfo) -> bool:
     """Whether a job would have anything of its queue: to be admitted, or a place for a pod."""
-    if job.hollow:
+    if job.superseded:
         return False
     if job.waiting:
         return job.spec.has_group or job.spec.implicit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from volsched.framework.discretion import within
+from volsched.framework.redaction import within
 from volsched.framework.reporter import about_group
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, PodGroupCondition, with_condition
@@ -35,14 +35,14 @@ class Refusals:
             task.refusal = verdict
             self.refused[task.uid] = task
             if task.job is not None:
-                self._cluster.queue_ledger.dirty_jobs[task.job.key] = task.job
+                self._cluster.queue_cache.dirty_jobs[task.job.key] = task.job
 
     def refuse_job(self, job: JobInfo, verdict: Verdict) -> None:
         """Leave with a job why it waits, and no longer why each of its tasks did."""
         if job.refusal == verdict:
             return
         job.refusal = verdict
-        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        self._cluster.queue_cache.dirty_jobs[job.key] = job
         for task in job.schedulable():
             task.refusal = None
 
@@ -50,7 +50,7 @@ class Refusals:
         """Leave no reason with a job any more; its tasks keep theirs."""
         if job.refusal is not None:
             job.refusal = None
-            self._cluster.queue_ledger.dirty_jobs[job.key] = job
+            self._cluster.queue_cache.dirty_jobs[job.key] = job
 
     def refuse_all(self, job: JobInfo, verdict: Verdict) -> None:
         """Leave with a job and with all of it that waits why that is."""
@@ -80,4 +80,4 @@ class Refusals:
         """Replace a PodGroup's conditions; they are written when they state something new."""
         if conditions != job.conditions:
             job.conditions = conditions
-            self._cluster.queue_ledger.dirty_jobs[job.key] = job
+            self._cluster.queue_cache.dirty_jobs[job.key] = job

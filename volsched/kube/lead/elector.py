@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import structlog
 
-from volsched.kube.client.client import Api, parsed, path_segment
+from volsched.kube.client.rest import Api, parsed, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 

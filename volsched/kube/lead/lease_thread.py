@@ -18,8 +18,8 @@ from typing import Final
 
 import structlog
 
-from volsched.kube.client.client import Api
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.lead.elector import Elector, LeaseSettings, Predecessor
 from volsched.kube.tasks import Tasks

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.reviews import may, whose
 from volsched.kube.turns import TooManyAskedError, Turns

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 
 REVIEWS_OF_TOKENS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 REVIEWS_OF_ACCESS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"

@@ -17,7 +17,7 @@ from typing import Final, Generic, TypeVar
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.watch.config_state import LOADED, MISSING, REFUSED, ConfigState
 from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import Resource
@@ -61,14 +61,14 @@ class Verdicts(Generic[T]):
         self.target: api.ConfigMap | None = None
         self.text_in_force = ""
 
-    def speak(self, told_hash: str = "") -> None:
+    def speak(self, reported_hash: str = "") -> None:
         """Tell what was judged last, and every verdict from now on.
 
-        That the text with the hash `told_hash` is in force was told before, by whoever led then.
+        That the text with the hash `reported_hash` is in force was told before, by whoever led then.
         """
         self._speaks = True
         unreported, self._unreported = self._unreported, []
-        if self._state.verdict == LOADED and self._state.hash == told_hash:
+        if self._state.verdict == LOADED and self._state.hash == reported_hash:
             return
         for tell in unreported:
             self._tell(tell)

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import structlog
 
-from volsched.kube.client.client import parsed
+from volsched.kube.client.rest import parsed
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.resources import Resource
 from volsched.model import api

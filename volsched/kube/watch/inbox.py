@@ -39,7 +39,7 @@ class Inbox:
 
     def __init__(self, quiet: float = QUIET_SECONDS, longest: float = LONGEST_SECONDS) -> None:
         self._batches: deque[tuple[Sequence[Change], int]] = deque()
-        self._bell = threading.Event()
+        self._wake_event = threading.Event()
         self._quiet = quiet
         self._longest = longest
         self.received = 0
@@ -57,15 +57,15 @@ class Inbox:
             self.received += len(changes)
             self._kib_received += kib
             if wake:
-                self._bell.set()
+                self._wake_event.set()
 
     def wake(self) -> None:
         """Let the waiting thread go on although nothing has changed."""
-        self._bell.set()
+        self._wake_event.set()
 
     def wait(self, timeout: float) -> bool:
         """Wait until something has come (and its burst is over) or `timeout` seconds are over; tell which."""
-        if not self._bell.wait(max(0.0, timeout)):
+        if not self._wake_event.wait(max(0.0, timeout)):
             return False
         deadline = time.monotonic() + self._longest
         while time.monotonic() < deadline:
@@ -77,7 +77,7 @@ class Inbox:
 
     def take(self) -> list[Change]:
         """Return everything that has come since this was last called, in order."""
-        self._bell.clear()
+        self._wake_event.clear()
         taken: list[Change] = []
         while self._batches:
             changes, kib = self._batches.popleft()

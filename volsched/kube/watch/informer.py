@@ -23,7 +23,7 @@ from typing import Final
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import TOO_LARGE, ApiError
 from volsched.kube.watch.decoding import KindReader, Unread, WatchEvent
 from volsched.kube.watch.resources import Resource, Trim, trim_nothing

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from volsched.kube.client.client import Api, parsed
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api, parsed
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import Page
 from volsched.kube.watch.informer import page_of

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.model.changes import DroppedFields
 

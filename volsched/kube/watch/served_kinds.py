@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.watch.decoding import KindReader
 from volsched.kube.watch.informer import Informer, Sink

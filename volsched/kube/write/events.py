@@ -25,12 +25,12 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.client.rest import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.write.bucket import TokenBucket
-from volsched.kube.write.due import DelayingQueue
+from volsched.kube.write.delaying_queue import DelayingQueue
 from volsched.model.plan import RecordEvent
 from volsched.model.values.bounded import Bounded, Size
 from volsched.model.values.in_turns import InTurns
@@ -98,8 +98,8 @@ class _LastEvent:
 class _Talk:
     """What is to be told, `times` over: made into one Event of a fixed name, so that sending it twice does no harm."""
 
-    tell: RecordEvent
-    told_at: str
+    event: RecordEvent
+    recorded_at: str
     name: str
     times: int = 1
     attempts: int = 0
@@ -158,27 +158,27 @@ class Events:
             "events.said": lambda: len(self._last),
         }
 
-    def tell(self, tell: RecordEvent) -> None:
-        """Take something over that should be told."""
-        talk = _Talk(tell, _now_text(), _event_name(tell.name))
-        if tell.reason == SCHEDULED and tell.type == "Normal":
-            self._tell_where(talk)
+    def record(self, event: RecordEvent) -> None:
+        """Take an Event over, to be written."""
+        talk = _Talk(event, _now_text(), _event_name(event.name))
+        if event.reason == SCHEDULED and event.type == "Normal":
+            self._schedule_event_of_binding(talk)
         else:
-            self._tell_if_new(talk)
+            self._queue_if_new(talk)
         self._pump()
 
-    def _tell_where(self, talk: _Talk) -> None:
-        key = talk.tell.uid, talk.name
+    def _schedule_event_of_binding(self, talk: _Talk) -> None:
+        key = talk.event.uid, talk.name
         self._where[key] = talk
-        self._scheduled.put(talk.tell.namespace, key)
+        self._scheduled.put(talk.event.namespace, key)
         if len(self._scheduled) > LANE_LIMIT:
             first = self._scheduled.first_of_most()
             self._scheduled.drop(first)
             del self._where[first]
             self.dropped += 1
 
-    def _tell_if_new(self, talk: _Talk) -> None:
-        key = _key(talk.tell)
+    def _queue_if_new(self, talk: _Talk) -> None:
+        key = _key(talk.event)
         before = self._waiting.get(key)
         self._wait(key, talk)
         if before is None:
@@ -187,7 +187,7 @@ class Events:
             return
         self.suppressed += 1
         talk.not_before = before.not_before
-        if before.tell.message == talk.tell.message:
+        if before.event.message == talk.event.message:
             talk.continues(before)
 
     def cancel(self, uid: str) -> None:
@@ -208,8 +208,8 @@ class Events:
     def _wait(self, key: Key, talk: _Talk) -> None:
         """Have something wait to be told; when too much does, the namespace of which most does makes room."""
         self._waiting[key] = talk
-        self._owned.put(talk.tell.namespace, key)
-        if talk.tell.type == "Warning":
+        self._owned.put(talk.event.namespace, key)
+        if talk.event.type == "Warning":
             self._warnings.setdefault(key[0], set()).add(key[1])
         if len(self._waiting) > WAITING_LIMIT:
             self._drop(self._owned.first_of_most())
@@ -251,7 +251,7 @@ class Events:
         due = max(talk.not_before, self._due(key))
         if due <= time.monotonic():
             self._later.drop(key)
-            self._ready.put(talk.tell.namespace, key)
+            self._ready.put(talk.event.namespace, key)
         else:
             self._ready.drop(key)
             self._later.put(key, due)
@@ -317,7 +317,7 @@ class Events:
     async def _send(self, key: Key, talk: _Talk) -> None:
         last = self._last_of(key)
         try:
-            if last is not None and last.digest == _digest(talk.tell.message):
+            if last is not None and last.digest == _digest(talk.event.message):
                 await self._count_up(key, last, talk)
             else:
                 await self._create(key, talk)
@@ -327,13 +327,13 @@ class Events:
             self._failed(key, talk, error)
         except Exception:
             self.dropped += 1
-            _log.exception("an Event was not written, in an unforeseen way", object=talk.tell.name)
+            _log.exception("an Event was not written, in an unforeseen way", object=talk.event.name)
         else:
             self.sent += 1
             self._forbidden.reset()
 
     async def _create(self, key: Key, talk: _Talk) -> None:
-        namespace = talk.tell.namespace or "default"
+        namespace = talk.event.namespace or "default"
         path = f"/api/v1/namespaces/{path_segment(namespace)}/events"
         try:
             await self._request("POST", path, self._body(talk, namespace), JSON)
@@ -341,7 +341,7 @@ class Events:
             if error.status != 409:
                 raise
             await self._correct(f"{path}/{talk.name}", talk)
-        if talk.tell.reason != SCHEDULED:
+        if talk.event.reason != SCHEDULED:
             before = self._last_of(key)
             fresh = before is None or time.monotonic() - before.at > QUIET_SECONDS
             interval = FIRST_INTERVAL_SECONDS if before is None or fresh else before.interval * 2
@@ -350,12 +350,12 @@ class Events:
     async def _correct(self, path: str, talk: _Talk) -> None:
         """Put the count right of an Event that an earlier try made: the same may have been told again since."""
         if talk.times > 1:
-            body = msgspec.json.encode({"count": talk.times, "lastTimestamp": talk.told_at})
+            body = msgspec.json.encode({"count": talk.times, "lastTimestamp": talk.recorded_at})
             await self._request("PATCH", path, body, MERGE_PATCH)
 
     async def _count_up(self, key: Key, last: _LastEvent, talk: _Talk) -> None:
         count = last.count + talk.times
-        body = msgspec.json.encode({"count": count, "lastTimestamp": talk.told_at})
+        body = msgspec.json.encode({"count": count, "lastTimestamp": talk.recorded_at})
         try:
             await self._request("PATCH", last.path, body, MERGE_PATCH)
         except ApiError as error:
@@ -372,7 +372,7 @@ class Events:
         reasons = self._last.recall(uid)
         if reasons is None:
             reasons = self._last[uid] = {}
-        reasons[reason] = _LastEvent(path, _digest(talk.tell.message), count, time.monotonic(), interval)
+        reasons[reason] = _LastEvent(path, _digest(talk.event.message), count, time.monotonic(), interval)
         if len(reasons) > REMEMBERED_OF_ONE:
             del reasons[next(iter(reasons))]
 
@@ -387,11 +387,11 @@ class Events:
         is_forbidden = error.status == 403 and "terminat" not in error.message
         if is_forbidden:
             self._pause(error)
-        is_scheduled = talk.tell.reason == SCHEDULED
+        is_scheduled = talk.event.reason == SCHEDULED
         if not (error.is_transient or is_forbidden) or (is_scheduled and talk.attempts >= _SCHEDULED_ATTEMPTS):
             self.dropped += 1
         elif is_scheduled:
-            self._tell_where(talk)
+            self._schedule_event_of_binding(talk)
         else:
             self._try_later(key, talk, error)
 
@@ -401,7 +401,7 @@ class Events:
         if newer is None:
             talk.not_before = time.monotonic() + max(talk.backoff.next(), error.retry_after or 0.0)
             self._wait(key, talk)
-        elif newer.tell.message == talk.tell.message:
+        elif newer.event.message == talk.event.message:
             newer.continues(talk)
             newer.not_before = time.monotonic() + max(newer.backoff.next(), error.retry_after or 0.0)
 
@@ -413,22 +413,27 @@ class Events:
             self._paused_until = time.monotonic() + self._forbidden.next()
 
     def _body(self, talk: _Talk, namespace: str) -> bytes:
-        tell = talk.tell
-        involved = {"kind": tell.kind, "apiVersion": tell.api_version, "name": tell.name, "uid": tell.uid}
-        if tell.namespace:
-            involved["namespace"] = tell.namespace
+        recorded = talk.event
+        involved = {
+            "kind": recorded.kind,
+            "apiVersion": recorded.api_version,
+            "name": recorded.name,
+            "uid": recorded.uid,
+        }
+        if recorded.namespace:
+            involved["namespace"] = recorded.namespace
         event: dict[str, Any] = {
             "kind": "Event",
             "apiVersion": "v1",
             "metadata": {"name": talk.name, "namespace": namespace},
             "involvedObject": involved,
-            "type": tell.type,
-            "reason": tell.reason,
-            "message": truncated(visible_lines(tell.message)),
-            "action": tell.action,
+            "type": recorded.type,
+            "reason": recorded.reason,
+            "message": truncated(visible_lines(recorded.message)),
+            "action": recorded.action,
             "count": talk.times,
-            "firstTimestamp": talk.told_at,
-            "lastTimestamp": talk.told_at,
+            "firstTimestamp": talk.recorded_at,
+            "lastTimestamp": talk.recorded_at,
             "source": {"component": COMPONENT},
             "reportingComponent": COMPONENT,
             "reportingInstance": self._instance,
@@ -436,11 +441,11 @@ class Events:
         return msgspec.json.encode(event)
 
 
-def _key(tell: RecordEvent) -> Key:
-    about = tell.reason
-    if tell.each:
-        about += f" {_digest(tell.message).hex()}"
-    return tell.uid or f"{tell.kind}/{tell.namespace}/{tell.name}", about
+def _key(recorded: RecordEvent) -> Key:
+    about = recorded.reason
+    if recorded.each:
+        about += f" {_digest(recorded.message).hex()}"
+    return recorded.uid or f"{recorded.kind}/{recorded.namespace}/{recorded.name}", about
 
 
 def _event_name(name: str) -> str:

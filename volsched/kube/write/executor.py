@@ -15,10 +15,10 @@ from typing import Final, TypeGuard
 
 import structlog
 
-from volsched.kube.client.client import Api
+from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
-from volsched.kube.write.binder import IN_FLIGHT, Binder
 from volsched.kube.write.events import Events
+from volsched.kube.write.pod_writer import IN_FLIGHT, PodWriter
 from volsched.kube.write.preparations import Preparations
 from volsched.kube.write.resource_claims import ResourceClaims
 from volsched.kube.write.statuses import Statuses
@@ -72,11 +72,11 @@ class ClusterExecutor:
         self._called = False
         self._report = report
         self._stopped = False
-        self.events = Events(api, fence, lambda: self.binder.waiting)
-        self.statuses = Statuses(api, fence, views, report, lambda: self.binder.waiting)
+        self.events = Events(api, fence, lambda: self.pod_writer.waiting)
+        self.statuses = Statuses(api, fence, views, report, lambda: self.pod_writer.waiting)
         self.claims = ResourceClaims(api, fence, views, report, self._take)
         self.volumes = Volumes(api, fence, views)
-        self.binder = Binder(
+        self.pod_writer = PodWriter(
             api,
             fence,
             views,
@@ -90,7 +90,7 @@ class ClusterExecutor:
     @property
     def backlog(self) -> int:
         """How many bindings and evictions are not done yet; may be read from any thread."""
-        return self.binder.backlog + len(self._urgent)
+        return self.pod_writer.backlog + len(self._urgent)
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
         """Take steps over for execution, without waiting for them."""
@@ -106,19 +106,19 @@ class ClusterExecutor:
 
     def forget(self, uid: str) -> None:
         """Forget everything about an object that is no longer there."""
-        self.binder.forget_pod(uid)
+        self.pod_writer.forget_pod(uid)
         self.statuses.forget(uid)
         self.events.forget(uid)
 
     def placed(self, uid: str) -> None:
         """Forget what was kept of a pod while it waited for a node: it has one."""
-        self.binder.forget_pod(uid)
+        self.pod_writer.forget_pod(uid)
         self.statuses.forget(uid)
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here and in the lanes."""
         incoming = {"executor.incoming": lambda: len(self._urgent) + len(self._others) + len(self._bound)}
-        parts = (self.binder, self.statuses, self.events, self.claims)
+        parts = (self.pod_writer, self.statuses, self.events, self.claims)
         return incoming | {name: size for part in parts for name, size in part.tables().items()}
 
     async def drain(self, timeout: float) -> bool:  # noqa: ASYNC109 - what is left then is dropped, not an error
@@ -130,7 +130,7 @@ class ClusterExecutor:
         while self._urgent or self._others:
             self._sort()
         self._stopped = True
-        finished = await self.binder.drain(timeout)
+        finished = await self.pod_writer.drain(timeout)
         await self._stop(deadline)
         return finished
 
@@ -140,7 +140,7 @@ class ClusterExecutor:
         await self._stop(time.monotonic())
 
     async def _stop(self, deadline: float) -> None:
-        await self.binder.stop()
+        await self.pod_writer.stop()
         await self.claims.stop()
         await self.statuses.stop(deadline - time.monotonic())
         await self.events.drain(min(EVENTS_SECONDS, deadline - time.monotonic()))
@@ -182,15 +182,15 @@ class ClusterExecutor:
             case Bind():
                 self.statuses.cancel(step.uid)
                 self.events.cancel(step.uid)
-                self.binder.add(step)
+                self.pod_writer.add(step)
             case Evict() | LiftGate():
-                self.binder.add(step)
+                self.pod_writer.add(step)
             case ReleaseClaim():
                 self.claims.release(step)
             case WriteGroupStatus() | WriteNativeStatus() | WriteQueueStatus() | WritePodCondition():
                 self.statuses.add(step)
             case RecordEvent():
-                self.events.tell(step)
+                self.events.record(step)
 
 
 _URGENT: Final = (Bind, Evict, LiftGate, ReleaseClaim)

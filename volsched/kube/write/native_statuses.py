@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from volsched.kube.client.client import MERGE_PATCH, STRATEGIC_PATCH, path_segment
+from volsched.kube.client.rest import MERGE_PATCH, STRATEGIC_PATCH, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.write.views import Views
 from volsched.model import api

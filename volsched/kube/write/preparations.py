@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from volsched.kube.write.binder import Prebinder
+from volsched.kube.write.pod_writer import Prebinder
 from volsched.model.plan import Bind
 
 

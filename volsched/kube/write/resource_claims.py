@@ -29,12 +29,12 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
+from volsched.kube.client.rest import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.turns import Turns
-from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.pod_writer import PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views
 from volsched.model import api, labels

@@ -23,13 +23,13 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
+from volsched.kube.client.rest import MERGE_PATCH, STRATEGIC_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.watch.resources import VOLCANO
 from volsched.kube.write.bucket import TokenBucket
-from volsched.kube.write.due import DelayingQueue
+from volsched.kube.write.delaying_queue import DelayingQueue
 from volsched.kube.write.native_statuses import NativeStatuses
 from volsched.kube.write.views import POD_SCHEDULED, PodRefusal, Views
 from volsched.model import api

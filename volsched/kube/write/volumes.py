@@ -17,11 +17,11 @@ import msgspec
 import structlog
 
 from volsched.kube.client.backoff import Backoff
-from volsched.kube.client.client import MERGE_PATCH, Api, parsed, path_segment
+from volsched.kube.client.rest import MERGE_PATCH, Api, parsed, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 from volsched.kube.turns import Turns
-from volsched.kube.write.binder import PrebindError
+from volsched.kube.write.pod_writer import PrebindError
 from volsched.kube.write.polls import Polls
 from volsched.kube.write.views import Views, number
 from volsched.model import api

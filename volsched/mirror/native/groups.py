@@ -11,12 +11,12 @@ from typing import Final
 import msgspec
 
 from volsched.mirror.kept import AnnotationReader
-from volsched.mirror.left_overs import LeftOvers
 from volsched.mirror.native.queues import NativeQueues
 from volsched.mirror.native.reading import conditions_of, group_of
-from volsched.mirror.passers_by import PassersBy
 from volsched.mirror.reading import GROUP_NAME, as_name
 from volsched.mirror.settings import Arrival, MirrorSettings
+from volsched.mirror.superseded_groups import SupersededGroups
+from volsched.mirror.ungrouped_pods import UngroupedPods
 from volsched.model.changes import Gone, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -48,14 +48,14 @@ class NativeGroups:
         cluster: Cluster,
         settings: MirrorSettings,
         arrival: Arrival,
-        left_overs: LeftOvers,
+        superseded_groups: SupersededGroups,
         annotations: AnnotationReader,
-        passers_by: PassersBy,
+        passers_by: UngroupedPods,
     ) -> None:
         self._passers_by = passers_by
         self._cluster = cluster
         self._arrival = arrival
-        self._left_overs = left_overs
+        self._superseded_groups = superseded_groups
         self._annotations = annotations
         self._queues = NativeQueues(cluster, settings.default_queue, passers_by.follows_job)
         self._named: dict[str, str] = {}
@@ -85,7 +85,7 @@ class NativeGroups:
         self._queues.note_member(task, job)
         self._set_priority(job)
         if job.phase == COMPLETED and not IS_FINISHED[task.status]:  # it has to be admitted again
-            self._cluster.queue_ledger.set_phase(job, PENDING)
+            self._cluster.queue_cache.set_phase(job, PENDING)
 
     def leave(self, task: TaskInfo) -> None:
         """Take note that a member goes."""
@@ -101,13 +101,13 @@ class NativeGroups:
         if key != before:
             for changed, by in ((before, -1), (key, 1)):
                 if changed:
-                    self._left_overs.note(changed, by)
+                    self._superseded_groups.note(changed, by)
 
     def drop_if_empty(self, job: JobInfo) -> None:
         """Forget a job that has neither pods nor a PodGroup."""
         if not job.tasks and not job.spec.has_group and job.key in self._cluster.jobs:
             self._cluster.native_jobs.pop(job.key, None)
-            self._cluster.queue_ledger.remove_job(job)
+            self._cluster.queue_cache.remove_job(job)
 
     def _job(self, namespace: str, name: str) -> JobInfo:
         known = self._cluster.jobs.get(f"{namespace}/{NATIVE}{name}")
@@ -117,7 +117,7 @@ class NativeGroups:
         job.created = self._arrival.as_time()
         self._cluster.native_jobs[job.key] = job
         self._queues.settle(job)
-        self._cluster.queue_ledger.put_job(job)
+        self._cluster.queue_cache.put_job(job)
         return job
 
     # -- PodGroups ----------------------------------------------------------------------------------------------------
@@ -132,15 +132,15 @@ class NativeGroups:
             self._begin(job, group, shown)
         self._describe(job, group, shown)
         self._passers_by.leave(job)
-        self._cluster.queue_ledger.keep_job_queue(job, shown)
+        self._cluster.queue_cache.keep_job_queue(job, shown)
         self._set_priority(job)
         self._queues.settle(job)
         if before != group:
             job.refusal = None
-            self._cluster.queue_ledger.put_job(job)
+            self._cluster.queue_cache.put_job(job)
         if before is None:
             self._passers_by.pod_placed(job, held=False)
-        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        self._cluster.queue_cache.dirty_jobs[job.key] = job
 
     def _begin(self, job: JobInfo, group: NativeGroup, shown: tuple[PodGroupCondition, ...]) -> None:
         """Forget what was stated of another PodGroup of the name."""
@@ -180,15 +180,15 @@ class NativeGroups:
         job.spec = NO_GROUP
         job.conditions, job.reported = (), None
         self._queues.settle(job)
-        self._cluster.queue_ledger.set_phase(job, "")
+        self._cluster.queue_cache.set_phase(job, "")
         self._cluster.wake(ClusterEvent.JOB_CHANGED)
-        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        self._cluster.queue_cache.dirty_jobs[job.key] = job
         self.drop_if_empty(job)
 
     def served(self, change: KindServed) -> None:
         """Take note of whether anybody serves PodGroups: pods that wait for one are told another thing."""
         self._cluster.native_served = change.group_version
-        self._cluster.queue_ledger.dirty_jobs.update(self._cluster.native_jobs)
+        self._cluster.queue_cache.dirty_jobs.update(self._cluster.native_jobs)
 
     def _set_priority(self, job: JobInfo) -> None:
         group = job.spec.native

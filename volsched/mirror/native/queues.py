@@ -106,10 +106,10 @@ class NativeQueues:
             job.fault = job.fault or f'its pods name different queues: "{of_members[0]}" and "{of_members[1]}"'
         before = job.queue
         if not self._is_elsewhere(job):
-            self._cluster.queue_ledger.set_job_queue(job, named or self._default)
+            self._cluster.queue_cache.set_job_queue(job, named or self._default)
         if job.queue != before:
             job.requeue()
-        self._cluster.queue_ledger.dirty_jobs[job.key] = job
+        self._cluster.queue_cache.dirty_jobs[job.key] = job
 
     def _named_by(self, job: JobInfo) -> str:
         """The queue that the group or its Workload names."""

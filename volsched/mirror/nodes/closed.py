@@ -39,7 +39,7 @@ class ClosedNodes:
         for name in {each.node for each in found if each is not None}:
             node = self._cluster.nodes.get(name)
             if node is not None:
-                self._cluster.node_ledger.set_spec(node, self._closed_or_not(node.spec))
+                self._cluster.node_cache.set_spec(node, self._closed_or_not(node.spec))
 
     def _closed_or_not(self, spec: NodeProperties) -> NodeProperties:
         closed = spec.name in self._quarantine.closed_nodes()

@@ -45,7 +45,7 @@ class Nodes:
 
     def put(self, nodes: Sequence[NodeReading]) -> None:
         """Take nodes in, together; pods that were there before their node are on it now."""
-        self._cluster.node_ledger.put(nodes)
+        self._cluster.node_cache.put(nodes)
         for spec, _ in nodes:
             self._unknown.arrived(spec.name)
 
@@ -60,4 +60,4 @@ class Nodes:
             else:
                 self._cluster.move(task, task.status, None)
                 self._unknown.wait(task, gone.name)
-        self._cluster.node_ledger.remove(gone.name)
+        self._cluster.node_cache.remove(gone.name)

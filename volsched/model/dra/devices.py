@@ -1,7 +1,7 @@
 """All devices, classes and claims of the cluster, and who has which device.
 
 Everything of Dynamic Resource Allocation comes in here (`Devices.put`, `drop`), is read once, and indexed by pool and
-by node. Allocated devices are counted up and down claim by claim (`DeviceLedger`), never from scratch: from the status
+by node. Allocated devices are counted up and down claim by claim (`DeviceUsage`), never from scratch: from the status
 of a claim, or from what a session has chosen for it and nobody has written yet (*in flight*).
 
 Versions tell what has to be asked again: a pool that belongs to one node concerns that node only, so a change of it
@@ -44,7 +44,7 @@ class InFlight:
     pods: dict[str, None] = field(default_factory=dict)
 
 
-class DeviceLedger:
+class DeviceUsage:
     """Which devices are taken, by how much; kept claim by claim."""
 
     def __init__(self) -> None:
@@ -116,7 +116,7 @@ class Devices:
         self.templates: dict[str, ClaimSpec] = {}
         self.in_flight: dict[str, InFlight] = {}
         """By the claim's uid."""
-        self.ledger = DeviceLedger()
+        self.ledger = DeviceUsage()
         self.vacant: set[str] = set()
         """The uids of claims whose devices count as free while it is tried what would be without their users."""
         self.unclean: dict[str, None] = {}
@@ -379,7 +379,7 @@ class Devices:
 
     def _replaced(self, pod: Owner) -> None:
         """Let go of what was in flight for a claim that was still to be made: it is there, with the same devices."""
-        uid = unmade_uid(pod.uid)
+        uid = pending_claim_uid(pod.uid)
         chosen = self.in_flight.get(uid)
         if chosen is not None and chosen.owner == pod:
             del self.in_flight[uid]
@@ -452,7 +452,7 @@ class Devices:
         return known if known is not None else self._specs.setdefault(key, claim_spec(written, path))
 
 
-def unmade_uid(pod: str) -> str:
+def pending_claim_uid(pod: str) -> str:
     """Return the uid that stands for a pod's claim for extended resources as long as it is not made."""
     return f"{pod}/extended-resources"
 

@@ -1,7 +1,7 @@
 """A node: what it offers, what is taken there, and by whom.
 
 Amounts are exact Python integers in lists that are indexed by the cluster's resource columns; they are the truth.
-NumPy columns over all nodes (``volsched.framework.columns.columns``) follow them where a whole vector is needed.
+NumPy columns over all nodes (``volsched.framework.columns.tables``) follow them where a whole vector is needed.
 """
 
 from __future__ import annotations
@@ -82,8 +82,8 @@ class NodeAmounts:
                 "NodeAmounts",
                 name,
                 dir(NodeAmounts),
-                "a callback that reads more annotates its node as NodeFacts (labels, taints, what it offers) or as "
-                "NodeInfo (everything)",
+                "a callback that reads more annotates its node as NodePropertiesView (labels, taints, what it "
+                "offers) or as NodeInfo (everything)",
             )
 
 

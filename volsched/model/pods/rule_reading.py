@@ -9,7 +9,7 @@ from volsched.model.errors import FieldError, QuantityError
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods import requests
 from volsched.model.pods.limits import PodLimits
-from volsched.model.pods.rules import (
+from volsched.model.pods.placement_rules import (
     ANY_ADDRESS,
     INIT,
     MAIN,

@@ -24,16 +24,7 @@ from volsched.model.api import Taint
 from volsched.model.errors import FieldError, no_attribute
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods.limits import PodLimits
-from volsched.model.pods.rule_reading import (
-    counting_parts,
-    has_terms,
-    is_claim,
-    is_resized,
-    label_keys,
-    reported_resources,
-    rules_of,
-)
-from volsched.model.pods.rules import (
+from volsched.model.pods.placement_rules import (
     ContainerAmounts,
     HostPort,
     LegacyDisk,
@@ -43,6 +34,15 @@ from volsched.model.pods.rules import (
     Toleration,
     WeightedNodeTerm,
     WeightedPodTerm,
+)
+from volsched.model.pods.rule_reading import (
+    counting_parts,
+    has_terms,
+    is_claim,
+    is_resized,
+    label_keys,
+    reported_resources,
+    rules_of,
 )
 from volsched.model.selectors import NodeSelector
 from volsched.model.values.resources import Resources

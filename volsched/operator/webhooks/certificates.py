@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from volsched.kube.client.client import Api, path_segment
 from volsched.kube.client.credentials import Source
+from volsched.kube.client.rest import Api, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.certificates import Pair, bundle_with, trusts
 

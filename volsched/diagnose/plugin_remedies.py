@@ -1,0 +1,122 @@
+"""What could be changed so that a job starts, by plugins (``volsched.quota.report``), as what-if."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import yaml
+
+from volsched.diagnose.options import Option, Sizes, merge_patch, patch_commands
+from volsched.diagnose.records import Help
+from volsched.diagnose.what_if import Change, WhatIf
+from volsched.framework.quota_report import Suggestion, Target
+from volsched.model import api
+from volsched.model.changes import Change as ObjectChange
+from volsched.model.changes import Put
+from volsched.simulation.runner import Simulation
+
+Objects = dict[Target, api.ApiObject]
+
+
+class _Dose(NamedTuple):
+    """So much of a remedy, to these of its objects."""
+
+    remedy: Suggestion
+    size: int
+    targets: tuple[Target, ...]
+
+    @property
+    def text(self) -> str:
+        return self.remedy.text(self.size, [name for _, name in self.targets])
+
+
+def remedies_of(what_if: WhatIf) -> Iterator[Suggestion]:
+    """Yield what the plugins in force name for a job, as far as their objects are there."""
+    simulation = what_if.stage.simulation
+    there = _objects(simulation)
+    session = simulation.session
+    for fn in session.reported(lambda report: report.suggestions) if session is not None else ():
+        for remedy in fn(what_if.found.job):
+            kept = tuple(target for target in remedy.objects if target in there)
+            if kept:
+                yield replace(remedy, objects=kept)
+
+
+def option_of(what_if: WhatIf, remedies: Sequence[Suggestion]) -> Option:
+    """Return remedies of one sort as one change; of several each may come to nothing."""
+    there = _objects(what_if.stage.simulation)
+    smallest = 0 if len(remedies) > 1 else 1
+    least = tuple(size for remedy in remedies for size in _sizes(remedy, smallest, 1))
+    most = tuple(size for remedy in remedies for size in _sizes(remedy, remedy.most, len(remedy.objects)))
+
+    def change(sizes: Sizes) -> Change:
+        return lambda simulation: _make(simulation, _doses(remedies, sizes))
+
+    return Option(remedies[0].sort, least, most, change, lambda sizes: _help(_doses(remedies, sizes), there))
+
+
+def _sizes(remedy: Suggestion, size: int, objects: int) -> Sizes:
+    return (size, objects) if _counts(remedy) else (size,)
+
+
+def _counts(remedy: Suggestion) -> bool:
+    """Whether the number of objects is a size of its own."""
+    return remedy.is_each and len(remedy.objects) > 1
+
+
+def _doses(remedies: Sequence[Suggestion], sizes: Sizes) -> list[_Dose]:
+    """Return how much of each remedy sizes stand for; those left out that come to nothing."""
+    left, found = iter(sizes), []
+    for remedy in remedies:
+        size = next(left)
+        count = next(left) if _counts(remedy) else len(remedy.objects)
+        if size:
+            found.append(_Dose(remedy, size, remedy.objects[:count]))
+    return found
+
+
+def _objects(simulation: Simulation) -> Objects:
+    """Return the objects that may be changed: pods and PodGroups as they are now, others as they were read."""
+    api_server = simulation.api_server
+    found: Objects = {
+        (kind, each.key): each for kind in (api.Queue, api.Node) for each in api_server.inventory.of(kind)
+    }
+    found |= {(api.Pod, key): pod for key, pod in api_server.pods.items()}
+    return found | {(api.PodGroup, key): group for key, group in api_server.groups.items()}
+
+
+def _changed(doses: Sequence[_Dose], there: Objects) -> Objects:
+    """Return the objects that are changed, with all that is to be changed of them."""
+    found: Objects = {}
+    for dose in doses:
+        for target in dose.targets:
+            if target in there:
+                found[target] = dose.remedy.changed(found.get(target, there[target]), dose.size)
+    return found
+
+
+def _make(simulation: Simulation, doses: Sequence[_Dose]) -> None:
+    changes: list[ObjectChange] = []
+    for changed in _changed(doses, _objects(simulation)).values():
+        if isinstance(changed, api.Pod):
+            changes += simulation.api_server.write_pods([changed])
+        elif isinstance(changed, api.PodGroup):
+            changes += simulation.api_server.write_group(changed)
+        else:
+            changes.append(Put(changed))
+    simulation.take(changes)
+
+
+def _help(doses: Sequence[_Dose], there: Objects) -> Help | None:
+    """Return what people do: patch queues and nodes, and change the template of pods; None where that is nothing."""
+    if not doses:
+        return None
+    remedy, changed = doses[0].remedy, _changed(doses, there)
+    pairs = {target: (there[target], after) for target, after in changed.items()}
+    pods = [pair for (kind, _), pair in pairs.items() if kind is api.Pod]
+    others = [pair for (kind, _), pair in pairs.items() if kind in (api.Queue, api.Node)]
+    sentence = doses[0].text if remedy.is_alternative else f"Raise {', '.join(dose.text for dose in doses)}."
+    patch = yaml.safe_dump(merge_patch(*pods[0])) if pods else ""
+    return Help(remedy.sort, sentence, patch_commands(others), patch)

@@ -1,0 +1,307 @@
+"""Where can this task go, and where best? Answered for equal tasks once, and again only about nodes that changed.
+
+An entry has for one template, node by node, the total score, or minus infinity where the task cannot go. Equal scores
+fall to the first row, which is the first name. The engine answers from entries, asks beside them what has to be asked
+for the very task, and tells why nodes refuse it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from volsched.framework.callbacks import KeyFn
+from volsched.framework.columns.arrays import Floats, Rows
+from volsched.framework.engine.diagnosis import Diagnosis
+from volsched.framework.engine.entries import Entries
+from volsched.framework.engine.entry import Entry, could_go
+from volsched.framework.engine.plain import (
+    Ranked,
+    chosen_first,
+    is_shared_in_queue,
+    kind_keys,
+    kind_of,
+    refused_from_afar,
+    scores_of,
+)
+from volsched.framework.rules import BatchNodeOrder, NodeCallbacks, Predicate
+from volsched.model.cluster import Cluster
+from volsched.model.nodes.node import NodeInfo
+from volsched.model.pods.task import TaskInfo
+from volsched.model.verdict import NodeRefusals
+
+
+class Engine(Protocol):
+    """Answers about tasks and nodes; the fast one and the naive one agree bit for bit."""
+
+    cluster: Cluster
+
+    def open(self, callbacks: NodeCallbacks) -> None:
+        """Use these callbacks from now on."""
+
+    def new_instance(self) -> Engine:
+        """An engine of the same kind that knows nothing yet: one over which a callback failed may know it half."""
+
+    def best(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node with room now; else the best that will have room; None when no node will do."""
+
+    def later(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node that has no room now and will have it once others have left."""
+
+    def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+        """The best node with room now for the first of some equal tasks of one job, and for those that come after it.
+
+        It ends where more than the nodes' amounts decides, at the latest before a task that has no room. The caller
+        puts each task on its node before it asks for the next one, and changes nothing else meanwhile.
+        """
+
+    def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether the task may go on this node, now or once it has room."""
+
+    def refused_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether a rule refuses the task on this node that looks at more than the pod and the node."""
+
+    def kind(self, task: TaskInfo) -> Hashable:
+        """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
+
+    def is_shared_in_queue(self, task: TaskInfo) -> bool:
+        """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+
+    def no_node_fits(self, task: TaskInfo) -> bool:
+        """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
+
+    def choices(self, task: TaskInfo) -> list[NodeInfo]:
+        """Nodes where the task can go now, best first: the first one is the best node, if any has room now."""
+
+    def ranked(self, task: TaskInfo) -> Ranked:
+        """Nodes where the task could go if others left, best first: what refuses it there eviction can change."""
+
+    def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
+        """Nodes where the task could go if others left and what is temporary were over, in order of names.
+
+        They are found one after the other: a question that a few answer costs no more than these.
+        """
+
+    def refusals(self, task: TaskInfo) -> NodeRefusals:
+        """Why nodes refuse the task, counted."""
+
+    def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
+        """For each node the task could go on (of the group that is chosen from): each plugin's score."""
+
+
+class FastEngine:
+    """The engine of ``volsched run`` and ``simulate``. ``nodes`` counts what it asks."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.callbacks = NodeCallbacks()
+        self.entries = Entries(cluster)
+        self.nodes = self.entries.shared.nodes
+        self._diagnosis = Diagnosis(self.nodes, self.entries.shared.static)
+        self._pod_predicates: list[Predicate] = []
+        self._with_care = False
+        self._kind_keys: tuple[KeyFn, ...] = ()
+
+    def new_instance(self) -> Engine:
+        """An engine of the same kind that knows nothing yet."""
+        return type(self)(self.cluster)
+
+    def open(self, callbacks: NodeCallbacks) -> None:
+        """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""
+        self.callbacks = callbacks
+        self.entries.open(callbacks)
+        self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
+        pod_orders = any(order.scope == "pod" for order in callbacks.node_orders)
+        self._with_care = bool(self._pod_predicates or pod_orders or callbacks.best_nodes)
+        self._kind_keys = kind_keys(callbacks)
+
+    def _entry(self, task: TaskInfo) -> Entry:
+        return self.entries.of(task)
+
+    # -- the best node ------------------------------------------------------------------------------------------------
+
+    def best(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node with room now; else the best that will have room; None when no node will do."""
+        return next(self.places((task,)), None) or self.later(task)
+
+    def later(self, task: TaskInfo) -> NodeInfo | None:
+        """The best node that has no room now and will have it once others have left."""
+        entry = self._entry(task)
+        rows = self.nodes.asked_of_each(task, self._pod_predicates, entry.future_rows())
+        return self._best_of(task, entry, rows, self._batches(task))
+
+    def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
+        """The best node with room now for the first of some equal tasks, and for more where amounts alone decide."""
+        first = tasks[0]
+        entry, batches = self._entry(first), self._batches(first)
+        if self._with_care or batches:
+            rows = self.nodes.asked_of_each(first, self._pod_predicates, entry.scores.possible())
+            node = self._best_of(first, entry, rows, batches, known=not self._with_care)
+            if node is not None:
+                yield node
+            return
+        row = entry.scores.first_best()
+        if row >= 0 and (len(tasks) == 1 or entry.class_scores is None):
+            yield self.cluster.rows[row]
+        elif row >= 0:
+            yield from self._places_by_amounts(tasks, entry)
+
+    def _places_by_amounts(self, tasks: Sequence[TaskInfo], entry: Entry) -> Iterator[NodeInfo]:
+        """The best node for each of some tasks, as long as no other node changes."""
+        log, scores, position = self.cluster.node_cache.usage_log, entry.scores, entry.position
+        labels = tasks[0].spec.labels
+        node: NodeInfo | None = None
+        for task in tasks:
+            if task.spec.labels is not labels and task.spec.labels != labels and not self._is_alike(task, entry):
+                return
+            if node is None:
+                row = scores.first_best()
+                if row < 0:
+                    return
+                node, top = self.cluster.rows[row], scores.top
+            yield node
+            position += 1
+            if log.end != position:
+                return
+            total = entry.total_of(row)
+            if total >= top:  # none of the other nodes has changed, so this one is the best still
+                top = total
+            else:
+                entry.position = position
+                scores.put(row, total)
+                node = None
+
+    def _is_alike(self, task: TaskInfo, entry: Entry) -> bool:
+        """Whether an entry's answers hold for a task of its template that has other labels."""
+        return self.entries.is_of(entry, task) and not self._batches(task)
+
+    def _best_of(
+        self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder], known: bool = False
+    ) -> NodeInfo | None:
+        """The best of some rows; ``known``: the entry's totals hold for them, so that only batches are to be added."""
+        if not len(rows):
+            return None
+        if len(rows) == 1:
+            return self.cluster.rows[int(rows[0])]
+        totals = self._totals(task, entry, rows, batches, known=known)
+        if self.callbacks.best_nodes:
+            named = {self.cluster.rows[int(row)].name: float(total) for row, total in zip(rows, totals, strict=True)}
+            for choose in self.callbacks.best_nodes:
+                chosen = choose(task, named)
+                if chosen is not None and chosen in named:
+                    return self.cluster.nodes[chosen]
+        return self.cluster.rows[int(rows[int(totals.argmax())])]
+
+    def _totals(
+        self, task: TaskInfo, entry: Entry, rows: Rows, batches: Sequence[BatchNodeOrder], *, known: bool = False
+    ) -> Floats:
+        totals = entry.scores.total[rows] if known else entry.sums(rows)
+        self.nodes.columns.refresh()
+        return self.nodes.with_scores(totals, task, batches, rows)
+
+    def _batches(self, task: TaskInfo) -> list[BatchNodeOrder]:
+        """The batch orders that tell nodes apart for this task; the others give all nodes the same."""
+        return [b for b in self.callbacks.batch_orders if b.uniform is None or b.uniform(task) is None]
+
+    # -- other questions ----------------------------------------------------------------------------------------------
+
+    def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether the task may go on this node, now or once it has room."""
+        if not node.fits_future(self.cluster.columns.request(task.template)):
+            return False
+        predicates = self.callbacks.predicates
+        return all(predicate.ask(task, node) is None for predicate in predicates if predicate.applies(task))
+
+    def choices(self, task: TaskInfo) -> list[NodeInfo]:
+        """Nodes where the task can go now, best first."""
+        entry = self._entry(task)
+        rows = self.nodes.asked_of_each(task, self._pod_predicates, entry.scores.possible())
+        if len(rows) < 2:
+            return [self.cluster.rows[row] for row in rows.tolist()]
+        totals = self._totals(task, entry, rows, self._batches(task), known=not self._with_care)
+        order, nodes = np.argsort(-totals, kind="stable"), self.cluster.rows
+        found = [nodes[row] for row in rows[order].tolist()]
+        return chosen_first(self.callbacks, task, found, totals[order].tolist())
+
+    def refused_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
+        """Whether a rule refuses the task on this node that looks at more than the pod and the node."""
+        return refused_from_afar(self.callbacks, task, node)
+
+    def ranked(self, task: TaskInfo) -> Ranked:
+        """Nodes where the task could go if others left, best first; of equals the first in order of names."""
+        entry = self._entry(task)
+        rows, nodes = entry.rows_if_others_left(self._pod_predicates), self.cluster.rows
+        totals = self._totals(task, entry, rows, self._batches(task))
+        order = np.argsort(-totals, kind="stable")
+        return [(nodes[row], total) for row, total in zip(rows[order].tolist(), totals[order].tolist(), strict=True)]
+
+    def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
+        """Nodes where the task could go if others left and what is temporary were over, in order of names."""
+        self.entries.refresh()
+        predicates, static, columns = self.callbacks.predicates, self.entries.shared.static, self.nodes.columns
+        columns.refresh_allocatable()
+        self.nodes.properties.refresh()
+        static.refresh()
+        mask = np.ones(len(self.cluster.rows), dtype=np.bool_)
+        for column, amount in self.cluster.columns.request(task.template):
+            mask &= (columns.allocatable[column] >= amount) | columns.left_to_devices(column, columns.all_rows)
+        asked: list[Predicate] = []
+        for place, predicate in enumerate(predicates):
+            if predicate.is_temporary or not predicate.applies_to_task(task):
+                continue
+            if predicate.scope == "static":
+                mask &= static.mask(task, place, predicate)
+            else:
+                asked.append(predicate)
+        nodes = self.cluster.rows
+        return (nodes[row] for row in np.flatnonzero(mask).tolist() if could_go(task, nodes[row], asked))
+
+    def kind(self, task: TaskInfo) -> Hashable:
+        """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
+        return kind_of(self._kind_keys, task)
+
+    def is_shared_in_queue(self, task: TaskInfo) -> bool:
+        """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+        return is_shared_in_queue(self.callbacks, task)
+
+    def no_node_fits(self, task: TaskInfo) -> bool:
+        """Whether no node has room, now or later, for any task of this kind; cheap once it was asked.
+
+        Of more kinds than there are entries, which one tenant may make, amounts and nodes' own properties tell most.
+        """
+        return not (self.entries.knows(task) or self._may_fit(task)) or self._is_full_for(task)
+
+    def _is_full_for(self, task: TaskInfo) -> bool:
+        entry = self._entry(task)
+        return entry.scores.first_best() < 0 and not len(entry.future_rows())
+
+    def _may_fit(self, task: TaskInfo) -> bool:
+        """Whether any node has the amounts, now or later, and its own properties let the task pass."""
+        columns, static = self.nodes.columns, self.entries.shared.static
+        columns.refresh()
+        mask = columns.may_fit(self.cluster.columns.request(task.template)[::-1])
+        if not mask.any():
+            return False
+        self.nodes.properties.refresh()
+        static.refresh()
+        for place, predicate in enumerate(self.callbacks.predicates):
+            if predicate.scope == "static" and predicate.applies_to_task(task):
+                mask = mask & static.mask(task, place, predicate)
+        return bool(mask.any())
+
+    def refusals(self, task: TaskInfo) -> NodeRefusals:
+        """Why nodes refuse the task, counted; a node counts once for each of its reasons, which may name the queue."""
+        entry, queue = self._entry(task), task.queue
+        state = (entry.position, entry.properties_position, [scoped.version for scoped in entry.questions.scoped])
+        if entry.explained is None or entry.explained[0] != state or self._pod_predicates:
+            entry.explained = (state, {})
+        known = entry.explained[1]
+        if queue not in known:
+            known[queue] = self._diagnosis.count(self.callbacks, task)
+        return known[queue]
+
+    def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
+        """For each node the task could go on (of the group that is chosen from): each plugin's score."""
+        return scores_of(self.cluster, self.callbacks, task)

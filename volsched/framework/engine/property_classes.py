@@ -1,0 +1,109 @@
+"""The answers of callbacks of scope ``static``, asked once for all nodes that are equal in what was read."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final
+
+import numpy as np
+
+from volsched.framework.answers import as_mask, as_scores
+from volsched.framework.columns.arrays import Floats, Mask, Rows
+from volsched.framework.columns.tables import Path
+from volsched.framework.columns.views import NodePropertiesView
+from volsched.framework.engine.nodes import AskedNodes
+from volsched.framework.rules import NodeOrder, Predicate
+from volsched.model.pods.task import TaskInfo
+
+_BYTES: Final = 32 << 20
+_FEWEST: Final = 32
+"""So many vectors are kept however large they are."""
+_MOST: Final = 4_096
+"""So many are kept however small they are."""
+
+
+class StaticAnswers:
+    """The answers of static callbacks, by node. What is returned is shared: nobody may write into it."""
+
+    def __init__(self, nodes: AskedNodes) -> None:
+        self._nodes = nodes
+        self._view = NodePropertiesView()
+        self._reads: dict[int, tuple[Path, ...]] = {}
+        self._masks: dict[Hashable, Mask] = {}
+        self._scores: dict[Hashable, Floats] = {}
+        self._position = 0
+
+    def forget(self) -> None:
+        """Ask everything again."""
+        self._masks.clear()
+        self._scores.clear()
+
+    def open(self) -> None:
+        """Forget by which callbacks what was read: those of another session are other functions."""
+        self._reads.clear()
+
+    def refresh(self) -> None:
+        """Forget the answers when nodes' own properties have changed."""
+        end = self._nodes.cluster.node_cache.properties_log.end
+        if self._position != end or self._is_full():
+            self._position = end
+            self.forget()
+
+    def _is_full(self) -> bool:
+        kept, vectors = len(self._masks) + 8 * len(self._scores), len(self._masks) + len(self._scores)
+        return vectors > _MOST or (kept * len(self._nodes.cluster.rows) > _BYTES and vectors > _FEWEST)
+
+    def mask(self, task: TaskInfo, place: int, predicate: Predicate) -> Mask:
+        """Which nodes the predicate in this place lets pass."""
+        pod = predicate.pod(task)
+        found = self._masks.get((place, pod))
+        if found is None:
+            found = self._masks[place, pod] = self._ask_mask(pod, predicate)
+        return found
+
+    def _ask_mask(self, pod: Any, predicate: Predicate) -> Mask:
+        if predicate.vector is not None:
+            table = self._nodes.all()
+            return as_mask(predicate, predicate.vector(pod, table), len(table.rows))
+        answers, classes = self.by_class(predicate, pod)
+        found: Mask = np.array([answer is None for answer in answers], dtype=np.bool_)[classes]
+        return found
+
+    def scores(self, task: TaskInfo, place: int, order: NodeOrder) -> Floats:
+        """What the node order in this place gives all nodes."""
+        pod = order.pod(task)
+        found = self._scores.get((place, pod))
+        if found is None:
+            found = self._scores[place, pod] = self._ask_scores(pod, order)
+        return found
+
+    def _ask_scores(self, pod: Any, order: NodeOrder) -> Floats:
+        if order.vector is not None:
+            table = self._nodes.all()
+            return as_scores(order, order.vector(pod, table), len(table.rows))
+        answers, classes = self.by_class(order, pod)
+        found: Floats = as_scores(order, answers, len(answers))[classes]
+        return found
+
+    def by_class(self, callback: Predicate | NodeOrder, pod: Any) -> tuple[list[Any], Rows]:
+        """Ask once per class of nodes; the classes are found by watching what the function reads.
+
+        The answer for each class, and each row's class.
+        """
+        rows = self._nodes.cluster.rows
+        reads = self._reads.get(id(callback), ())
+        while True:
+            classes, firsts = self._nodes.properties.classes(reads)
+            answers: list[Any] = []
+            known = set(reads)
+            for row in firsts:
+                view = self._view.show(rows[row])
+                answers.append(callback.fn(pod, view))
+                self._nodes.callbacks_asked += 1
+                if not view.reads <= known:
+                    known |= view.reads
+                    break
+            else:
+                self._reads[id(callback)] = reads
+                return answers, classes
+            reads = tuple(sorted(known))
