@@ -1,4 +1,4 @@
-"""What callbacks have to return: anything else is an error that names the plugin, and never a quiet no."""
+"""Checks of the values that callbacks return: a wrong type is an error that names the plugin."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Words about an object that its namespace's readers see: they name objects of that namespace, queues and nodes alone.
+"""Redacted messages: a message on an object names only objects of the same namespace, queues and nodes.
 
-Verdicts keep whole words, for those who may read all that decides (``volsched explain``, the page); what is written
-into a namespace, as conditions and Events, passes here. What tenants wrote into free texts, such as the name of a queue
-that does not exist, is made visible here.
+Refusals keep the whole message, for readers with the right (``volsched explain``, the page). Messages in conditions and
+Events of a namespace are redacted here. Free texts of tenants, such as the name of a queue that does not exist, are
+made visible here.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from volsched.model.job import NATIVE
 from volsched.model.values.visible import visible
 
 ANOTHER: Final = "another job"
-"""What stands for an object of another namespace of which no queue is known."""
+"""The replacement for an object of another namespace whose queue is not known."""
 
 _DEVICES: Final = "deviceclass"
 """With which names of resources begin that stand for devices."""
@@ -34,7 +34,7 @@ def _key() -> re.Pattern[str]:
 
 
 def within(cluster: Cluster, namespace: str, text: str) -> str:
-    """Return a visible text in which no object of a namespace but this one is named; "" is that of nodes and queues."""
+    """Return a visible text that names only objects of this namespace; "" is the namespace of nodes and queues."""
 
     def instead(other: str, name: str, *, is_named: bool) -> str | None:
         if other == namespace:
@@ -48,9 +48,10 @@ def within(cluster: Cluster, namespace: str, text: str) -> str:
 
 
 def without(text: str, may_name: Callable[[str], bool], known: Container[str] = ()) -> str:
-    """Return a text in which no object is named but of namespaces that somebody may name.
+    """Return a text that names only objects of namespaces that the reader may see.
 
-    Where no cluster is at hand: whatever looks like a namespace and a name is one, but for ``known`` resources.
+    For callers without a cluster: everything that looks like a namespace and a name counts as one, except ``known``
+    resources.
     """
 
     def instead(namespace: str, name: str, *, is_named: bool) -> str | None:

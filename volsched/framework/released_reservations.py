@@ -1,14 +1,14 @@
-"""Room is kept for an admitted job only while the job could be placed if all other pods left.
+"""Room is kept for an admitted job only while the job would fit on empty nodes.
 
 The amount that an admitted job lacks of its minimum counts in its queue, so that others are not admitted in its place.
-A job that no node could take, even an empty one, would keep others out for ever: one pod with a misspelt selector, or a
-gang whose nodes are gone. So its amount does not count (*ours*; Volcano counts it). It counts again once the job could
-be placed, even beyond the limit: nothing is revoked. The PodGroup stays Inqueue and its pods stay Unschedulable, so
-that autoscalers act.
+A job that fits on no node, even an empty one, would keep others out for ever: one pod with a misspelt selector, or a
+gang whose nodes are gone. So its amount does not count (*ours*; Volcano counts it). It counts again once the job would
+fit, even beyond the limit: nothing is revoked. The PodGroup stays Inqueue and its pods stay Unschedulable, so that
+autoscalers act.
 
-A session judges the jobs that were tried and wait: those that changed, or all of them after a change of nodes or of a
-queue's capability. The judgement is a relaxation by static filters, node sizes, host ports, topology domains, roles,
-sums of amounts, and limits of queues. A job that passes may be impossible nevertheless.
+A session checks the waiting jobs that changed, or all of them after a change of nodes or of a queue's capability. The
+check is a relaxation by static filters, node sizes, host ports, topology domains, roles, sums of amounts, and limits of
+queues. A job that passes may be impossible nevertheless.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ ACCOUNT: Final = "framework.released_reservations"
 
 
 class Releases(Observer):
-    """What counted for admitted jobs, and for which nodes and capabilities of queues those that wait were judged."""
+    """The amounts that counted for admitted jobs, and the nodes and capabilities of the last check."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -69,9 +69,9 @@ class Releases(Observer):
             self._capabilities[queue.name] = queue.spec.capability
 
     def begin(self) -> None:
-        """Have jobs asked again that wait for admission, if less counts for one that has it: its pods came.
+        """Requeue jobs that wait for admission, if an admitted job counts less since its pods came.
 
-        How long room is kept an action states in each session, if it is among the actions.
+        Each session the action states how long room is kept, if it is configured.
         """
         self.times.timeout = math.inf
         if not self._counted:
@@ -108,7 +108,7 @@ class Releases(Observer):
                     self._settle(session, judge, job)
 
     def _changed(self, now: float) -> dict[str, JobInfo]:
-        """Return the jobs to look at: that changed, whose time is over, and all that wait if nodes changed."""
+        """Return the jobs to check: changed ones, those whose time is over, and all waiting ones if nodes changed."""
         cluster, ledger = self._cluster, self._cluster.queue_cache
         changed, properties = dict(ledger.dirty_jobs), cluster.node_cache.properties_version
         if properties != self._properties:
@@ -155,7 +155,7 @@ class Releases(Observer):
 
 
 def _may_keep_room(session: Session, job: JobInfo) -> bool:
-    """Whether an admitted job waits for which room may be kept; one over which something failed is left alone."""
+    """True if an admitted job waits and room may be kept for it; False for a paused job."""
     if not job.waiting or job.blocked or job.phase not in (INQUEUE, RUNNING):
         return False
     if session.bounds.paused_jobs.holds(job, session.now):
@@ -168,15 +168,15 @@ def _states_release(job: JobInfo) -> bool:
 
 
 def _was_tried(job: JobInfo) -> bool:
-    """Whether any member was refused: who was not tried yet may find a place."""
+    """True if any member was refused: one that was not tried may fit."""
     return any(task.refusal is not None for task in job.waiting.values())
 
 
 @dataclass(frozen=True, slots=True)
 class _Room:
-    """How many pods of a kind fit on empty nodes: on each, with its topology domain.
+    """The number of pods of a kind that fit on each empty node, with the topology domain of the node.
 
-    Nodes were looked at until one domain had ``enough`` room, or all were.
+    The search stops at the first domain that has ``enough`` room.
     """
 
     nodes: Mapping[str, tuple[str, int]]
@@ -184,7 +184,7 @@ class _Room:
 
     @property
     def total(self) -> int:
-        """How many fit on all nodes."""
+        """Return how many fit on all nodes."""
         return sum(fits for _, fits in self.nodes.values())
 
     @property
@@ -211,7 +211,7 @@ class _Judge:
         self._rooms: dict[object, _Room] = {}
 
     def of(self, job: JobInfo) -> tuple[str, frozenset[str]]:
-        """Return why a job could not be placed if all others left (empty: it could), and which of its members."""
+        """Return why a job would not fit on empty nodes (empty: it would), and the uids of members that fit nowhere."""
         alike = self._alike(job)
         waiting = sum(map(len, alike.values()))
         rooms = {key: self._room(job, tasks[0], key) for key, tasks in alike.items()}
@@ -246,7 +246,7 @@ class _Judge:
         return known
 
     def _look(self, job: JobInfo, task: TaskInfo) -> _Room:
-        """Look at nodes until there is room for as many as the gang starts with, in one domain if it has to be one."""
+        """Count nodes until the gang's minimum fits, inside one domain if it needs one."""
         request, key, enough = (
             self._cluster.columns.request(task.template),
             _topology_key(job),
@@ -267,7 +267,7 @@ class _Judge:
     # -- the gang as a whole ------------------------------------------------------------------------------------------
 
     def _crowded(self, job: JobInfo, hopeful: _Alike, rooms: Mapping[Hashable, _Room], needed_in_all: int) -> str:
-        """Say so if fewer pods of a template fit on all nodes than the gang needs of them at least."""
+        """Return a reason if fewer pods of a template fit on all nodes than the gang needs at least."""
         alike: dict[int, list[Hashable]] = {}
         for key, tasks in hopeful.items():
             alike.setdefault(tasks[0].template.id, []).append(key)
@@ -292,9 +292,9 @@ class _Judge:
         return ""
 
     def _beyond_queue(self, job: JobInfo, hopeful: Iterable[list[TaskInfo]], needed: int) -> str:
-        """Say so if its queue, or one above it, may hold less than the gang asks for at least.
+        """Return a reason if the limit of its queue, or of one above it, is below the minimum of the gang.
 
-        Members of which the queue may not even hold one are like those that no node could take.
+        Members of which the queue may not hold even one are treated like those that fit on no node.
         """
         queue = self._cluster.queues.get(job.queue)
         if queue is None or needed < 1:
@@ -313,7 +313,7 @@ class _Judge:
 
 
 def _over(refusal: Verdict | None, least: Mapping[str, int]) -> Shortfall | None:
-    """Return the first amount that a limit does not allow, of one pod or of what is asked for at least."""
+    """Return the first amount that exceeds a limit, of one pod or of the minimum of the job."""
     shortfalls = refusal.shortfalls if refusal is not None else ()
     return next((s for s in shortfalls if max(s.requested, least.get(s.resource, 0)) > s.limit), None)
 
@@ -328,7 +328,7 @@ def _words(job: JobInfo, refusal: Verdict | None, least: Mapping[str, int]) -> s
 
 
 def _is_refused_as_such(task: TaskInfo) -> bool:
-    """Whether a pod was refused before nodes were asked, for a claim that is not there or a field that is wrong."""
+    """True if a pod was refused before nodes were asked, for a missing claim or a wrong field."""
     refusal = task.refusal
     if refusal is None or refusal.scope is not Scope.POD or refusal.resolvable:
         return False
@@ -336,13 +336,13 @@ def _is_refused_as_such(task: TaskInfo) -> bool:
 
 
 def _members(job: JobInfo) -> int:
-    """How many members work or could: with those that have a gate, and those that do not exist yet."""
+    """Return how many members run or could run, gated and not yet created ones included."""
     missing = max(0, job.spec.min_available - len(job.tasks))
     return missing + job.valid_count - sum(1 for task in job.waiting.values() if _is_lost(task))
 
 
 def _is_lost(task: TaskInfo) -> bool:
-    """Whether a pod without a node never gets one from us: it is being deleted, or another scheduler's."""
+    """True if volsched never places this pending pod: it is being deleted, or belongs to another scheduler."""
     return task.spec.terminating or not task.spec.ours
 
 
@@ -357,7 +357,7 @@ def _lacking(job: JobInfo, unplaceable: frozenset[str]) -> str:
 
 
 def _least(hopeful: Iterable[Sequence[TaskInfo]], needed: int) -> dict[str, int]:
-    """Return what so many of the members that wait ask for at least, by resource."""
+    """Return the smallest request of so many of the pending members, by resource."""
     if needed < 1:
         return {}
     kinds = [(tasks[0].template.request, len(tasks)) for tasks in hopeful]
@@ -371,7 +371,7 @@ def _least(hopeful: Iterable[Sequence[TaskInfo]], needed: int) -> dict[str, int]
 
 
 def _fits(node: NodeInfo, request: Sequence[tuple[int, int]], *, alone: bool) -> int:
-    """How many pods of a kind an empty node takes."""
+    """Return how many pods of a kind fit on an empty node."""
     counts = [node.allocatable[c] // amount for c, amount in request if amount and not node.leaves_to_devices(c)]
     most = min([*counts, node.allocatable_of(PODS)])
     return min(most, 1) if alone else most

@@ -1,7 +1,7 @@
-"""From verdicts to words for users: Events, pod conditions and PodGroup conditions.
+"""Turns refusals into messages for users: Events, pod conditions and PodGroup conditions.
 
-Everything is told on change only: at the end of a session the refusals of tasks and jobs are compared with those that
-were told last. Why a gang waits is in the conditions of all its pods, and in the Events of the first of each role.
+Only changes are reported: at the end of a session the refusals of tasks and jobs are compared with those reported last.
+The reason of a waiting gang is in the conditions of all its pods, and in the Events of the first pods of each role.
 """
 
 from __future__ import annotations
@@ -28,21 +28,20 @@ UNSCHEDULABLE = "Unschedulable"
 _STANDINGS: Final = tuple(status.name.capitalize() for status in TaskStatus)
 
 EVENTS_FOR_EACH_ROLE: Final = 10
-"""Pods of each role of a gang whose Events tell why it waits; conditions tell it of all."""
+"""The number of pods of each role of a gang that get an Event about its reason; all pods get a condition."""
 
 _KEPT: Final = (
     (ConditionReason.SCHEDULER_ERROR,),
     (ConditionReason.SCHEDULER_ERROR, ConditionReason.POD_GROUP_NOT_FOUND),
 )
-"""What conditions state whatever the flag is, of pods in no native group and of members: no nodes are to be made for
-those that nobody could place."""
+"""Reasons that conditions keep whatever the flag is: new nodes would not help these pods."""
 
 _PATIENT = (UNSCHEDULABLE, "QueueClosed")
-"""Why a PodGroup is not admitted that time alone may change, which is no cause for a warning (as in Volcano)."""
+"""Reasons that only time changes; their Events are no warnings (as in Volcano)."""
 
 
 def refusal_of(task: TaskInfo) -> Verdict | None:
-    """Why a task waits: its own refusal, else its job's."""
+    """Return the refusal of a task, else that of its job."""
     if task.refusal is not None:
         return task.refusal
     return task.job.refusal if task.job is not None else None
@@ -50,9 +49,9 @@ def refusal_of(task: TaskInfo) -> Verdict | None:
 
 @dataclass(slots=True)
 class _Reported:
-    """What was reported last of a job and its pods.
+    """The last report about a job and its pods.
 
-    ``refusal`` is that of the PodGroup with this ``group_uid``. ``pods`` has the refusal of each pod that waits, and
+    ``refusal`` is that of the PodGroup with this ``group_uid``. ``pods`` has the refusal of each waiting pod, and
     whether the pod had the gate of its queue. ``event_pods`` are the uids of the members that get the Event about a
     reason, by reason.
     """
@@ -64,13 +63,13 @@ class _Reported:
 
 
 _NEVER: Final = None, False
-"""Of a pod of which nothing was reported."""
+"""The report of a pod before its first one."""
 
 
 class Reporter(Observer):
-    """Tells what is new of why jobs and pods wait, and remembers what it told until the job is gone.
+    """Reports changed reasons of waiting jobs and pods, and remembers its reports until the job is gone.
 
-    ``always_unschedulable``: conditions of pods state Unschedulable whatever these wait for, but for a refused binding.
+    ``always_unschedulable``: conditions of pods state Unschedulable for every reason, except for a refused binding.
     """
 
     def __init__(self, cluster: Cluster, *, always_unschedulable: bool = False) -> None:
@@ -80,12 +79,12 @@ class Reporter(Observer):
         cluster.observe(self)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """Forget what was reported of a job that is gone."""
+        """Drop the reports about a job that is gone."""
         if gone:
             self._reported.pop(job.key, None)
 
     def about_job(self, job: JobInfo) -> Iterator[RecordEvent | WritePodCondition]:
-        """What is new of why a job waits, on its PodGroup, and of why its pods do, on each of them."""
+        """Yield changed reasons of a job, on its PodGroup, and of its pods, on each of them."""
         known = self._reported.get(job.key)
         if known is None:
             if job.refusal is None and not job.waiting:
@@ -140,17 +139,20 @@ class Reporter(Observer):
 
 
 def message_within(cluster: Cluster, namespace: str, verdict: Verdict) -> str:
-    """Return a verdict's message as it may stand on an object of a namespace, cut to what an Event may carry."""
+    """Return the message of a refusal for an object of a namespace, redacted, and cut to the length of an Event."""
     return truncated(within(cluster, namespace, verdict.message))
 
 
 def _to_report(task: TaskInfo) -> tuple[Verdict | None, bool]:
-    """Return what a pod should report, and whether it has the gate of its queue: then its condition has another."""
+    """Return the refusal that a pod reports, and True if its queue's gate has a condition of its own."""
     return _refusal_to_report(task), task.spec.admission_gate
 
 
 def _refusal_to_report(task: TaskInfo) -> Verdict | None:
-    """What a pod should tell; nothing where the API server words it, and of its job only what keeps the pod, too."""
+    """Return the refusal that a pod reports; None if the API server has words for it.
+
+    Of refusals of its job, only those that stop the pod, too.
+    """
     own = task.refusal
     if own is not None:
         return own if own.step is not Step.GATED else None
@@ -162,7 +164,7 @@ def _refusal_to_report(task: TaskInfo) -> Verdict | None:
 
 
 def _has_event(job: JobInfo, task: TaskInfo, verdict: Verdict, known: _Reported) -> bool:
-    """Whether a pod's own Event tells why it waits; of a gang, and of what keeps a job as a whole, the first ones'."""
+    """True if a pod gets its own Event; in a gang, and for refusals of a whole job, only the first pods do."""
     if task.refusal is not None and job.spec.min_available <= 1:
         return True
     pods = known.event_pods.setdefault((task.spec.role, verdict.step, verdict.reason), set())
@@ -174,7 +176,7 @@ def _has_event(job: JobInfo, task: TaskInfo, verdict: Verdict, known: _Reported)
 
 
 def _by_number(task: TaskInfo) -> tuple[str, int, str]:
-    """Pods of a role in the order of the numbers at the end of their names, as people count them."""
+    """Return the pods of a role by the numbers at the end of their names."""
     number = task.name.rpartition("-")[2]
     return task.spec.role, int(number) if number.isdecimal() else 0, task.name
 
@@ -208,9 +210,9 @@ def about_victim(task: TaskInfo, message: str) -> Iterator[RecordEvent]:
 
 
 def gang_message(job: JobInfo) -> str:
-    """The message of the Unschedulable condition, in Volcano's words: how many are short, who stands where, and why.
+    """Return the message of the Unschedulable condition in Volcano's words: missing members, statuses, reason.
 
-    The first number is how many members the minimum lacks beside those that would have a node.
+    The first number is the members that the minimum lacks beside those that would have a node.
     """
     waiting = sorted(job.waiting.values(), key=lambda task: task.key)
     fitting = sum(1 for task in waiting if _would_fit(job, task))
@@ -224,12 +226,12 @@ def gang_message(job: JobInfo) -> str:
 
 
 def _would_fit(job: JobInfo, task: TaskInfo) -> bool:
-    """Whether a waiting task found a place when its gang was last tried, and nothing has refused it since."""
+    """True if a waiting task found a node when its gang was last tried, and has not been refused since."""
     return task.uid in job.placed_in_last_try and task.refusal is not None and task.refusal.step is Step.GANG
 
 
 def _counted(amounts: Iterable[tuple[str, int]]) -> str:
-    """Amounts as "2 Pending, 3 minAvailable", in the order of these words as texts, as Volcano has them."""
+    """Return amounts as "2 Pending, 3 minAvailable", ordered by the words, as Volcano does."""
     return ", ".join(sorted([f"{amount} {name}" for name, amount in amounts if amount]))
 
 

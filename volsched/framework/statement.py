@@ -1,8 +1,8 @@
-"""A statement: what a session does for one job, as a whole or not at all.
+"""A statement: the changes that a session makes for one job, all of them or none.
 
-Every operation changes the live cluster at once, so that whatever is asked next sees it, and is recorded with its
-reverse. ``commit`` hands the outcome to the executor; ``discard`` undoes everything; ``hold`` keeps the room until the
-session ends, for a gang that waits for room being freed.
+Every operation changes the live cluster at once, so later questions see it, and is recorded with its reverse.
+``commit`` hands the changes to the executor. ``discard`` undoes them. ``hold`` keeps the room until the session ends,
+for a gang that waits for room being freed.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One recorded change: where the task stood before, and why it was evicted if it was.
+    """One recorded change: the former status and node of the task, and the reason if it was evicted.
 
-    ``generation`` is the requeue generation before the change: what is undone has helped nobody.
+    ``generation`` is the requeue generation before the change; undoing the change restores it.
     """
 
     kind: Literal["allocate", "pipeline", "evict", "displace"]
@@ -42,7 +42,7 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Placed(NamedTuple):
-    """How many of some tasks found a place, and why a plugin refused the next one."""
+    """The number of tasks that were placed, and the refusal of the next one."""
 
     number: int
     refusal: Verdict | None = None
@@ -57,12 +57,12 @@ class Statement:
         self._session = session
         self.operations: list[Operation] = []
         self.makes_room = False
-        """Whether its promises are to outlive the session, as room is being made for them."""
+        """True if its pipelined tasks are nominated, so that they keep their room after the session."""
 
     def place(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> Placed:
-        """Put equal tasks of one job that wait, one or more, on nodes that have room now, each on the next one.
+        """Put one or more equal pending tasks of one job on nodes with room now, each on the next node.
 
-        A plugin's refusal ends it, and leaves no trace of the task that is refused.
+        A refusal by a plugin ends this, and leaves no trace of the refused task.
         """
         first, session = tasks[0], self._session
         refusal = _refusal(first)
@@ -86,11 +86,11 @@ class Statement:
         return Placed(count)
 
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
-        """Put a task on a node that has room now; a plugin's refusal is returned and leaves no trace."""
+        """Put a task on a node that has room now; return the refusal of a plugin, which leaves no trace."""
         return self.place((task,), iter((node,))).refusal
 
     def _take_back(self, checkpoint: int) -> None:
-        """Have tasks where they stood before, of which no handler has heard."""
+        """Restore tasks whose placing no handler has seen."""
         while len(self.operations) > checkpoint:
             self._move_back(self.operations.pop())
 
@@ -115,7 +115,7 @@ class Statement:
         return None
 
     def evict(self, task: TaskInfo, reason: str) -> None:
-        """Take it that a task is gone from its node, to see what that makes possible (see ``settle_evictions``)."""
+        """Treat a task as gone from its node, to see which tasks fit then (see ``settle_evictions``)."""
         cluster = self._session.cluster
         self.operations.append(
             Operation("evict", task, task.status, task.node, cluster.clocks.requeue_generation, reason)
@@ -132,7 +132,7 @@ class Statement:
         cluster.move(task, TaskStatus.PENDING, None)
 
     def settle_evictions(self, checkpoint: int) -> None:
-        """Put tasks evicted since a checkpoint back on their nodes, leaving: their room is not free yet."""
+        """Put tasks evicted since a checkpoint back on their nodes as terminating: their room is not free yet."""
         for operation in self.operations[checkpoint:]:
             if operation.kind == "evict":
                 self._session.cluster.move(operation.task, TaskStatus.RELEASING, operation.node)
@@ -147,7 +147,7 @@ class Statement:
             self._undo(self.operations.pop())
 
     def undo(self, task: TaskInfo) -> None:
-        """Undo the operation on one task, whatever came after it: what that has made possible stays possible."""
+        """Undo the operation on one task, but not later operations that it made possible."""
         operation = next(o for o in self.operations if o.task is task)
         self.operations.remove(operation)
         with self._session.cluster.without_requeue():
@@ -176,7 +176,7 @@ class Statement:
         self.rollback(0)
 
     def keep_bound(self) -> None:
-        """Let go of operations whose tasks went on to be bound: there is nothing left to undo about them."""
+        """Drop operations on tasks that were bound since: they can no longer be undone."""
         self.operations = [o for o in self.operations if o.task.status is not TaskStatus.BINDING]
 
     def hold(self) -> None:
@@ -225,7 +225,7 @@ class Statement:
             rest.hold()
 
     def _eviction(self, place: int) -> Evict:
-        """The step for the eviction at a place; it was made for the task that was promised room next."""
+        """Return the step for the eviction at an index; the victim was evicted for the task that was pipelined next."""
         operation = self.operations[place]
         task = operation.task
         task.evicted = True
@@ -247,12 +247,12 @@ class Statement:
 
 
 def _refusal(task: TaskInfo) -> Verdict | None:
-    """Why a task may not be placed at all, whatever action tries it."""
+    """Return a refusal if no action may place the task."""
     return not_allowed(task.job) if task.job is not None else None
 
 
 def _is_being_left(task: TaskInfo) -> bool:
-    """Whether pods are leaving the node on which a task was promised room."""
+    """True if pods are terminating on the node where the task is pipelined."""
     return task.node is not None and bool(terminating_on(task.node))
 
 

@@ -1,8 +1,8 @@
-"""A node as it will be once its terminating pods are gone: what a nomination is checked against.
+"""A node without its terminating pods: nominations are checked against it.
 
-Amounts show by themselves what will be free. Whatever else pods hold on a node (its slots, host ports, cards, devices,
-the places that affinity and spreading count) is known to plugins alone, and they follow where tasks stand. So those who
-are leaving are taken off while a question is asked, and put back.
+Amounts of a node already tell what will be free. Everything else that pods hold on a node (slots, host ports, cards,
+devices, affinity and spreading) is known only to plugins, which follow moves of tasks. So terminating pods are removed
+during the question, and put back after it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from volsched.model.status import TaskStatus
 
 @contextmanager
 def all_left(cluster: Cluster, node: NodeInfo) -> Iterator[None]:
-    """Have those who are leaving a node off it; what stands afterwards is theirs again, and nobody is woken."""
+    """Remove terminating pods from the node inside this block, without requeueing jobs."""
     leaving = terminating_on(node)
     with cluster.without_requeue():
         for task in leaving:

@@ -16,7 +16,7 @@ from volsched.model.former import renamed_attributes
 
 
 class ClusterEvent(StrEnum):
-    """What happened that could let a waiting task in."""
+    """The reasons to requeue waiting tasks."""
 
     ROOM_FREED = "room freed"
     NODE_CHANGED = "node changed"

@@ -1,10 +1,11 @@
-"""The live state of the cluster: the one object that sessions work on and the mirror feeds.
+"""The live state of the cluster: sessions work on it and the mirror updates it.
 
-Every change of a task's standing goes through ``Cluster.move``, which keeps the ledgers of nodes and queues exact and
-tells the observers; so an undo is a move back. Changes of nodes are noted in a log of rows, so that whoever keeps
-answers about nodes catches up by asking only about the rows that changed.
+Every change of a task's status or node goes through ``Cluster.move`` or ``allocate_each``, which update the caches of
+nodes and queues and notify the observers; so an undo is a move back. ``move_quietly`` changes a status that takes the
+same room. Changes of nodes are noted in a log of rows, so cached answers about nodes are computed again only for
+changed rows.
 
-``Cluster`` has many attributes: its parts (ledgers, clocks, observers) and the maps of what there is.
+``Cluster`` has many attributes: its parts (caches, clocks, observers) and the maps of its objects.
 """
 
 from __future__ import annotations
@@ -30,8 +31,10 @@ from volsched.model.status import IS_ALLOCATED, TaskStatus
 from volsched.model.storage import Storage
 
 _FEWEST_FORGOTTEN: Final = 64
-"""So many templates go before what is kept by template is cleared, however few are left. Else it is half as many as are
-left: what is found out again for those costs at most twice what was found out for the ones that went."""
+"""The fewest ended templates after which caches by template are cleared; else half as many as are left.
+
+Computing the answers for those that are left again costs at most twice what it cost for the ended ones.
+"""
 
 
 class Cluster:
@@ -70,7 +73,7 @@ class Cluster:
     # -- who hears of changes -----------------------------------------------------------------------------------------
 
     def observe(self, observer: Observer) -> None:
-        """Tell ``observer`` of every later change. What stands already is its own to read."""
+        """Notify ``observer`` of every later change. It reads the present state itself."""
         self.observers.add(observer)
 
     def ignore(self, observer: Observer) -> None:
@@ -78,15 +81,15 @@ class Cluster:
         self.observers.remove(observer)
 
     def wake(self, event: ClusterEvent) -> None:
-        """Have jobs that could not be placed tried again, as something happened that could let them in."""
+        """Requeue all jobs that could not be placed, since something changed that could let them in."""
         self.clocks.wake(event)
 
     def without_requeue(self, since: int | None = None) -> WithoutRequeue:
-        """Wake nobody by what is done inside; with ``since``, nor by what was done since that requeue generation."""
+        """Requeue no job by changes inside the block; with ``since``, nor by those since that generation."""
         return self.clocks.without_requeue(since)
 
     def forget(self, templates: Collection[PodTemplate], *, left: int) -> None:
-        """Drop what is remembered of templates that no task has any more; the others weigh so much together."""
+        """Drop data about templates without tasks; ``left`` is the weight of the other templates."""
         for template in templates:
             self.columns.forget(template)
             self.observers.forget(template)
@@ -98,7 +101,7 @@ class Cluster:
     # -- resources that devices serve ---------------------------------------------------------------------------------
 
     def _give_columns(self, names: Sequence[str]) -> None:
-        """Charge tasks that ask for resources which are offered from now on with what they ask for of each."""
+        """Charge tasks for resources that some node offers from now on."""
         templates = self.columns.offered_now(names)
         self.node_cache.widen()
         for task in self.tasks.values():
@@ -119,7 +122,7 @@ class Cluster:
             self._ask_devices_again()
 
     def is_left_to_devices(self, resource: str) -> bool:
-        """Whether nodes that offer none of an extended resource leave it to devices: nobody knows how much there is."""
+        """True if nodes that offer none of an extended resource leave it to devices, with unknown amounts."""
         return self._devices_serve and self.devices.class_for(resource) is not None
 
     def _ask_devices_again(self) -> None:
@@ -133,7 +136,7 @@ class Cluster:
     # -- tasks ----------------------------------------------------------------------------------------------------
 
     def add_task(self, task: TaskInfo, status: TaskStatus, node: NodeInfo | None = None) -> None:
-        """Take in a task that nobody knew, standing as it does."""
+        """Add a task with its present status and node."""
         if not task.charge:
             task.charge = self.columns.charge(task.template)
             self.node_cache.widen()
@@ -190,8 +193,9 @@ class Cluster:
     def allocate(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
         """Allocate equal tasks of one job, each to the next of some nodes; return how many.
 
-        As ``move`` for each, but job and queue are counted once, and observers are told when all have moved. Several
-        wait without a node and without history; one alone may leave room that it was promised, and count in its queue.
+        It is like ``move`` for each, but job and queue are updated once, and observers are notified after all moves.
+        Several tasks must be pending without a node and without history; a single one may be pipelined, and count in
+        its queue.
         """
         first = tasks[0]
         if first.node is not None:
@@ -231,7 +235,7 @@ class Cluster:
             self.nominated.pop(task.uid, None)
 
     def relabel(self, task: TaskInfo, before: PodProperties) -> None:
-        """Tell observers that a placed task's labels were those of ``before``: it leaves under those and returns."""
+        """Notify observers that the labels of a placed task changed: it leaves with those of ``before`` and returns."""
         now, status, node = task.spec, task.status, task.node
         task.spec = msgspec.structs.replace(now, labels=before.labels)
         self.move(task, TaskStatus.PENDING, None)
@@ -239,12 +243,12 @@ class Cluster:
         self.move(task, status, node)
 
     def annotated(self, task: TaskInfo) -> None:
-        """Tell observers that the API server shows other annotations of a placed task than those that counted."""
+        """Notify observers that the API server shows other annotations of a placed task than those that counted."""
         if self.observers.notify_annotations(task):
             self.clocks.wake(ClusterEvent.DEMAND_CHANGED)
 
     def move_quietly(self, task: TaskInfo, status: TaskStatus) -> None:
-        """Change a status that takes the same room and counts the same: no answer is asked again, nobody is told."""
+        """Change to a status that takes the same room and counts the same; notify no observer."""
         before, task.status = task.status, status
         job = task.job
         if job is not None:
@@ -254,7 +258,7 @@ class Cluster:
             self.queue_cache.dirty_jobs[job.key] = job
 
     def join(self, task: TaskInfo, job: JobInfo | None) -> None:
-        """Make a task a member of another job (or of none): it leaves as the one's and returns as the other's."""
+        """Move a task to another job (or to none): it leaves with the old job and returns with the new one."""
         if task.job is job:
             return
         status, node = task.status, task.node
@@ -273,7 +277,7 @@ class Cluster:
             self.move(task, status, node)
 
     def _leave(self, task: TaskInfo) -> None:
-        """Take a task off whatever it stands on."""
+        """Take a task off its node."""
         if task.status is not TaskStatus.PENDING or task.node is not None:
             self.move(task, TaskStatus.PENDING, None)
 

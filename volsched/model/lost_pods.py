@@ -1,6 +1,6 @@
-"""What is stated, and remembered, of a gang that has lost pods: the condition ``LostPods`` of its PodGroup.
+"""The condition ``LostPods`` of a PodGroup whose gang has lost pods.
 
-Its message is for people, and whoever leads next reads from it for which pods room is kept on which nodes until when.
+Its message is for people. A new leader reads from it the pods for which room is kept, their nodes, and until when.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def condition_of(lost: Iterable[LostPod]) -> PodGroupCondition:
 
 
 def lost_pods_in(condition: PodGroupCondition) -> list[LostPod]:
-    """Return the pods for which room is kept as a condition states it; none if it is another one."""
+    """Return the pods for which room is kept, from a condition; none for other conditions."""
     if condition.type != LOST_PODS or not condition.message.startswith(f"{_BEGINNING}{_ROOM}"):
         return []
     found = _pattern().findall(condition.message)

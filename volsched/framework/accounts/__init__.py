@@ -1,1 +1,1 @@
-"""What plugins and actions share beside quotas: gangs that leave together, admissions, cards that pods name."""
+"""State that plugins and actions share beside quotas: whole gangs, admissions, cards that pods name."""

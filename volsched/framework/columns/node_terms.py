@@ -1,4 +1,4 @@
-"""Which nodes a node selector means, answered for all rows at once from interned labels.
+"""Node selectors, evaluated for all rows at once from interned labels.
 
 The scalar form is `NodeSelector.matches` and `NodeTerm.matches`. Here each requirement is asked once for every
 different value that its label has in the cluster, and the answers are gathered by row.
@@ -18,7 +18,7 @@ from volsched.model.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, NodeSel
 
 
 def selects(selector: NodeSelector, node: NodeInfo | NodePropertiesView) -> bool:
-    """Return whether a node will do; its name is only read where the selector asks for names."""
+    """True if the selector matches a node; reads the node's name only if the selector names nodes."""
     names = any(term.names or term.not_names for term in selector.terms or ())
     return selector.matches(node.name if names else "", node.labels)
 

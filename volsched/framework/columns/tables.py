@@ -1,8 +1,7 @@
-"""What nodes have and state, as NumPy columns for answers about many nodes at once.
+"""Amounts and properties of nodes as NumPy columns, for answers about many nodes at once.
 
-The nodes' own lists stay the truth; these columns catch up with them when somebody is about to read a whole vector,
-at a cost of the rows that changed. Facts (labels, taints and so on) become small integers per row, so that nodes
-which agree in what a rule reads can be told apart from those which do not.
+The nodes' own lists are the truth; the columns copy changed rows when a vector is about to be read. Properties (labels,
+taints and so on) become small integers per row, so nodes with equal values of a property have equal integers.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class NodeColumns:
         self._settled = not cluster.node_cache.with_terminating_pods
 
     def refresh_allocatable(self) -> None:
-        """Catch up with what nodes offer, for who reads no more than that; what of it is used may be older."""
+        """Refresh the allocatable amounts, for callers that read only these; used amounts may be older."""
         cluster = self.cluster
         offered = self._layout == cluster.clocks.layout_generation and self._width == len(cluster.columns)
         if not offered or self._properties_position != cluster.node_cache.properties_log.end:
@@ -73,7 +72,10 @@ class NodeColumns:
         self._layout, self._width = self.cluster.clocks.layout_generation, width
 
     def _copy(self, changed: list[int]) -> None:
-        """Copy rows. What nodes offer changes with their facts only; promises are there while pods are terminating."""
+        """Copy rows. Allocatable amounts change only with properties.
+
+        Nodes without terminating pods have no pipelined ones.
+        """
         nodes = self.cluster.rows
         rows = np.array(changed)
         self.used[:, rows] = _stack([nodes[row].used for row in changed], self._width)
@@ -84,7 +86,7 @@ class NodeColumns:
             self.pipelined[:, rows] = _stack([nodes[row].pipelined for row in changed], self._width)
 
     def fits_idle(self, charge: tuple[tuple[int, int], ...], rows: Rows) -> npt.NDArray[np.bool_]:
-        """Which rows have room for a charge, now and once what is promised has been taken."""
+        """Return the rows that have room for a charge, now and once pipelined tasks are placed."""
         fits = np.ones(len(rows), dtype=np.bool_)
         is_freed = bool(self.cluster.node_cache.with_terminating_pods)
         for column, amount in charge:
@@ -96,7 +98,7 @@ class NodeColumns:
         return fits
 
     def may_fit(self, charge: tuple[tuple[int, int], ...]) -> npt.NDArray[np.bool_]:
-        """Which rows have room for a charge now, or will have once what is being released has gone."""
+        """Return the rows that have room for a charge now, or once terminating pods are gone."""
         rows = self.all_rows
         fits = np.ones(len(rows), dtype=np.bool_)
         for column, amount in charge:
@@ -108,14 +110,14 @@ class NodeColumns:
         return fits
 
     def left_to_devices(self, column: int, rows: Rows) -> npt.NDArray[np.bool_] | np.bool_:
-        """Which rows leave an extended resource to their devices."""
+        """Return the rows that leave an extended resource to their devices."""
         if column not in self.cluster.columns.left_to_devices:
             return np.False_
         left: npt.NDArray[np.bool_] = self.allocatable[column][rows] == 0
         return left
 
     def future_idle(self, column: int, rows: Rows) -> Amounts:
-        """What will be free of one resource: idle + releasing - pipelined."""
+        """Return the future free amount of one resource: idle + releasing - pipelined."""
         future: Amounts = self.allocatable[column][rows] - self.used[column][rows]
         if self.cluster.node_cache.with_terminating_pods:
             future += self.releasing[column][rows]
@@ -171,14 +173,14 @@ class ChangedNodes:
 
 _MOST_FACTS: Final = 2_048
 _FACT_BYTES: Final = 32 << 20
-"""So many columns of facts are kept, and bytes of them, before all are made again: pods may ask for any label."""
+"""The most columns of properties, and bytes of them, before all are made again: pods may ask for any label."""
 
 _BYTES_OF_A_FACT: Final = 8
-"""What one node takes in one column, or in the classes of one set of them."""
+"""The bytes of one node in one column, or in the classes of one set of them."""
 
 
 class PropertyColumns:
-    """Interned facts per row, made when first asked for, and the classes of nodes that agree in some of them."""
+    """Interned properties per row, made on the first request, and classes of nodes that agree in some of them."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -223,12 +225,12 @@ class PropertyColumns:
         return found
 
     def names(self, path: Path) -> dict[Hashable, int]:
-        """What the integers of ``ids(path)`` stand for: value -> integer (an absent label is None)."""
+        """Return the integers of ``ids(path)`` by value (an absent label is None)."""
         self.ids(path)
         return self._names[path]
 
     def classes(self, paths: tuple[Path, ...]) -> tuple[npt.NDArray[np.intp], list[int]]:
-        """Class of each row, and one row of each class; rows of one class agree in all ``paths``."""
+        """Return the class of each row, and one row of each class; rows of one class agree in all ``paths``."""
         found = self._classes.get(paths)
         if found is None:
             found = self._classes[paths] = self._classify(paths)

@@ -1,6 +1,6 @@
-"""What callbacks are shown of pods and nodes: no more than they state that they read, and what they read is noted.
+"""The views of pods and nodes that callbacks get. They record which properties a callback reads.
 
-So an answer is given again to every pod and node that agree in what was read; see ``signature``.
+So an answer is shared by all pods and nodes that agree in these properties; see ``signature``.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class NodeTable:
-    """Many nodes at once, for vector twins: their amounts and facts as columns, and which of them are asked about.
+    """Many nodes at once, for vector twins.
 
-    ``columns`` has amounts by (resource column, row), ``properties`` nodes' own properties as small integers by row,
-    and ``rows`` the rows that an answer is wanted for, in its order. What is used may be old there for a callback that
-    is shown ``NodePropertiesView``.
+    ``columns`` has amounts by (resource column, row), ``properties`` the nodes' properties as small integers by row,
+    and ``rows`` the rows to answer for, in this order. Used amounts may be old for a callback that reads
+    ``NodePropertiesView``.
     """
 
     __slots__ = ("columns", "properties", "rows")
@@ -91,9 +91,9 @@ class _Recorded(Mapping[str, str]):
 
 
 class NodePropertiesView:
-    """A node's own properties: labels, annotations, taints, images, features, and what it offers.
+    """The properties of a node: labels, annotations, taints, images, features, allocatable amounts.
 
-    It notes what was read, so that the answer can be given to every node that states the same.
+    It records which of them are read, so that nodes with equal values share the answer.
     """
 
     __slots__ = ("_annotations", "_labels", "_node", "reads")
@@ -194,7 +194,7 @@ def shown(view: str, node: NodeInfo) -> Any:
 
 
 def shown_of(template: PodTemplate, view: str) -> Any:
-    """Return what a callback is shown of equal pods: their ``template``, or the part of it that it names."""
+    """Return the view of equal pods for a callback: their ``template``, or the part of it that it names."""
     if view == "template":
         return template
     return template.amounts if view == "request" else template.constraints

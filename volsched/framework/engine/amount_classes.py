@@ -1,7 +1,7 @@
-"""The shapes of nodes: nodes of one shape offer the same, and the same of it is used.
+"""Classes of nodes by amounts: nodes of one class have equal allocatable and equal used amounts.
 
-Whoever scores nodes by amounts alone asks once for each shape. There are few of them: a cluster has some models of
-machine, and pods of few templates fill these in few ways.
+Scores that depend on amounts alone are computed once for each class. There are few classes: a cluster has some models
+of machines, and pods of few templates fill these in few ways.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from volsched.model.nodes.node import NodeInfo
 
 _PER_NODE: Final = 2
 _FEWEST: Final = 1 << 12
-"""So many shapes are numbered before the numbers are given again: two a node, and this many on a small cluster."""
+"""The number of classes after which numbers are assigned anew: two a node, and this many on a small cluster."""
 _SPARE: Final = 24
-"""Places that are made at once for shapes to come."""
+"""Spare columns for new classes."""
 
 
 class AmountClasses:
-    """Numbers of shapes, by row of the cluster. ``epoch`` changes when the numbers mean something else."""
+    """Numbers of classes, by row of the cluster. ``epoch`` changes when the numbers are assigned anew."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.epoch = 0
@@ -39,7 +39,7 @@ class AmountClasses:
         return len(self._known)
 
     def of(self, node: NodeInfo) -> int:
-        """Number the shape that a node is of now, ahead of ``refresh``."""
+        """Return the class of a node as it is now, also before ``refresh``."""
         key = (node.offer, *node.used)
         found = self._known.get(key)
         if found is None:
@@ -47,7 +47,7 @@ class AmountClasses:
         return found
 
     def follow(self, node: NodeInfo) -> int:
-        """Number a node's shape; when nothing else has changed since ``refresh``, that is caught up with, too."""
+        """Return the class of a node; if only this node changed since ``refresh``, refresh its number, too."""
         number, log = self.of(node), self._cluster.node_cache.usage_log
         if (
             self._position + 1 == log.end
@@ -80,11 +80,11 @@ class AmountClasses:
 
 
 class ClassScores:
-    """What nodes of each shape are worth to all templates that ask the same of the same callbacks.
+    """The scores of node classes, shared by all templates with equal questions to the same callbacks.
 
     ``lines`` has a line for each node order that is asked, ``sums`` the same with the lines above added up; without any
-    there is one line of zeros. Minus infinity: nodes of the shape will not do; not a number: that was not asked yet.
-    ``size`` is how many shapes there is a place for, whose numbers are those of the shapes' ``epoch``.
+    there is one line of zeros. Minus infinity: nodes of the class are refused; not a number: not asked yet. ``size`` is
+    the number of columns. The numbers of classes are those of this ``epoch``.
     """
 
     __slots__ = ("__weakref__", "epoch", "lines", "size", "sums")
@@ -100,7 +100,7 @@ class ClassScores:
         self.epoch = -1
 
     def make_room(self, node_classes: AmountClasses) -> None:
-        """Have a place for every shape that there is now; numbers that mean something else are not known."""
+        """Add columns for new classes; clear the table if numbers were assigned anew."""
         if self.epoch != node_classes.epoch:
             self.epoch, self.size = node_classes.epoch, 0
             self.lines = self.sums = self.lines[:, :0]
@@ -112,7 +112,7 @@ class ClassScores:
             self.size = self.lines.shape[1]
 
     def put(self, node_class: int, scores: Sequence[float]) -> bool:
-        """Note what one shape is worth; return whether that is a number."""
+        """Store the scores of one class; return False if the sum is not a number."""
         total = 0.0
         for line, score in enumerate(scores or (0.0,)):
             total += score
@@ -121,12 +121,12 @@ class ClassScores:
         return not math.isnan(total)
 
     def put_all(self, node_classes: Rows, scores: Sequence[Floats]) -> None:
-        """Note what some shapes are worth: for each order, the scores of these shapes."""
+        """Store the scores of some classes: for each order, the scores of these classes."""
         self.lines[:, node_classes] = 0.0
         for line, found in enumerate(scores):
             self.lines[line, node_classes] = found
         self.sums[:, node_classes] = np.add.accumulate(self.lines[:, node_classes])
 
     def close(self, node_classes: int | Rows) -> None:
-        """Note that nodes of some shapes will not do."""
+        """Mark some classes as refused."""
         self.lines[:, node_classes] = self.sums[:, node_classes] = -np.inf

@@ -1,7 +1,7 @@
-"""Why nodes refuse a task, counted over all nodes in the words of the predicates.
+"""Counts why nodes refuse a task, by message of the predicates.
 
-Nodes that are refused in the same words are told by one of them: a static predicate is asked once for each class of
-nodes, and one that numbers its words (``wordings``) once for each of these.
+Of nodes with the same message one is asked: a static predicate once for each class of nodes, and a predicate that
+numbers its messages (``wordings``) once for each number.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from volsched.model.verdict import DETAILED, NodeRefusals
 
 
 class Diagnosis:
-    """Counts refusals, with what an engine has of nodes in columns and what it knows of their facts."""
+    """Counts refusals, with the columns and cached properties of nodes that an engine has."""
 
     def __init__(self, nodes: AskedNodes, static: StaticAnswers) -> None:
         self._nodes = nodes
@@ -52,7 +52,7 @@ class Diagnosis:
         return found
 
     def _count_by_class(self, task: TaskInfo, predicate: Predicate, refused: Mask, found: NodeRefusals) -> None:
-        """Count a static predicate's refusals: one message for each class, or for all when it answers by vector."""
+        """Count a static predicate's refusals: one message for each class, or for all if it answers by vector."""
         if predicate.vector is not None:
             verdict = verdict_of(predicate, task, self._nodes.cluster.rows[int(refused.argmax())])
             message, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
@@ -86,7 +86,7 @@ class Diagnosis:
         undecided: Mask,
         found: NodeRefusals,
     ) -> Rows:
-        """Count refusals that many of the rows share; the other rows, each of which is worth its own words."""
+        """Count refusals that many rows share; return the other rows, each with a message of its own."""
         numbers = wordings(predicate.pod(task), self._nodes.table(rows))
         _, first, of_row, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
         for place, count in zip(first, counts, strict=True):

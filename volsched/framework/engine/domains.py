@@ -1,19 +1,18 @@
-"""Which pods are where, counted by topology domain, for rules about a pod's neighbours.
+"""Counts of pods by topology domain, for pod affinity and topology spreading.
 
-Pod affinity and topology spreading ask how many pods of some kind are in the domain of a node: in its zone, on its
-host. Looking through all pods for every question is what makes such rules slow, so the answers are kept and follow
-every move of a task: one count for each (kind of pods, topology key, domain) that somebody asked about. A move back
-restores them exactly. A cluster without such rules keeps nothing and pays one comparison for a move.
+These rules ask how many pods of some kind are in the domain of a node: in its zone, on its host. Looking through all
+pods for each question is slow, so counts are kept for each (kind of pods, topology key, domain) that a rule asked
+about. They follow every move of a task, and a move back restores them. A cluster without such rules keeps nothing and
+pays one comparison for a move.
 
-Words: a *selection* is a kind of pods (a label selector in some namespaces); its *census* counts them; a *table* counts
-them by domain. A *placed term* is the reverse: a term of pods that are placed, by which they keep others away or
-draw them near.
+Terms: a *selection* is a kind of pods (a label selector in some namespaces); its *census* counts them; a *table* counts
+them by domain. A *placed term* is the reverse: a term of a placed pod, which repels or attracts others.
 
-``stamp`` states when answers about nodes other than the one that a task moved to or from may have changed: it does not
-change for a domain of a single node, because that node's row is asked again anyway.
+``stamp`` changes when answers about other nodes than that of the moved task may have changed. It does not change for a
+domain of a single node, because the row of that node is asked again anyway.
 
-``Domains`` is one large class: all its tables follow the same move, and are right only together. What it knows beside
-them of nodes and of placed pods is in ``placed_pods``.
+``Domains`` is one large class: all its tables follow the same move, and are right only together. ``placed_pods`` has
+what it needs of nodes and of placed pods.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class _TemplateTerms(NamedTuple):
 
 
 class Near(NamedTuple):
-    """A template's own required terms: near the pods of one census in each of these topologies, apart from others'."""
+    """The required terms of a template: domains with pods of one census, domains without pods of others."""
 
     template: PodTemplate
     affinity: tuple[DomainTable, ...]
@@ -140,7 +139,7 @@ class Domains(Observer):
             super().run_allocated(tasks)
 
     def _concerns(self, task: TaskInfo) -> bool:
-        """Whether the task's moves matter: its template has terms of its own, or somebody counts pods."""
+        """True if moves of the task matter: its template has terms, or some census counts pods."""
         return bool(self._censuses or self._index.by_label or _claims_anything(task.template))
 
     def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
@@ -224,7 +223,7 @@ class Domains(Observer):
     # -- namespaces and pods ------------------------------------------------------------------------------------------
 
     def namespace_labels(self, namespace: str) -> Labels:
-        """Return the labels of a namespace; of one that nobody has described, its name."""
+        """Return the labels of a namespace; only its name if its object is not known."""
         found = self._cluster.queue_cache.namespaces.get(namespace)
         return {NAMESPACE_NAME: namespace} if found is None else found
 
@@ -300,7 +299,7 @@ class Domains(Observer):
         return self._apart.find(task.namespace, task.spec.labels, self.namespace_labels(task.namespace))
 
     def drawing(self, task: TaskInfo) -> tuple[PlacedTerm, ...]:
-        """Return the preferred terms of pods placed so far that mean this task; their tables hold weights."""
+        """Return the preferred terms of placed pods that select this task; their tables hold weights."""
         if not self._liked.size:
             return ()
         self._follow_namespaces()
@@ -396,7 +395,7 @@ class Domains(Observer):
 
 
 class _AccountProvider(Protocol):
-    """What gives accounts, as a registrar does."""
+    """A source of accounts, such as a registrar."""
 
     def account(self, name: str, make: Callable[[Cluster], Domains]) -> Domains: ...
 
@@ -416,7 +415,7 @@ def has_label(key: str, properties: PropertyColumns, rows: Rows) -> Mask:
 
 
 def _anywhere(term: PodTerm) -> PodTerm:
-    """Return the pods that a term means, whatever its topology."""
+    """Return the selection of a term, whatever its topology."""
     return PodTerm("", term.selector, term.namespaces, term.namespace_selector)
 
 

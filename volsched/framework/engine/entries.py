@@ -1,4 +1,4 @@
-"""Makes the engine's entries and keeps them: one for each template, and for what callbacks key their answers by."""
+"""The score cache: one entry for each template, and for each set of keys of callbacks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Entries:
         return len(self._kept)
 
     def open(self, callbacks: NodeCallbacks) -> None:
-        """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""
+        """Use these callbacks; answers of the last session stay if the rules are the same."""
         made_for = (callbacks.identity(), self._cluster.clocks.template_generation)
         if made_for != self._made_for:
             self._forget()
@@ -82,16 +82,16 @@ class Entries:
         self.capacity = max(_FEWEST, min(_MOST, _ENTRY_BYTES // bytes_each))
 
     def knows(self, task: TaskInfo) -> bool:
-        """Whether there is an entry for a task."""
+        """True if there is an entry for a task."""
         self.refresh()
         return self.key_of(task) in self._kept
 
     def is_of(self, entry: Entry, task: TaskInfo) -> bool:
-        """Whether this entry is the one for a task."""
+        """True if this entry is the one for a task."""
         return self._kept.get(self.key_of(task)) is entry
 
     def key_of(self, task: TaskInfo) -> Hashable:
-        """By what the entry for a task is kept: its template, and what callbacks key their answers about it by."""
+        """Return the cache key of a task: the id of its template, and the keys of callbacks."""
         key = task.template.id
         keys = self._keys_of.get(key)
         if keys is None:

@@ -1,8 +1,8 @@
-"""What is known about the nodes for one template of tasks, and how that is kept right.
+"""The cached scores and refusals of all nodes for one template of tasks.
 
-An entry remembers its place in the cluster's log of changed rows and catches up with them when it is next asked: a few
-rows by the plain functions, many by their vector twins. Sums are made in the order of registration, row by row, so that
-the naive engine gets the same floats to the bit.
+An entry remembers its position in the log of changed rows, and refreshes these rows when it is used: a few by the plain
+functions, many by their vector twins. Sums are made in the order of registration, row by row, so that the naive engine
+gets the same floats to the bit.
 
 An entry has many attributes: they are the columns of one table of nodes, and change together.
 """
@@ -29,17 +29,19 @@ from volsched.model.verdict import NodeRefusals
 _FEW: Final = 24
 """Up to so many changed rows the plain functions are quicker than NumPy."""
 _REPEATS: Final = 8
-"""A list of changed rows longer than the nodes through this names most of them many times."""
+"""A log with more rows than nodes divided by this names most rows many times."""
 
 
 class Entry:
     """The answers about one template, and one key for each callback that has keys (see the module).
 
-    ``scores`` are the totals by row. ``ok`` marks the nodes that have room now, or some day soon, and where the
-    predicates let the task in; ``static_ok`` is what the ``static`` predicates answer, ``properties_ok`` those that
-    read only properties. ``class_scores`` has the scores by class of nodes, when they depend only on amounts and
-    properties; templates share them where nothing but requests is shown. ``explained`` are the refusals that were
-    counted last, by queue, and what they were counted from.
+    * ``scores``: totals by row.
+    * ``ok``: nodes with room, now or later, that no predicate refuses.
+    * ``static_ok``: answers of the ``static`` predicates; ``properties_ok``: those that read only properties.
+    * ``class_scores``: scores by class of nodes, if they depend only on amounts and properties. Templates whose
+      callbacks
+    read only requests share them.
+    * ``explained``: the last counted refusals by queue, and their inputs.
     """
 
     __slots__ = (
@@ -82,7 +84,7 @@ class Entry:
     # -- keeping it right ---------------------------------------------------------------------------------------------
 
     def refresh(self, task: TaskInfo) -> None:
-        """Be right for a task of the template, in the session that the engine is open for."""
+        """Refresh the answers for a task of the template, in the open session."""
         self.task = task
         if self._session != self._shared.session:
             self._session = self._shared.session
@@ -120,7 +122,7 @@ class Entry:
         self._score_all()
 
     def _lay_out(self) -> None:
-        """Lay out what is to be asked about single nodes, and where answers about shapes are kept."""
+        """Prepare the questions about single nodes, and the table of scores by class."""
         questions = self.questions
         questions.gather(self.task)
         if any(callback.signature.node == "node" for _, callback in questions.asked()):
@@ -131,7 +133,7 @@ class Entry:
         questions.arrange()
 
     def _scores_by_class(self) -> ClassScores:
-        """The scores by shape; templates of equal requests share them where no more is shown."""
+        """Return the scores by class; templates with equal requests share them if callbacks read no more."""
         asked = self.questions.asked()
         if any(callback.scope != "node" or callback.signature.pod != "request" for _, callback in asked):
             return ClassScores(self.questions.scored)
@@ -167,7 +169,7 @@ class Entry:
         self.scores.put(row, self.total_of(row) if self.properties_ok[row] else NEVER)
 
     def total_of(self, row: int) -> float:
-        """The score of one node that the static rules let pass; minus infinity when it will not do now."""
+        """Return the score of one node that static rules admit; minus infinity if it is refused now."""
         node = self._cluster.rows[row]
         kept = self.class_scores
         if kept is None or node.terminating_pods:
@@ -218,7 +220,7 @@ class Entry:
     # -- shapes of nodes ----------------------------------------------------------------------------------------------
 
     def _ask_class(self, kept: ClassScores, node_class: int, node: NodeInfo) -> None:
-        """Ask about one node for all of its shape."""
+        """Ask about one node for all of its class."""
         nodes, checks, adds = self._nodes, self.questions.checks, self.questions.adds
         nodes.rows_scored += 1
         nodes.callbacks_asked += len(checks)
@@ -246,7 +248,7 @@ class Entry:
             check_scores(self._shared.callbacks.node_orders, self.task, node)
 
     def _ask_classes(self, kept: ClassScores, node_classes: Rows, rows: Rows) -> None:
-        """Ask about many shapes at once, each by the row of one of its nodes."""
+        """Ask about many classes at once, each by the row of one of its nodes."""
         if len(node_classes) <= _FEW:
             for node_class, row in zip(node_classes.tolist(), rows.tolist(), strict=True):
                 self._ask_class(kept, node_class, self._cluster.rows[row])
@@ -264,7 +266,7 @@ class Entry:
         kept.put_all(node_classes[ok], scores)
 
     def _score_by_class(self, kept: ClassScores, rows: Rows) -> Rows:
-        """Score nodes by their shapes; return those where room is being freed, of which that does not tell all."""
+        """Score nodes by their classes; return rows with terminating pods, where the class does not decide."""
         node_classes, questions = self._shared.node_classes, self.questions
         node_classes.refresh()
         left = rows[:0]
@@ -302,7 +304,7 @@ class Entry:
         self.position = self._cluster.node_cache.usage_log.end
 
     def _score_changed(self, rows: Rows) -> None:
-        """Ask about many changed nodes, of which some may be named twice."""
+        """Ask about many changed nodes; some may be named twice."""
         rows = _possible(rows, self.properties_ok)
         if self.class_scores is not None:
             rows = self._score_by_class(self.class_scores, rows)
@@ -318,7 +320,7 @@ class Entry:
         self.scores.renew_blocks()
 
     def _worth_asking(self, rows: Rows) -> Rows:
-        """Most changed nodes are of no use to it, or full with nobody leaving: the scarcest amount tells."""
+        """Skip changed nodes that lack the scarcest resource, now and later."""
         if not self.charge:
             return rows
         columns = self._nodes.columns
@@ -332,7 +334,7 @@ class Entry:
         return kept
 
     def _score_rows(self, rows: Rows) -> None:
-        """Ask about many nodes at once, by vector twins where callbacks have them; before, they were no good."""
+        """Ask about many refused nodes at once, by vector twins where callbacks have them."""
         nodes = self._nodes
         nodes.columns.refresh()
         fits = nodes.columns.fits_idle(self.charge, rows)
@@ -348,7 +350,7 @@ class Entry:
             self.scores.total[rows] = self.sums(rows)
 
     def sums(self, rows: Rows) -> Floats:
-        """The sums of what all node orders give these rows, whether the task can go there or not."""
+        """Return the sums of all node orders for these rows, also for refused nodes."""
         totals = np.zeros(len(rows))
         self._nodes.columns.refresh()
         for part in self.questions.parts:
@@ -381,13 +383,13 @@ class Entry:
 
 
 def could_go(task: TaskInfo, node: NodeInfo, asked: Sequence[Predicate]) -> bool:
-    """Whether eviction can change all that refuses a task on a node."""
+    """True if eviction can change every refusal of a task on a node."""
     verdicts = (verdict_of(predicate, task, node) for predicate in asked)
     return all(verdict is None or verdict.resolvable for verdict in verdicts)
 
 
 def _possible(rows: Rows, ok: Mask) -> Rows:
-    """Those of some rows that are ok; of long lists, in which most are named many times, each once."""
+    """Return the rows that are ok; of long lists each row once."""
     if len(rows) * _REPEATS < len(ok):
         return rows[ok[rows]]
     named = np.zeros(len(ok), dtype=np.bool_)

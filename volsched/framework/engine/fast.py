@@ -1,8 +1,8 @@
-"""Where can this task go, and where best? Answered for equal tasks once, and again only about nodes that changed.
+"""The fast engine: finds nodes for a task, with answers that equal tasks share.
 
-An entry has for one template, node by node, the total score, or minus infinity where the task cannot go. Equal scores
-fall to the first row, which is the first name. The engine answers from entries, asks beside them what has to be asked
-for the very task, and tells why nodes refuse it.
+An entry has the total score of each node for one template, or minus infinity if the node refuses it. Of equal scores
+the first row wins, which is the first name. Questions about one task alone are asked beside the entries. The engine
+also tells why nodes refuse a task.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Engine(Protocol):
         """Use these callbacks from now on."""
 
     def new_instance(self) -> Engine:
-        """An engine of the same kind that knows nothing yet: one over which a callback failed may know it half."""
+        """Return an empty engine of the same kind, for use after a callback failed in this one."""
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
         """The best node with room now; else the best that will have room; None when no node will do."""
@@ -51,44 +51,44 @@ class Engine(Protocol):
         """The best node that has no room now and will have it once others have left."""
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best node with room now for the first of some equal tasks of one job, and for those that come after it.
+        """Yield the best node with room now for each of some equal tasks of one job.
 
-        It ends where more than the nodes' amounts decides, at the latest before a task that has no room. The caller
-        puts each task on its node before it asks for the next one, and changes nothing else meanwhile.
+        It ends where more than the nodes' amounts decides, at the latest before a task without room. The caller puts
+        each task on its node before it asks for the next one, and changes nothing else meanwhile.
         """
 
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether the task may go on this node, now or once it has room."""
+        """True if the task may go on this node, now or once it has room."""
 
     def refused_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a rule refuses the task on this node that looks at more than the pod and the node."""
+        """True if a rule that reads more than the pod and the node refuses the task on this node."""
 
     def kind(self, task: TaskInfo) -> Hashable:
-        """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
+        """Return the key of tasks that can go to the same nodes, as far as pods share answers."""
 
     def is_shared_in_queue(self, task: TaskInfo) -> bool:
-        """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+        """True if all equal pods of the task's queue have the same key."""
 
     def no_node_fits(self, task: TaskInfo) -> bool:
-        """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
+        """True if no node has room, now or later, for any task of this key, as far as the engine knows."""
 
     def choices(self, task: TaskInfo) -> list[NodeInfo]:
-        """Nodes where the task can go now, best first: the first one is the best node, if any has room now."""
+        """Return the nodes where the task can go now, best first; the first is the best node, if any has room now."""
 
     def ranked(self, task: TaskInfo) -> Ranked:
-        """Nodes where the task could go if others left, best first: what refuses it there eviction can change."""
+        """Return the nodes where the task could go if others left, best first: eviction can change their refusals."""
 
     def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
-        """Nodes where the task could go if others left and what is temporary were over, in order of names.
+        """Yield the nodes where the task could go without other pods and temporary refusals, by name.
 
-        They are found one after the other: a question that a few answer costs no more than these.
+        They are found one after the other: a caller that needs a few pays only for these.
         """
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
-        """Why nodes refuse the task, counted."""
+        """Return the counted reasons why nodes refuse the task."""
 
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
-        """For each node the task could go on (of the group that is chosen from): each plugin's score."""
+        """Return the scores of each plugin for each candidate node of the task."""
 
 
 class FastEngine:
@@ -109,7 +109,7 @@ class FastEngine:
         return type(self)(self.cluster)
 
     def open(self, callbacks: NodeCallbacks) -> None:
-        """Use these callbacks; answers of the last session stay when the callbacks are the same in kind."""
+        """Use these callbacks; answers of the last session stay if the rules are the same."""
         self.callbacks = callbacks
         self.entries.open(callbacks)
         self._pod_predicates = [p for p in callbacks.predicates if p.scope == "pod"]
@@ -133,7 +133,7 @@ class FastEngine:
         return self._best_of(task, entry, rows, self._batches(task))
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best node with room now for the first of some equal tasks, and for more where amounts alone decide."""
+        """Yield the best node with room now for some equal tasks, for more than one if amounts alone decide."""
         first = tasks[0]
         entry, batches = self._entry(first), self._batches(first)
         if self._with_care or batches:
@@ -174,7 +174,7 @@ class FastEngine:
                 node = None
 
     def _is_alike(self, task: TaskInfo, entry: Entry) -> bool:
-        """Whether an entry's answers hold for a task of its template that has other labels."""
+        """True if an entry's answers hold for a task of its template with other labels."""
         return self.entries.is_of(entry, task) and not self._batches(task)
 
     def _best_of(
@@ -202,13 +202,13 @@ class FastEngine:
         return self.nodes.with_scores(totals, task, batches, rows)
 
     def _batches(self, task: TaskInfo) -> list[BatchNodeOrder]:
-        """The batch orders that tell nodes apart for this task; the others give all nodes the same."""
+        """Return the batch orders whose scores differ between nodes for this task."""
         return [b for b in self.callbacks.batch_orders if b.uniform is None or b.uniform(task) is None]
 
     # -- other questions ----------------------------------------------------------------------------------------------
 
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether the task may go on this node, now or once it has room."""
+        """True if the task may go on this node, now or once it has room."""
         if not node.fits_future(self.cluster.columns.request(task.template)):
             return False
         predicates = self.callbacks.predicates
@@ -226,11 +226,11 @@ class FastEngine:
         return chosen_first(self.callbacks, task, found, totals[order].tolist())
 
     def refused_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a rule refuses the task on this node that looks at more than the pod and the node."""
+        """True if a rule that reads more than the pod and the node refuses the task on this node."""
         return refused_from_afar(self.callbacks, task, node)
 
     def ranked(self, task: TaskInfo) -> Ranked:
-        """Nodes where the task could go if others left, best first; of equals the first in order of names."""
+        """Return the nodes where the task could go if others left, best first; ties by name."""
         entry = self._entry(task)
         rows, nodes = entry.rows_if_others_left(self._pod_predicates), self.cluster.rows
         totals = self._totals(task, entry, rows, self._batches(task))
@@ -238,7 +238,7 @@ class FastEngine:
         return [(nodes[row], total) for row, total in zip(rows[order].tolist(), totals[order].tolist(), strict=True)]
 
     def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
-        """Nodes where the task could go if others left and what is temporary were over, in order of names."""
+        """Yield the nodes where the task could go without other pods and temporary refusals, by name."""
         self.entries.refresh()
         predicates, static, columns = self.callbacks.predicates, self.entries.shared.static, self.nodes.columns
         columns.refresh_allocatable()
@@ -259,17 +259,18 @@ class FastEngine:
         return (nodes[row] for row in np.flatnonzero(mask).tolist() if could_go(task, nodes[row], asked))
 
     def kind(self, task: TaskInfo) -> Hashable:
-        """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
+        """Return the key of tasks that can go to the same nodes, as far as pods share answers."""
         return kind_of(self._kind_keys, task)
 
     def is_shared_in_queue(self, task: TaskInfo) -> bool:
-        """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+        """True if all equal pods of the task's queue have the same key."""
         return is_shared_in_queue(self.callbacks, task)
 
     def no_node_fits(self, task: TaskInfo) -> bool:
-        """Whether no node has room, now or later, for any task of this kind; cheap once it was asked.
+        """True if no node has room, now or later, for any task of this key; cheap after the first call.
 
-        Of more kinds than there are entries, which one tenant may make, amounts and nodes' own properties tell most.
+        If there are more keys than entries, which one tenant can cause, only amounts and properties of nodes are
+        checked.
         """
         return not (self.entries.knows(task) or self._may_fit(task)) or self._is_full_for(task)
 
@@ -278,7 +279,7 @@ class FastEngine:
         return entry.scores.first_best() < 0 and not len(entry.future_rows())
 
     def _may_fit(self, task: TaskInfo) -> bool:
-        """Whether any node has the amounts, now or later, and its own properties let the task pass."""
+        """True if any node has the amounts, now or later, and its properties admit the task."""
         columns, static = self.nodes.columns, self.entries.shared.static
         columns.refresh()
         mask = columns.may_fit(self.cluster.columns.request(task.template)[::-1])
@@ -292,7 +293,7 @@ class FastEngine:
         return bool(mask.any())
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
-        """Why nodes refuse the task, counted; a node counts once for each of its reasons, which may name the queue."""
+        """Return the counted reasons why nodes refuse the task; a node counts once for each of its reasons."""
         entry, queue = self._entry(task), task.queue
         state = (entry.position, entry.properties_position, [scoped.version for scoped in entry.questions.scoped])
         if entry.explained is None or entry.explained[0] != state or self._pod_predicates:
@@ -303,5 +304,5 @@ class FastEngine:
         return known[queue]
 
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
-        """For each node the task could go on (of the group that is chosen from): each plugin's score."""
+        """Return the scores of each plugin for each candidate node of the task."""
         return scores_of(self.cluster, self.callbacks, task)

@@ -1,4 +1,4 @@
-"""The nodes of a cluster as callbacks are asked about them: one after the other, or many at once by vector twins."""
+"""Asks callbacks about nodes: one after the other, or many at once by vector twins."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from volsched.model.pods.task import TaskInfo
 
 
 class AskedNodes:
-    """Nodes in columns, and how much was asked about them.
+    """The columns of nodes, and counters of questions.
 
-    ``callbacks_asked`` counts calls of plain functions, ``rows_scored`` nodes, or shapes of them, about which callbacks
-    were asked, ``sweeps`` how often all nodes were looked through for an entry.
+    ``callbacks_asked`` counts calls of plain functions, ``rows_scored`` nodes or classes about which callbacks were
+    asked, ``sweeps`` how often an entry looked through all nodes.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -40,7 +40,7 @@ class AskedNodes:
         return self.table(self.columns.all_rows)
 
     def passed(self, pod: Any, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:
-        """Which of some rows a predicate lets pass; the plain function is asked about the undecided ones alone."""
+        """Return a mask of the rows that a predicate admits; only undecided rows are asked with the plain function."""
         if predicate.vector is not None:
             return as_mask(predicate, predicate.vector(pod, self.table(rows)), len(rows))
         nodes, fn, view = self.cluster.rows, predicate.fn, predicate.signature.node
@@ -51,7 +51,7 @@ class AskedNodes:
         return passed
 
     def scores(self, pod: Any, order: NodeOrder, rows: Rows) -> Floats:
-        """What a node order gives some rows."""
+        """Return the scores of a node order for some rows."""
         if order.vector is not None:
             return as_scores(order, order.vector(pod, self.table(rows)), len(rows))
         nodes, fn, view = self.cluster.rows, order.fn, order.signature.node
@@ -59,7 +59,7 @@ class AskedNodes:
         return as_scores(order, [fn(pod, shown(view, nodes[row])) for row in rows.tolist()], len(rows))
 
     def batch_scores(self, task: TaskInfo, batch: BatchNodeOrder, rows: Rows) -> Floats:
-        """What a batch order gives some rows."""
+        """Return the scores of a batch order for some rows."""
         if batch.vector is not None:
             return batch.vector(task, self.table(rows))
         nodes = self.cluster.rows
@@ -72,7 +72,7 @@ class AskedNodes:
         return totals
 
     def being_freed(self) -> list[int]:
-        """The rows where pods are terminating, or were promised the room: other than amounts now decide there."""
+        """Return the rows with terminating or pipelined pods: there more than amounts decides."""
         return [node.row for node in self.cluster.node_cache.with_terminating_pods.values()]
 
     def asked_of_each(self, task: TaskInfo, predicates: Sequence[Predicate], rows: Rows) -> Rows:

@@ -1,6 +1,6 @@
-"""The answers about nodes, asked plainly: every callback about every node, nothing kept.
+"""Answers about nodes without a cache: every callback is asked about every node.
 
-What the naive engine does for each question, and the fast one for those that are seldom asked.
+The naive engine works like this for each question, the fast one for rare questions.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...]:
 
 
 def is_shared_in_queue(callbacks: NodeCallbacks, task: TaskInfo) -> bool:
-    """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+    """True if all equal pods of the task's queue have the same key."""
     return all(p.key is None or p.is_keyed_by_queue or p.key(task) is None for p in callbacks.predicates)
 
 
 def kind_of(keys: tuple[KeyFn, ...], task: TaskInfo) -> Hashable:
-    """What decides, apart from the nodes, to which of them a task can go: its template's id and its predicates' keys.
+    """Return the key of tasks that can go to the same nodes: the template's id and its predicates' keys.
 
-    The id alone when no predicate has a key for the task. No score closes a node.
+    It is the id alone if no predicate has a key for the task. Scores refuse no node.
     """
     found = [key(task) for key in keys]
     number = task.template.id
@@ -46,7 +46,7 @@ def kind_of(keys: tuple[KeyFn, ...], task: TaskInfo) -> Hashable:
 def refusal_of(
     cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo
 ) -> tuple[Verdict | None, list[str]]:
-    """Why one node refuses a task: the first predicate's verdict, or the resources that it lacks."""
+    """Return why one node refuses a task: the first predicate's refusal, or the missing resources."""
     for predicate in callbacks.predicates:
         if predicate.applies(task):
             verdict = verdict_of(predicate, task, node)
@@ -62,7 +62,7 @@ def refusal_of(
 
 
 def refused_from_afar(callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo) -> bool:
-    """Whether a rule with a key refuses a node: pods elsewhere, or what a queue holds, may change its answer."""
+    """True if a rule with a key refuses a node: other pods, or usage of a queue, may change its answer."""
     keyed = (
         predicate
         for predicate in callbacks.predicates
@@ -84,7 +84,7 @@ def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> N
 
 
 def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> list[NodeInfo]:
-    """The nodes that are chosen from, in order of names: those with room now, else those that will have it."""
+    """Return the candidate nodes by name: those with room now, else those with room later."""
     request = cluster.columns.request(task.template)
     possible = [n for n in cluster.rows if refusal_of(cluster, callbacks, task, n) == (None, [])]
     return [node for node in possible if node.fits_idle(request)] or possible
@@ -103,7 +103,7 @@ def choices_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, total
 def chosen_first(
     callbacks: NodeCallbacks, task: TaskInfo, nodes: list[NodeInfo], totals: Sequence[float]
 ) -> list[NodeInfo]:
-    """Nodes, best first, with the one in front that a plugin chooses among the scored ones (``BestNode``)."""
+    """Return nodes, best first; a plugin's choice among the scored ones (``BestNode``) comes first."""
     if not callbacks.best_nodes:
         return nodes
     named = {node.name: total for node, total in sorted(zip(nodes, totals, strict=True), key=lambda pair: pair[0].row)}

@@ -1,4 +1,4 @@
-"""The answers of callbacks of scope ``static``, asked once for all nodes that are equal in what was read."""
+"""Answers of callbacks of scope ``static``, asked once for all nodes with equal read properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST: Final = 4_096
 
 
 class StaticAnswers:
-    """The answers of static callbacks, by node. What is returned is shared: nobody may write into it."""
+    """The answers of static callbacks, by node. Results are shared: do not write into them."""
 
     def __init__(self, nodes: AskedNodes) -> None:
         self._nodes = nodes
@@ -54,7 +54,7 @@ class StaticAnswers:
         return vectors > _MOST or (kept * len(self._nodes.cluster.rows) > _BYTES and vectors > _FEWEST)
 
     def mask(self, task: TaskInfo, place: int, predicate: Predicate) -> Mask:
-        """Which nodes the predicate in this place lets pass."""
+        """Return a mask of the nodes that the predicate at this index admits."""
         pod = predicate.pod(task)
         found = self._masks.get((place, pod))
         if found is None:
@@ -70,7 +70,7 @@ class StaticAnswers:
         return found
 
     def scores(self, task: TaskInfo, place: int, order: NodeOrder) -> Floats:
-        """What the node order in this place gives all nodes."""
+        """Return the scores of all nodes by the node order at this index."""
         pod = order.pod(task)
         found = self._scores.get((place, pod))
         if found is None:

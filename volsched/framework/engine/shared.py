@@ -1,4 +1,4 @@
-"""What the entries of an engine share: the callbacks of the session, and answers that hold for several templates."""
+"""State that entries of an engine share: the callbacks of the session, and answers for several templates."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class SharedAnswers:
         self.static.forget()
 
     def class_scores(self, template: PodTemplate, asked: list[tuple[int, Predicate | NodeOrder]]) -> ClassScores:
-        """The scores by shape that templates of equal requests share: callbacks are shown no more of a pod."""
+        """Return the scores by class that templates with equal requests share, if callbacks read no more of a pod."""
         key = (template.amounts, *[(place, isinstance(callback, NodeOrder)) for place, callback in asked])
         found = self._class_scores.get(key)
         if found is None:

@@ -1,7 +1,7 @@
-"""What a job is told that may not use its queue, or states a rule that volsched cannot keep: nobody votes in that.
+"""Refusals of jobs that may not use their queue, or have a rule that volsched cannot keep. Plugins have no vote.
 
-Nobody looks at such a job (``JobInfo.blocked``), so it is neither admitted nor placed, reserves nothing and evicts
-nobody. What it holds already it keeps, and that counts.
+Such a job (``JobInfo.blocked``) is neither admitted nor placed, reserves nothing and evicts nothing. It keeps what it
+holds, and that counts.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ def not_allowed(job: JobInfo) -> Verdict | None:
 
 
 def is_barring(refusal: Verdict | None) -> bool:
-    """Whether a job was told that it is not looked at."""
+    """True if a job has the refusal of a blocked job."""
     return refusal is not None and refusal.reason in _BARRING
 
 
 def wants_its_queue(job: JobInfo) -> bool:
-    """Whether a job would have anything of its queue: to be admitted, or a place for a pod."""
+    """True if a job wants something of its queue: to be admitted, or a node for a pod."""
     if job.superseded:
         return False
     if job.waiting:

@@ -1,4 +1,4 @@
-"""What a session leaves with tasks and jobs that wait: why, and on PodGroups the conditions that state it."""
+"""The refusals of waiting tasks and jobs, and the conditions of PodGroups that state them."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ class Refusals:
         return self._before[task]
 
     def cannot_start(self, job: JobInfo, condition: PodGroupCondition) -> None:
-        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier one found so too.
+        """Note on a PodGroup that its gang cannot start in this session, and whether an earlier session found so too.
 
-        That is an Event as well, unless one tells already what keeps the job as a whole. Where a queue has its due both
-        are told, as Volcano's own tools look for this one there.
+        That is an Event as well, unless another one already reports a refusal of the whole job. If a queue has its
+        deserved share, both are reported, as Volcano's own tools look for this one there.
         """
         message = within(self._cluster, job.namespace, condition.message)
         condition = replace(condition, message=message)

@@ -1,4 +1,4 @@
-"""The ledger of nodes: what each offers and what of that is taken, exact after every move, and which rows changed."""
+"""The cache of nodes: allocatable and used amounts, exact after every move, and the log of changed rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from volsched.model.pods.task import TaskInfo
 from volsched.model.status import HOLDS_ROOM, TaskStatus
 
 _OFFERS_PER_NODE = 4
-"""So many numbers of offers there may be for each node before those that no node makes any more are forgotten."""
+"""The most numbers of sets of allocatable amounts per node, before unused numbers are dropped."""
 
 
 class NodeCache:
@@ -54,7 +54,7 @@ class NodeCache:
         return self._clocks.layout_generation, self.properties_log.end
 
     def put(self, nodes: Iterable[tuple[NodeProperties, Mapping[str, int]]]) -> None:
-        """Add or replace nodes: their own properties, and what pods may take there (amounts in project units)."""
+        """Add or replace nodes: their properties, and their allocatable amounts (in project units)."""
         before: dict[str, NodeProperties | None] = {}
         arrived = changed = False
         for properties, allocatable in nodes:
@@ -198,9 +198,9 @@ class NodeCache:
             self.with_terminating_pods.pop(node.name, None)
 
     def allocate_each(self, tasks: Sequence[TaskInfo], nodes: Iterator[NodeInfo]) -> int:
-        """Allocate equal tasks that wait without a node, each to the next of some nodes; return how many.
+        """Allocate equal pending tasks, each to the next of some nodes; return how many.
 
-        Where it fails which node is next, nothing has moved.
+        If choosing the next node fails, no task has moved.
         """
         charge, count = tasks[0].charge, 0
         note, allocated = self.usage_log.rows.append, TaskStatus.ALLOCATED

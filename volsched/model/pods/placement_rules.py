@@ -1,4 +1,4 @@
-"""All that a pod states about where it may go, as values: equal rules are one template (``template``)."""
+"""All rules of a pod about its node, as values: pods with equal rules share one template (``template``)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -32,7 +32,7 @@ class HostPort(msgspec.Struct, frozen=True, gc=False, order=True):
 
 
 class Toleration(msgspec.Struct, frozen=True, gc=False, order=True):
-    """A taint that a pod puts up with; an empty key or effect stands for any, `bound` is the number of Gt and Lt."""
+    """A taint that a pod tolerates; an empty key or effect stands for any, `bound` is the number of Gt and Lt."""
 
     key: str = ""
     operator: str = "Equal"
@@ -87,9 +87,9 @@ class WeightedNodeTerm(msgspec.Struct, frozen=True, gc=False):
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
-    """How evenly pods are spread over a topology; `hard` is DoNotSchedule, otherwise it only counts in scores.
+    """A rule to spread pods over a topology; `hard` is DoNotSchedule, otherwise it only counts in scores.
 
-    `counts_self` is 1 when the pod matches its own selector. `min_domains` 1 demands nothing.
+    `counts_self` is 1 if the pod matches its own selector. `min_domains` 1 demands nothing.
     """
 
     topology_key: str
@@ -102,7 +102,7 @@ class SpreadConstraint(msgspec.Struct, frozen=True, gc=False):
     counts_self: int = 0
 
     def counts(self, labels: Mapping[str, str]) -> bool:
-        """Whether a pod of the same namespace counts; upstream's empty selector counts none, though it matches."""
+        """True if a pod of the same namespace counts; upstream's empty selector counts none, though it matches."""
         return not self.selector.is_empty and self.selector.matches(labels)
 
 
@@ -124,12 +124,12 @@ class LegacyDisk(msgspec.Struct, frozen=True, gc=False, order=True):
 
 
 class ContainerAmounts(msgspec.Struct, frozen=True, gc=False):
-    """What one container asks for of extended resources: (name, thousandths) pairs by name, zeros and less included.
+    """The extended resources of one container: (name, thousandths) pairs by name, zeros and less included.
 
-    What is limited counts, else what is requested; `differing` names the resources where both are there and not equal,
-    which the API server refuses. Amounts that cannot be read are left out: they are among the template's `refusals`.
-    `kind` is the field of the pod's spec that has the container, `place` its place there; a `sidecar` is an init
-    container that goes on running.
+    Limits count, else requests; `differing` names the resources where both are there and not equal, which the API
+    server refuses. Amounts that cannot be read are left out: they are among the template's `refusals`. `kind` is the
+    field of the pod's spec that has the container, `place` its index there; a `sidecar` is an init container that goes
+    on running.
     """
 
     kind: str

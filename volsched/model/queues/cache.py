@@ -1,4 +1,4 @@
-"""The ledger of queues: what each holds and what pods ask of it, the jobs in it, and who may use it."""
+"""The cache of queues and jobs: amounts that each queue holds, its jobs, and permissions to use it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from volsched.model.values.resources import PODS, accumulate
 
 
 class QueueCache:
-    """Queues and jobs, with the accounts of what their tasks hold.
+    """Queues and jobs, with the amounts that their tasks hold.
 
-    ``dirty_jobs`` are the jobs that changed since a session last wrote their status, ``waiting`` those with pending
-    tasks, ``best_effort`` those with pending tasks that ask for nothing, ``unadmitted`` those in no phase or Pending;
-    all are kept so that a session need not look at every job.
-    ``dirty_queues`` are the names of queues that are new or whose tasks may hold something else since it was last
-    looked. ``ungated`` is what pods ask for together, pod slots too, by queue, whose gate was lifted and that have no
-    node yet.
+    Four maps let a session skip most jobs: ``dirty_jobs`` changed since a session last wrote their status; ``waiting``
+    have pending tasks; ``best_effort`` have pending tasks without requests; ``unadmitted`` are Pending or in no phase.
+    ``dirty_queues`` are the names of queues that are new or whose amounts may have changed since the last look.
+    ``ungated`` is the request, pod slots included, by queue, of pods whose gate was lifted and that have no node yet.
     ``moves`` are the jobs that named another queue, see ``kept_queue``.
     """
 
@@ -47,7 +45,7 @@ class QueueCache:
     # -- what their tasks hold ----------------------------------------------------------------------------------------
 
     def charge(self, job: JobInfo, request: Mapping[str, int], by: int) -> None:
-        """Put so many equal requests on the accounts of a job and its queue, or take them off."""
+        """Add so many equal requests to the amounts of a job and its queue, or subtract them."""
         accumulate(job.allocated, request, by)
         self._charge_queue(job.queue, request, by, by)
 
@@ -60,7 +58,7 @@ class QueueCache:
             self.dirty_queues[name] = None
 
     def set_ungated(self, task: TaskInfo, *, ungated: bool) -> None:
-        """Let a task that waits count in its queue although it has no node, or no longer."""
+        """Count a pending task in its queue although it has no node, or stop counting it."""
         ungated = ungated and not (task.job is not None and task.job.blocked)
         if task.ungated == ungated:
             return
@@ -71,13 +69,13 @@ class QueueCache:
             self.count_ungated(task, 1)
 
     def count_ungated_again(self, task: TaskInfo) -> None:
-        """Tell observers that a task counts for something else while it has no node: claims were made for it."""
+        """Notify observers that an ungated task without a node has another request: claims were made for it."""
         if task.ungated:
             self.count_ungated(task, -1)
             self.count_ungated(task, 1)
 
     def count_ungated(self, task: TaskInfo, by: int) -> None:
-        """Count a task that has no node and whose gate was lifted, or (-1) count it no more."""
+        """Count a task without a node whose gate was lifted, or (-1) stop counting it."""
         job = task.job
         if task.status is not TaskStatus.PENDING or job is None:
             return
@@ -90,7 +88,7 @@ class QueueCache:
     # -- queues -------------------------------------------------------------------------------------------------------
 
     def put_queue(self, spec: QueueProperties, past: QueuePast | None = None) -> None:
-        """Add a queue, or replace what it states; what its tasks hold is counted only when it is new."""
+        """Add a queue, or replace its properties; amounts of its tasks are summed only for a new queue."""
         name, queue = spec.name, self.queues.get(spec.name)
         before = queue.spec if queue is not None else None
         if queue is None:
@@ -156,10 +154,10 @@ class QueueCache:
         self._observers.notify_job(job, gone=True)
 
     def set_phase(self, job: JobInfo, phase: str, *, admits: bool = False) -> None:
-        """Set a job's phase; jobs that nobody has admitted are kept at hand for the enqueue action.
+        """Set a job's phase, and keep unadmitted jobs at hand for the enqueue action.
 
-        One that may not use its queue is not admitted, whoever demands it. One that was admitted to another queue is so
-        when an action ``admits`` it, and by no status of before.
+        A job that may not use its queue is not admitted. A job that was admitted to another queue is admitted only by
+        an action (``admits``), and not by its former status.
         """
         if admits or phase not in ("", PENDING, INQUEUE):
             self.moves.moved.pop(job.key, None)
@@ -198,7 +196,7 @@ class QueueCache:
             self.best_effort.pop(key, None)
 
     def requests_changed(self, job: JobInfo) -> None:
-        """Try a job again whose members may ask for something else, or for nothing, as templates are made otherwise."""
+        """Requeue a job whose members may have other requests, as templates are made differently."""
         job.requeue()
         job.version += 1
         job.count_best_effort()
@@ -207,9 +205,9 @@ class QueueCache:
             self.best_effort[job.key] = job
 
     def set_job_queue(self, job: JobInfo, queue: str) -> None:
-        """Let a job count for the queue that it names, once it holds nothing where it is; it has to be admitted there.
+        """Move a job to the queue that it names once it holds nothing in the present one; it is Pending there.
 
-        Before the first session it moves with all that it holds, unless its status told that it is kept
+        Before the first session it moves with all that it holds, unless its conditions say that it is kept
         (``keep_job_queue``).
         """
         moves, is_known = self.moves, job.queue in self.queues
@@ -234,9 +232,9 @@ class QueueCache:
             self.set_phase(job, PENDING)
 
     def keep_job_queue(self, job: JobInfo, conditions: Sequence[PodGroupCondition]) -> None:
-        """Take from a job's conditions in which queue it counts while that is not the one it names, or that in none.
+        """Read from a job's conditions the queue in which it counts, if that differs from the named one.
 
-        That is until the first session. From then on it is decided here, and the conditions follow.
+        This is done before the first session. From then on the scheduler decides, and the conditions follow.
         """
         if self.moves.in_force:
             return
@@ -252,11 +250,11 @@ class QueueCache:
         self.moves.kept[job.key] = queue
 
     def count_in(self, job: JobInfo, queue: str) -> None:
-        """Let a job that no PodGroup speaks for count in a queue with all that it holds; empty: in none."""
+        """Count a job without a PodGroup in a queue with all that it holds; empty: in none."""
         self._move_job(job, queue)
 
     def count_elsewhere(self, job: JobInfo, queue: str) -> None:
-        """Let a job count in another queue than the one that it names and may not use, while any of its pods runs.
+        """Count a job in another queue than the named one, which it may not use, while any of its pods runs.
 
         Empty: in none.
         """
@@ -269,7 +267,7 @@ class QueueCache:
         self.dirty_jobs[job.key] = job
 
     def settle_queues(self) -> None:
-        """Begin a session: jobs that are kept in a queue and hold nothing there any more count in the one they name."""
+        """Begin a session: jobs that hold nothing in the queue where they are kept move to the one they name."""
         self.moves.in_force = True
         for key, named in (*self.moves.kept.items(), *self.moves.nowhere.items()):
             self.set_job_queue(self.jobs[key], named)
@@ -291,7 +289,7 @@ class QueueCache:
         self._judge(job)
 
     def set_released(self, job: JobInfo, why: str, unplaceable: frozenset[str]) -> None:
-        """Keep no room for an admitted job as it could not be placed (empty: keep it); some members could not be."""
+        """Release the room of an admitted job that fits nowhere (empty: keep it), with its unplaceable members."""
         if (job.released, job.unplaceable) == (why, unplaceable):
             return
         job.released, job.unplaceable = why, unplaceable
@@ -301,7 +299,7 @@ class QueueCache:
         self._observers.notify_job(job)
 
     def set_superseded(self, job: JobInfo, *, superseded: bool) -> None:
-        """Let a job count for nothing as its pods are all in native groups, or no longer."""
+        """Block a job whose pods are all in native groups, or unblock it."""
         if superseded == (job.key in self._superseded):
             return
         if superseded:
@@ -345,7 +343,7 @@ class QueueCache:
                 self._judge(job)
 
     def _judge(self, job: JobInfo) -> None:
-        """Ask whether a job may be looked at; one that may no longer gives back what it was promised."""
+        """Update whether a job is blocked; a newly blocked one gives back its pipelined room."""
         before, job.blocked = job.blocked, self._bar(job)
         if job.blocked == before:
             return
