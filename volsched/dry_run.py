@@ -1,7 +1,7 @@
-"""Lets the plugins of a configuration register once over an empty cluster: to check them, or for what they report.
+"""Lets the plugins of a configuration register once over an empty cluster, to check them and read their reports.
 
-A callback that cannot be asked refuses the configuration. Otherwise every session would fail over it. What else a
-plugin fails with is about its cluster or its session, and is told there (``plugin_errors``).
+A callback that cannot be called refuses the configuration. Otherwise every session would fail over it. Other failures
+of a plugin are about its cluster or its session, and are reported there (``plugin_errors``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The scheduler: one cycle is one session over the mirror, its actions, and what has to be told afterwards.
+"""The scheduler: one cycle is one session over the mirror, its actions, and the reports after it.
 
 It reaches the cluster through ports only, so ``run`` and ``simulate`` are the same scheduler with other executors.
 """
@@ -61,7 +61,7 @@ class Profile:
 
     @cached_property
     def modules(self) -> dict[str, str]:
-        """The module or package of each plugin, as ``culprit`` looks for it in the traceback of an exception."""
+        """Return the module or package of each plugin, as ``culprit`` looks for it in the traceback of an exception."""
         return modules_of((option.name, plugin) for tier in self.plugins for option, plugin in tier)
 
     def pod_annotations(self) -> set[str]:
@@ -76,7 +76,7 @@ class Profile:
         return {key for tier in self.plugins for _, plugin in tier for key in getattr(plugin, what, ())}
 
     def devices_serve(self) -> bool:
-        """Whether a plugin gives out devices for extended resources that a DeviceClass stands for."""
+        """True if a plugin gives out devices for extended resources that a DeviceClass stands for."""
         return any(
             getattr(plugin, "serves_devices", False) and option.allows("enablePredicate")
             for tier in self.plugins
@@ -106,9 +106,8 @@ class _Outbox:
 class Scheduler:
     """Runs cycles on a mirror. Only one thread may use it, the one that feeds the mirror.
 
-    ``orphan_grace``: seconds that a pod may be without its PodGroup before that is told, as a controller may be about
-    to make it. ``bounds``: what a session may cost, and where what fails in it ends. ``always_unschedulable``: see
-    ``Reporter``.
+    ``orphan_grace``: seconds that a pod may lack its PodGroup before that is reported, as a controller may be about to
+    make it. ``bounds``: the limits of a session, and the end of faults. ``always_unschedulable``: see ``Reporter``.
     """
 
     def __init__(  # noqa: PLR0913 - what it works with, then how it tells and where it ends
@@ -245,7 +244,7 @@ class Scheduler:
 
     @contextmanager
     def _bounded(self, session: Session) -> Iterator[None]:
-        """Do a part of a session: what fails and is about no job ends the session, and no more than that."""
+        """Run a part of a session; a failure that is about no job ends the session, and no more than that."""
         try:
             yield
         except SessionOverError as over:
@@ -268,7 +267,7 @@ class Scheduler:
                 durations[action.name] = self._clock.elapsed() - before
 
     def _rebuild_lost(self) -> list[Exception]:
-        """Make again what an account that failed over a change between sessions leaves wrong; return the failures."""
+        """Make the accounts again that failed over a change between sessions; return the failures."""
         lost = list(self.mirror.cluster.observers.lost.values())
         if lost and not self._bounds.contains_faults:
             raise lost[0]
@@ -311,7 +310,7 @@ class Scheduler:
         session.opened()
 
     def wake_at(self) -> float | None:
-        """When a cycle is due even if nothing changes (seconds since the epoch); None: not before something does."""
+        """Return when a cycle is due without changes (seconds since the epoch); None: only after a change."""
         due = [since + self._orphan_grace for since in self._orphans.values()]
         bounds = self._bounds.wake_at(self._clock.now())
         times = (self.mirror.next_retry(), self._plugins_due, self._released_at, bounds)
@@ -326,7 +325,7 @@ class Scheduler:
             session.refuse_job(job, admission_expired(job, admissions.timeout))
 
     def _explain_orphans(self, session: Session) -> None:
-        """Refuse jobs that cannot be looked at at all by what they lack, once they have lacked it for a while."""
+        """Refuse jobs that cannot be tried, with what they lack, once they have lacked it for a while."""
         cluster = session.cluster
         orphans: dict[str, float] = {}
         for key in list({**cluster.queue_cache.dirty_jobs, **self._orphans}):
@@ -344,7 +343,7 @@ class Scheduler:
         self._orphans = orphans
 
     def _explain_blocked(self, session: Session) -> None:
-        """Refuse jobs that want something of a queue which they may not use, or by a rule that volsched cannot keep."""
+        """Refuse jobs that may not use their queue and want something of it, or that have an unsupported rule."""
         for job in list(session.cluster.queue_cache.dirty_jobs.values()):
             verdict = not_allowed(job) if job.refusal is None or not _is_orphans(job.refusal) else None
             if verdict is not None and wants_its_queue(job):
@@ -393,12 +392,12 @@ _ORPHAN_STEPS = (Step.NO_PODGROUP, Step.NO_QUEUE)
 
 
 def _is_orphans(verdict: Verdict) -> bool:
-    """Whether a job is told that it cannot be looked at."""
+    """True if a job has the refusal of one that cannot be tried."""
     return verdict.step in _ORPHAN_STEPS or native_gangs.is_incomplete(verdict)
 
 
 def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
-    """Why a job cannot be looked at: nobody made its PodGroup, or its queue is not there."""
+    """Return why a job cannot be tried: its PodGroup or its queue does not exist."""
     if not (job.spec.has_group or job.spec.implicit):
         if not any(task.spec.ours for task in job.waiting.values()):
             return None

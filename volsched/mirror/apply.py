@@ -1,11 +1,11 @@
-"""The cluster as the scheduler believes it to be, fed by typed changes.
+"""The state of the cluster as the scheduler knows it, updated by typed changes.
 
-The scheduling thread owns the mirror and is its only writer. What the scheduler has decided counts at once (a pod is
-*assumed* on its node) and stays until the API server shows it or is known to have refused it. Nothing here asks the
-API server anything, and nothing here raises over an object's content: a field that cannot be read is a problem that is
-told, and an object that cannot be taken in is set aside (``quarantine``).
+The scheduling thread owns the mirror and is its only writer. Decisions of the scheduler count at once (a pod is
+*assumed* on its node) and stay until the API server shows them or is known to have refused them. The mirror sends no
+request to the API server, and raises nothing over an object's content: an unreadable field is a reported problem, and
+an object that cannot be taken in is quarantined (``quarantine``).
 
-How each kind is taken in stands in the module of that kind; this one states which change goes where.
+Each kind has a module with its processing; this one passes changes to these modules.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from volsched.model.values.bounded import Size
 
 
 class Mirror:
-    """Applies changes to a ``Cluster``. ``online`` follows what online pods take of it.
+    """Applies changes to a ``Cluster``. ``online`` follows the usage of online pods.
 
-    ``memory_use`` tell for which changes there is memory; whoever hears of changes first asks, on one thread.
+    ``memory_use`` decides for which changes there is memory. The thread that receives changes first asks it.
     """
 
     def __init__(self, settings: MirrorSettings | None = None) -> None:
@@ -120,7 +120,7 @@ class Mirror:
         self.cluster.observe(self.online)
 
     def tables(self) -> Mapping[str, Size]:
-        """Return the sizes of what is kept here and in the cluster; they may be read on any thread."""
+        """Return the sizes of tables here and in the cluster; for any thread."""
         cluster = self.cluster
         return {
             "mirror.pods": lambda: len(cluster.tasks),
@@ -179,7 +179,7 @@ class Mirror:
         found.append(self._nodes.read(node))
 
     def _guarded(self, change: Change, take: Callable[[], None]) -> None:
-        """Take a change in; what fails over an object ends with that object."""
+        """Take a change in; a failure over an object ends with that object."""
         try:
             take()
         except Exception as error:
@@ -239,7 +239,7 @@ class Mirror:
         self.retries.tick(now)
 
     def next_retry(self) -> float | None:
-        """When the next held task may be tried again; None when none is held for a time."""
+        """Return when the next held task may be tried again; None if none waits for a time."""
         return self.retries.next()
 
     def take_failed(self) -> list[TaskInfo]:
@@ -251,7 +251,7 @@ class Mirror:
     def keep_only(self, kept: KeptAnnotations) -> None:
         """Keep these annotations of objects, those that were kept already, and no others, from now on.
 
-        What was dropped before comes back with the object.
+        An annotation that was dropped before comes back with the object.
         """
         reader, cluster = self._annotations, self.cluster
         if reader.kept is not None and reader.kept.includes(kept):

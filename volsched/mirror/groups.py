@@ -49,7 +49,7 @@ class Groups:
     # -- jobs of pods -------------------------------------------------------------------------------------------------
 
     def job_of(self, task: TaskInfo, drop_task: Callable[[str], None]) -> JobInfo | None:
-        """Return the job that a task belongs to, made when it is the first to name it; ``drop_task`` takes a uid."""
+        """Return the job of a task, made by its first member; ``drop_task`` takes a uid."""
         if task.spec.scheduling_group:
             return self.native.job_of(task)
         if task.group:

@@ -1,4 +1,4 @@
-"""Which annotations the mirror keeps: what it reads itself, and what plugins and actions declare."""
+"""The annotations that the mirror keeps: its own, and those that plugins and actions declare."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def kept_annotations(declared: Iterable[Declared]) -> KeptAnnotations:
 
 
 class AnnotationReader:
-    """Reads the annotations of objects as they are kept; all of them as long as it was not told which."""
+    """Reads the kept annotations of objects; all of them until it is told which to keep."""
 
     def __init__(self, kept: KeptAnnotations | None) -> None:
         self.kept = kept
 
     def of(self, kind: str, annotations: dict[str, str]) -> Mapping[str, str]:
-        """Return those annotations of an object of a kind that are kept, one copy of each text in memory."""
+        """Return the kept annotations of an object, one copy of each text in memory."""
         return reading.shared(annotations) if self.kept is None else self.kept.of_kind(kind).of(annotations)

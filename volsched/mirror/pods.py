@@ -32,7 +32,7 @@ _SAME_ROOM: Final = {TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING}
 
 
 class _Placement(NamedTuple):
-    """As what a pod was placed: what is written into it afterwards does not change what it counts as."""
+    """The properties with which a pod was placed; later changes do not alter its usage."""
 
     template: PodTemplate
     group: str
@@ -54,7 +54,7 @@ class Pods:
     _problems: ReadingProblems
 
     def put(self, pod: api.Pod) -> None:
-        """Take a pod in, unless it is not ours and holds nothing: read it, compare, apply what is new."""
+        """Take a pod in, unless it is not ours and holds nothing: read it, compare, apply the changes."""
         uid = pod.metadata.uid
         task = self._cluster.tasks.get(uid)
         if task is None:
@@ -116,7 +116,7 @@ class Pods:
         return task
 
     def _update(self, task: TaskInfo, pod: api.Pod, found: PodReading) -> None:
-        """Apply another state of a pod to its task; what we have decided about it stays until it is shown."""
+        """Apply another state of a pod to its task; our decisions about it stay until they are shown."""
         is_decided = _stays_assumed(task, found) or _stays_evicted(task, found)
         before, task.spec = task.spec, found.spec
         self._take_decisions(task, found)
@@ -140,7 +140,7 @@ class Pods:
         self._hear_nomination(task, found.nominated)
 
     def _priority_changed(self, task: TaskInfo, before: PodProperties) -> None:
-        """Have the priority of the job looked up again, and victims sought among pods that may be evicted now."""
+        """Compute the priority of the job again, and search for victims among pods that may be evicted now."""
         if task.job is not None:
             task.job.highest = None
         if task.spec.preemptable and not before.preemptable:
@@ -169,7 +169,7 @@ class Pods:
         self._retries.pod_changed(task)
 
     def _hear_of_gates(self, task: TaskInfo, before: PodProperties, found: PodReading) -> None:
-        """Have a pod tried again whose gates or claims are others; one that was let in counts in its queue."""
+        """Retry a pod whose gates or claims changed; an ungated one counts in its queue."""
         if task.job is None or _gates_of(task.spec) == _gates_of(before):
             return
         task.job.requeue()
@@ -187,7 +187,7 @@ class Pods:
             self._cluster.observers.notify_started(task)
 
     def _hear_group(self, task: TaskInfo, pod: api.Pod, named: str, before: str) -> None:
-        """Put a pod into the Volcano PodGroup that it names now; one that has a node was placed in its own."""
+        """Put a pod into the Volcano PodGroup that it names now; a pod with a node stays in its own."""
         if named == task.group:
             return
         if not self._unknown_nodes.name_of(task):
@@ -208,13 +208,13 @@ class Pods:
             self._events.record(found)
 
     def _hear_annotations(self, task: TaskInfo) -> None:
-        """Once the API server shows a pod on its node, what it shows counts, and no longer what the Binding carried."""
+        """Count what the API server shows of a pod on its node, instead of what the Binding carried."""
         task.bind_annotations = None
         if task.node is not None:
             self._cluster.annotated(task)
 
     def _replace(self, task: TaskInfo, pod: api.Pod, found: PodReading, placed_as: _Placement | None) -> None:
-        """The pod asks for something else now: take its task out and put a new one in, standing as before."""
+        """Replace the task of a pod whose request changed by a new one with the same status and node."""
         stays = _stays_assumed(task, found) or _stays_evicted(task, found)
         assumed_on = self._unknown_nodes.name_of(task) if stays else ""
         status = task.status
@@ -230,7 +230,7 @@ class Pods:
         return _Placement(task.template, task.group) if self._unknown_nodes.name_of(task) else None
 
     def _hear_nomination(self, task: TaskInfo, node: str) -> None:
-        """Take a pod's nomination from its status, unless that is older than what we have just decided."""
+        """Take a pod's nomination from its status, unless that is older than our last decision."""
         if task.nomination_sent and node != task.nominated:
             return
         if node != task.nominated or task.nomination_sent:
@@ -281,22 +281,22 @@ class Pods:
 
 
 def _gates_of(spec: PodProperties) -> tuple[object, ...]:
-    """What keeps a pod from being tried, and which claims were made for it."""
+    """The gates of a pod and the claims that were made for it."""
     return spec.gated, spec.admission_gate, spec.claim_names
 
 
 def _membership_of(spec: PodProperties) -> tuple[object, ...]:
-    """What of a pod those read who keep something about its job."""
+    """The properties of a pod that accounts about its job read."""
     return (*_gates_of(spec), spec.role, spec.terminating)
 
 
 def _stays_assumed(task: TaskInfo, found: PodReading) -> bool:
-    """Whether a pod that the API server shows without a node is on its way to the one that we chose."""
+    """True if a pod without a node at the API server is being bound to the one that we chose."""
     return task.status in ASSUMED and not found.node and not found.has_ended
 
 
 def _stays_evicted(task: TaskInfo, found: PodReading) -> bool:
-    """Whether a pod that the API server does not show as being deleted is about to be, because we decided so.
+    """True if we have decided to evict a pod that the API server does not show as terminating.
 
     Its condition ``DisruptionTarget`` is written, and seen, first. Only a refusal takes the decision back.
     """

@@ -1,4 +1,4 @@
-"""PriorityClasses, and what PodGroups and pods that name one count with."""
+"""PriorityClasses, and the priorities of PodGroups and pods that name one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came of writes: bindings and evictions that were made or refused."""
+"""The results of writes: bindings and evictions that succeeded or were refused."""
 
 from __future__ import annotations
 

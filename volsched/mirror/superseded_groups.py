@@ -1,8 +1,8 @@
 """Volcano PodGroups that were made for pods of Kubernetes' own gangs.
 
-Volcano's podgroup controller knows nothing of ``schedulingGroup``: it makes a PodGroup for every pod of its scheduler
-names and writes the name on the pod. Nobody is ever in it, since ``schedulingGroup`` decides. Such a PodGroup is
-hollow: it is not admitted, and what it asks for counts nowhere.
+Volcano's podgroup controller does not know ``schedulingGroup``: it makes a PodGroup for every pod of its scheduler
+names and writes the name on the pod. Such a PodGroup has no members, since ``schedulingGroup`` decides. It is
+superseded: it is not admitted, and its requests count nowhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SupersededGroups:
         return len(self._named)
 
     def note(self, key: str, by: int) -> None:
-        """Count a pod of a native group that names a Volcano PodGroup, or (-1) count it no more."""
+        """Count a pod of a native group that names a Volcano PodGroup, or (-1) stop counting it."""
         left = self._named.get(key, 0) + by
         if left:
             self._named[key] = left
@@ -33,7 +33,7 @@ class SupersededGroups:
             self.judge(job)
 
     def judge(self, job: JobInfo) -> None:
-        """Return whether a Volcano PodGroup is hollow: nobody is in it, and pods that name it are elsewhere."""
+        """True if a Volcano PodGroup is superseded: it has no members, and pods that name it are in native groups."""
         if job.superseded or self._named:
             superseded = not job.tasks and job.key in self._named
             self._cluster.queue_cache.set_superseded(job, superseded=superseded)

@@ -1,12 +1,12 @@
-"""In which queue a pod counts that came with a node, and that no PodGroup speaks for.
+"""The queues of pods that came with a node and have no PodGroup.
 
 A pod that is made with ``spec.nodeName`` passes by every scheduler, and no queue was asked for room. The pod counts in
-the first queue that lets its namespace in: the one that its annotation names, that of its namespace, the default queue,
-else the oldest of all. Where none does it counts on its node alone, which an Event and a metric tell. What is stated
-now decides, so whoever counts anew comes to the same; queues and namespaces that change have these pods asked about.
-A PodGroup that may not use its queue, of either kind, counts in such a queue with all its pods as soon as one of them
-came with a node; its condition ``QueueKept`` tells that and is the memory. What ran when the PodGroup lost its right
-goes on counting where it was placed, until then.
+the first queue that admits its namespace: the one that its annotation names, that of its namespace, the default queue,
+else the oldest of all. If none does, it counts only on its node, which an Event and a metric report. Only present
+objects decide, so a restart leads to the same result; changed queues and namespaces have these pods checked again. A
+PodGroup that may not use its queue, of either kind, counts in such a queue with all its pods as soon as one of them
+came with a node; its condition ``QueueKept`` remembers that. Until then, pods that ran when the PodGroup lost its right
+go on counting where they were placed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import ROOT, QueueInfo
 
 COUNTS_IN_NO_QUEUE: Final = "CountsInNoQueue"
-"""The reason of the Event on a pod that came with a node, of a namespace that no queue lets in."""
+"""The reason of the Event on a pod that came with a node, if no queue admits its namespace."""
 
 _MESSAGE: Final = "it came with a node, and no queue lets its namespace in: it counts on its node alone"
 
@@ -67,11 +67,11 @@ class UngroupedPods(Observer):
             self._note(job)
 
     def follows_job(self, job: JobInfo) -> bool:
-        """Whether it is decided here in which queue a job counts."""
+        """True if this module decides in which queue a job counts."""
         return job.key in self._jobs
 
     def leave(self, job: JobInfo) -> None:
-        """Hear that a job is no more, or that a PodGroup speaks for it: it counts where that says."""
+        """Forget a job that ended or has a PodGroup now: it counts in the queue of that."""
         self.uncharged.pop(job.key, None)
         if self._jobs.pop(job.key, None) is not None and job.spec.has_group:
             self._cluster.queue_cache.count_in(job, "")

@@ -1,9 +1,9 @@
-"""Everything that a plugin imports, in one place; what is named here is imported when it is first used.
+"""All names that a plugin imports, in one place; each is imported on its first use.
 
-``volsched.plugin`` has rules and what their callbacks are shown. Beside it there are ``quota`` (plugins that limit
+``volsched.plugin`` has rules and the views of their callbacks. Beside it there are ``quota`` (plugins that limit
 queues), ``cards`` (accelerator cards by name), ``devices`` (ResourceClaims) and ``objects`` (validators).
 
-A plugin that needs little imports little: a scheduler that starts, and each command, imports all plugins. The blocks
+A small plugin imports few modules this way: a scheduler that starts, and each command, imports all plugins. The blocks
 below are the lists; a type checker reads them, and at run time `_on_first_use` does.
 """
 

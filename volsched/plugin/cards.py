@@ -1,4 +1,4 @@
-"""What plugins about accelerator cards, by the names of their models, import beside ``volsched.plugin``."""
+"""Names for plugins about accelerator cards, beside those of ``volsched.plugin``."""
 
 from __future__ import annotations
 

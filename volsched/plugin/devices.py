@@ -1,4 +1,4 @@
-"""What plugins about the devices of ResourceClaims import beside ``volsched.plugin``."""
+"""Names for plugins about the devices of ResourceClaims, beside those of ``volsched.plugin``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins with quotas of queues import beside ``volsched.plugin``."""
+"""Names for plugins with quotas of queues, beside those of ``volsched.plugin``."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Jobs of Kubernetes' own gangs: which pods are in them, what their PodGroups state, and in which queue they are.
+"""Jobs of Kubernetes' own gangs: their pods, their PodGroups, and their queues.
 
-``schedulingGroup`` decides who belongs, whatever annotations state, and groups are told apart by namespace and name,
-not by uid, as kube-scheduler does. While nobody has made the PodGroup its pods wait.
+``schedulingGroup`` decides about membership, whatever annotations state. Groups are told apart by namespace and name,
+not by uid, as in kube-scheduler. Pods wait while their PodGroup does not exist.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ class NativeGroups:
     # -- members ------------------------------------------------------------------------------------------------------
 
     def job_of(self, task: TaskInfo) -> JobInfo:
-        """Return the job of a task that names a group, made when it is the first to name it."""
+        """Return the job of a task that names a group, made by its first member."""
         job = self._job(task.namespace, task.spec.scheduling_group)
         if not job.tasks:
             job.created = _age(job.spec.native, task)
         return job
 
     def joined(self, task: TaskInfo) -> None:
-        """Take note of what a member states of itself: when it came, and whenever it states something else."""
+        """Take in the properties of a member: when it came, and after each change."""
         job = task.job
         if job is None:
             return
@@ -164,7 +164,7 @@ class NativeGroups:
         self._take_conditions(job, shown)
 
     def _take_conditions(self, job: JobInfo, shown: tuple[PodGroupCondition, ...]) -> None:
-        """Take in what a PodGroup states; what it was promised is remembered here, as the watch may be behind."""
+        """Take in a PodGroup; its reservation is remembered here, as the watch may be behind."""
         known = job.reported.conditions if job.reported is not None else ()
         for condition in shown:
             if condition.type not in REMEMBERED:
@@ -186,7 +186,7 @@ class NativeGroups:
         self.drop_if_empty(job)
 
     def served(self, change: KindServed) -> None:
-        """Take note of whether anybody serves PodGroups: pods that wait for one are told another thing."""
+        """Take in whether the API server serves PodGroups: pods that wait for one get another message then."""
         self._cluster.native_served = change.group_version
         self._cluster.queue_cache.dirty_jobs.update(self._cluster.native_jobs)
 
@@ -197,7 +197,7 @@ class NativeGroups:
 
 
 def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
-    """When a group came: its PodGroup was made; of those made in the same second the one whose pod came first."""
+    """Return the age of a group: its creation; of groups made in the same second, that of its first pod."""
     made = group.created if group is not None else None
     if made is None:
         return first.created if first is not None else 0.0

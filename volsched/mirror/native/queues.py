@@ -19,7 +19,7 @@ from volsched.model.pods.task import TaskInfo
 
 
 class NativeQueues:
-    """Which queues Workloads, pods and namespaces name, and of each native group the one that follows."""
+    """The queues that Workloads, pods and namespaces name, and the resulting queue of each native group."""
 
     def __init__(self, cluster: Cluster, default: str, is_elsewhere: Callable[[JobInfo], bool]) -> None:
         self._cluster = cluster
@@ -97,7 +97,7 @@ class NativeQueues:
     # -- which one follows --------------------------------------------------------------------------------------------
 
     def settle(self, job: JobInfo) -> None:
-        """Put a group where it belongs by what is named now, once it holds nothing where it is."""
+        """Move a group to the queue that is named now, once it holds nothing in the present one."""
         group = job.spec.native
         of_members = sorted(self._counts.get(job.key, ()))
         named = self._named_by(job) or next(iter(of_members), "") or self._namespaces.get(job.namespace, "")

@@ -1,1 +1,1 @@
-"""Nodes as the mirror takes them in, those that are not known yet, and those that take nothing new."""
+"""Nodes in the mirror, pods on unknown nodes, and nodes that take no new pods."""

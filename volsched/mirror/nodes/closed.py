@@ -1,4 +1,4 @@
-"""Which nodes take nothing new because a pod that runs there cannot be read."""
+"""Nodes that take no new pods because a pod that runs there cannot be read."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ClosedNodes:
         self._quarantine = quarantine
 
     def set_aside(self, found: QuarantinedObject | None) -> None:
-        """Leave an object as it was last understood; the node of a pod that does not count takes nothing new."""
+        """Leave an object as it was last understood; the node of an unreadable pod takes no new pods."""
         if found is None:
             return
         if found.uid in self._cluster.tasks:

@@ -17,7 +17,7 @@ from volsched.model.nodes.node import NodeProperties
 from volsched.model.status import TaskStatus
 
 NodeReading = tuple[NodeProperties, Mapping[str, int]]
-"""What a node states of itself, and what it offers by resource in the units of ``model.values.quantity``."""
+"""The properties of a node, and its allocatable amounts in the units of ``model.values.quantity``."""
 
 
 class Nodes:
@@ -50,7 +50,7 @@ class Nodes:
             self._unknown.arrived(spec.name)
 
     def drop(self, gone: Gone) -> None:
-        """Forget a node: pods that are bound to it wait for it, pods that are being bound wait again."""
+        """Forget a node: pods that are bound to it wait for it, pods that are being bound are pending again."""
         node = self._cluster.nodes.get(gone.name)
         if node is None:
             return

@@ -38,7 +38,7 @@ class UnknownNodes:
                 del self._waiting[name]
 
     def name_of(self, task: TaskInfo) -> str:
-        """Return the name of the node that a task is on, known or not; empty when it is on none."""
+        """Return the name of a task's node, known or not; empty without one."""
         return task.node.name if task.node is not None else self._names.get(task.uid, "")
 
     def arrived(self, name: str) -> None:

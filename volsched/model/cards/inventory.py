@@ -1,6 +1,6 @@
-"""The cards of Node objects: what ``volsched cards`` shows, and what names in annotations are held against.
+"""The cards of Node objects, for ``volsched cards`` and for checks of names in annotations.
 
-The plugin ``capacity-card`` keeps the same figures as nodes change; here they are worked out once, of objects alone.
+The plugin ``capacity-card`` keeps the same amounts as nodes change; here they are computed once, from objects alone.
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ _PARTS: Final = re.compile(r"[^0-9a-z]+")
 
 @dataclass(frozen=True, slots=True)
 class CardInventory:
-    """What nodes offer. ``nodes``: each node's cards, those without any left out; ``totals``: milli-cards by card.
+    """The cards of all nodes. ``nodes``: cards by node, without nodes that have none; ``totals``: milli-cards by card.
 
-    ``resources``: which resource a card is; where nodes differ in that, the first in order of names. ``warnings``:
-    pairs of a node and what its labels lack, in order of names. ``has_unnamed``: some resource that looks like cards
-    has no name.
+    ``resources``: the resource of each card; if nodes differ, that of the first node by name. ``warnings``: pairs of a
+    node and a problem of its labels, by name. ``has_unnamed``: some resource looks like cards and has no name.
     """
 
     nodes: Mapping[str, NodeCardResources] = field(default_factory=dict)
@@ -38,10 +37,10 @@ class CardInventory:
     has_unnamed: bool = False
 
     def meant_by(self, name: str) -> tuple[str, ...]:
-        """Return the cards that a name which is none of them was probably meant to be: a few at most, maybe none.
+        """Return the cards that an unknown name probably means: a few at most, maybe none.
 
         People write ``A100`` where a node's label is ``NVIDIA-A100-SXM4-80GB``: cards that have all parts of the name
-        are meant, else those of the resource of that name, else the one that is spelt most like it.
+        count, else those of the resource of that name, else the most similar name.
         """
         parts = _parts(name)
         longer = [card for card in sorted(self.totals) if parts and parts <= _parts(card)]

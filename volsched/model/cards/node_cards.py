@@ -1,18 +1,18 @@
-"""Which accelerator cards a node offers, by model: whole cards, MPS shares, MIG slices, and what plugins name.
+"""The accelerator cards of a node by model: whole cards, MPS shares, MIG slices, and cards that plugins name.
 
-A card's name is what users write in quotas and requests; its resource is what pods ask for and kubelets count::
+A card's name is the one in quotas and requests; its resource is the one that pods request and kubelets count::
 
     whole        <product>                                nvidia.com/gpu, huawei.com/ascend-910, ...
     MPS          <product>/mps-<GB>g*1/<replicas>         nvidia.com/gpu.shared
     time slices  <product>/time-slicing*1/<replicas>      nvidia.com/gpu.shared, where labels say that it is these
     MIG          <product>/mig-<profile>-mixed            nvidia.com/mig-<profile>
-    named        what a plugin in force calls them        any other resource
+    named        the name that an active plugin gives     any other resource
 
-The product comes from the label ``<prefix>/<type>.product``, which counts when ``.count`` and ``.memory`` (MB of one
-card) stand beside it. GB are MB / 1024, rounded half up. Naming and rules are those of Volcano's capacity-card design;
+The product comes from the label ``<prefix>/<type>.product``, which counts if ``.count`` and ``.memory`` (MB of one
+card) are there as well. GB are MB / 1024, rounded half up. Names and rules are those of Volcano's capacity-card design;
 *ours*: iteration is sorted, a whole card's resource begins with ``<prefix>/``, ``<prefix>/<type>`` is preferred among
-several, and MPS shares or MIG slices without a product are no cards, time slices are not called MPS, and what no
-product names is called as plugins in force tell (``naming``). What looks like cards and has no name is a warning.
+several, MPS shares or MIG slices without a product are no cards, time slices are not called MPS, and other resources
+have the names of active plugins (``naming``). A resource that looks like cards and has no name is a warning.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHARING: Final = "nvidia.com/gpu.sharing-strategy"
 MPS, TIME_SLICING = "mps", "time-slicing"
 
 SUFFIXES: Final = (".product", ".count", ".memory", ".replicas", ".sharing-strategy")
-"""Ends of the labels that describe cards by the design; besides, those that a mapping reads are looked at."""
+"""The ends of labels that describe cards by the design; a mapping may read others."""
 
 _PRODUCT: Final = re.compile(r"((.+?)/(\w+))\.product", re.ASCII)
 _WHOLE_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}", re.ASCII)
@@ -72,9 +72,9 @@ NO_CARDS: Final = NodeCardResources()
 def cards_of(
     labels: Mapping[str, str], allocatable: Mapping[str, int], name_of: CardNameFn = no_names
 ) -> NodeCardResources:
-    """Return what a node offers; a resource of which nothing is allocatable is not offered.
+    """Return the cards of a node; a resource with nothing allocatable is left out.
 
-    Amounts are in thousandths, those of cpu, memory and pods aside, which are no cards.
+    Amounts are in thousandths, except those of cpu, memory and pods, which are no cards.
     """
     warnings = _CardWarnings()
     offered = {name: amount for name, amount in sorted(allocatable.items()) if amount > 0}
@@ -93,12 +93,12 @@ def cards_of(
 
 
 def idle_of(node: NodeInfo, card: CardOffer) -> int:
-    """Return the milli-cards of one model that nobody takes on a node."""
+    """Return the free milli-cards of one model on a node."""
     return max(0, min(card.amount, node.idle_of(card.resource)))
 
 
 class _CardWarnings:
-    """What labels lack. ``about``: how the names of the resources begin that a warning is about."""
+    """Problems of labels. ``about``: the prefix of the resources that a warning is about."""
 
     def __init__(self) -> None:
         self._found: list[tuple[tuple[str, ...], str]] = []
@@ -111,7 +111,7 @@ class _CardWarnings:
         self._found.append((about, text))
 
     def covers(self, resource: str) -> bool:
-        """Whether there is one about this resource."""
+        """True if there is a warning about this resource."""
         return any(resource.startswith(about) for about, _ in self._found)
 
     def drop(self, resources: Sequence[str]) -> None:
@@ -128,7 +128,7 @@ def _of_product(
 
 
 def is_product_label(key: str, labels: Mapping[str, str]) -> bool:
-    """Return whether a label of a node names a card by the design, with all that has to stand beside it."""
+    """True if a label of a node names a card by the design, with all labels that must be beside it."""
     match = None if MIG_PREFIX in key else _PRODUCT.fullmatch(key)
     return match is not None and all(labels.get(f"{match[1]}.{what}") for what in ("count", "memory"))
 
@@ -252,7 +252,7 @@ def _mapped(
 
 
 def _unnamed(product: _Product | None, resources: Sequence[str], warnings: _CardWarnings) -> list[str]:
-    """Return those of resources that look like cards, the product's vendor's and what was warned of aside."""
+    """Return the resources that look like cards and have no name, without those of warnings."""
     vendor = f"{product.prefix}/" if product is not None else None
     return [name for name in resources if not (vendor and name.startswith(vendor)) and not warnings.covers(name)]
 

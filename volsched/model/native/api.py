@@ -1,7 +1,7 @@
 """PodGroups and Workloads of scheduling.k8s.io as they are sent, one struct for each version.
 
-A spec stays as it was sent: what of it is not understood must be seen, so that nobody is placed with a rule left out
-(``reading.group_of``). All else that is read is the same in every version.
+A spec stays as it was sent: unknown fields must be seen, so that no pod is placed with a rule left out
+(``reading.group_of``). All other fields that are read are the same in every version.
 
 Sources: scheduling/v1alpha2 of Kubernetes 1.36, scheduling/v1beta1 and v1alpha3 of 1.37.
 """
@@ -15,11 +15,11 @@ from volsched.model import api
 
 GROUP: Final = "scheduling.k8s.io"
 KIND: Final = "NativePodGroup"
-"""What these PodGroups are called where kinds are told apart by name: Volcano has the name PodGroup."""
+"""The name of these PodGroups where kinds are told apart by name: Volcano has the name PodGroup."""
 
 WORKLOAD: Final = "NativeWorkload"
 NAMES: Final = {KIND: "PodGroup", WORKLOAD: "Workload"}
-"""What the API server calls them."""
+"""Their name at the API server."""
 
 
 class ClaimStatus(api.Record, frozen=True):
@@ -30,14 +30,14 @@ class ClaimStatus(api.Record, frozen=True):
 
 
 class PodGroupStatus(api.Record, frozen=True):
-    """How a group is doing."""
+    """The status of a group."""
 
     conditions: tuple[api.Condition, ...] = ()
     resource_claim_statuses: tuple[ClaimStatus, ...] = ()
 
 
 class PodGroup(api.ApiObject, frozen=True):
-    """A PodGroup of scheduling.k8s.io, of whatever version."""
+    """A PodGroup of scheduling.k8s.io, of any version."""
 
     group_version: ClassVar[str]
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -63,13 +63,13 @@ class PodGroupV1beta1(PodGroup, frozen=True):
 
 
 class PodGroupV1(PodGroup, frozen=True):
-    """scheduling.k8s.io/v1 PodGroup, as planned: the shape of v1beta1."""
+    """scheduling.k8s.io/v1 PodGroup, as planned: as v1beta1."""
 
     group_version = f"{GROUP}/v1"
 
 
 class Workload(api.ApiObject, frozen=True):
-    """A Workload of scheduling.k8s.io, of whatever version: its annotations may name a queue, no more is read."""
+    """A Workload of scheduling.k8s.io, of any version: only its annotations are read, which may name a queue."""
 
 
 def kind_of(found: api.ApiObject) -> str:
@@ -88,4 +88,4 @@ KINDS: Final[Mapping[tuple[str, str], type[api.ApiObject]]] = {
     **{(version, "PodGroup"): struct for version, struct in VERSIONS.items()},
     **{(version, "Workload"): Workload for version in VERSIONS},
 }
-"""What each kind of a group and version is decoded into."""
+"""The struct of each kind of a group and version."""

@@ -1,4 +1,4 @@
-"""What a PodGroup of scheduling.k8s.io asks of a scheduler, whatever version it is written in."""
+"""The requirements of a PodGroup of scheduling.k8s.io, in any version of the API."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 
 
 class ApiVersion(msgspec.Struct, frozen=True, gc=False):
-    """In what versions of the API differ beside their spelling.
+    """Differences between versions of the API, beside their spelling.
 
     ``condition`` is the type of the condition that states whether a group was placed. ``one_priority``: a group's pods
-    must have its priority (1.37); without, the group's decides where it preempts and where it goes as a whole, and
-    pods that may go one by one keep their own (1.36).
+    must have its priority (1.37); without, the group's decides where it preempts and where it goes as a whole, and pods
+    that may go one by one keep their own (1.36).
     """
 
     name: str
@@ -31,11 +31,11 @@ class NativeGroup(msgspec.Struct, frozen=True, gc=False):
 
     ``min_count`` unfinished pods are needed to start; 1 for a ``basic`` group, which is no gang (``is_gang``).
     ``topology_key``: all pods go to nodes with one value of this label; empty: anywhere. ``goes_whole``: all of its
-    pods are evicted together (``disruptionMode``). ``priority`` is None where nobody set one. ``preempts`` is None
-    where the pods state whether they may preempt. ``claims`` are shared by all pods, ``claim_names`` those that were
-    made of templates. ``workload`` names the Workload that it was made from. ``created`` is in seconds since the epoch.
-    ``fault`` states what of it is not understood, empty when all is: such a group is not placed. Its conditions are no
-    part of it.
+    pods are evicted together (``disruptionMode``). ``priority`` is None if it is not set. ``preempts`` is None if the
+    pods state whether they may preempt. ``claims`` are shared by all pods, ``claim_names`` those that were made of
+    templates. ``workload`` names the Workload that it was made from. ``created`` is in seconds since the epoch.
+    ``fault`` states which part is not understood, empty without one: a group with a fault is not placed. Its conditions
+    are no part of it.
     """
 
     version: ApiVersion

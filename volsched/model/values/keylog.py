@@ -1,4 +1,4 @@
-"""Keys of what changed, in order, for any number of readers that each remember how far they have read."""
+"""A log of changed keys, in order. Each reader remembers how far it has read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class KeyLog(Generic[K]):
-    """A log that forgets its older half when it is long; a reader that is behind that must start afresh."""
+    """A log that drops its older half when it is long; a reader that is behind must read all again."""
 
     __slots__ = ("_keys", "_start")
 
