@@ -1,6 +1,6 @@
-"""In the place of Volcano's scheduler: the queues that it makes at its start are made where they are missing.
+"""Makes the built-in queues if they are missing, as Volcano's scheduler does at its start.
 
-Elsewhere they are the business of `volsched controllers`, or of the Volcano scheduler that runs beside this one.
+Only for a scheduler that replaces Volcano's; otherwise `volsched controllers`, or Volcano's scheduler, makes them.
 """
 
 from __future__ import annotations

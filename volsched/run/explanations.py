@@ -1,8 +1,8 @@
-"""Explanations that a running scheduler gives to people who may not list the cluster.
+"""Explanations of a running scheduler for users who may not list the cluster.
 
-Each is worked out by ``volsched explain`` in a process of its own, on a snapshot: sessions there hold up none here,
-and what would help is tried in copies of a process, which needs one without other threads. Two are made at a time, for
-two askers; those who ask more take turns, and what is asked by somebody who has left is ended.
+Each is made by ``volsched explain`` in a process of its own, on a snapshot: its sessions delay none here, and changes
+are tried in copies of a process, which needs one without other threads. Two are made at a time, for two readers; others
+take turns, and the explanation for a reader that has left is ended.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Explanations:
 
 @contextlib.contextmanager
 def _in_memory(data: bytes) -> Iterator[int]:
-    """Give a file that is on no disk: there may be none to write to, and it holds the pods of all namespaces."""
+    """Return a file that is on no disk: there may be none to write to, and it holds the pods of all namespaces."""
     with open(os.memfd_create("asked.snapshot"), "wb", buffering=0) as file:
         file.write(data)
         yield file.fileno()
@@ -89,7 +89,7 @@ async def _explained(file: int, kind: str, namespace: str, name: str) -> tuple[i
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a process that runs on, with its trials: who asked has gone, or it took too long."""
+    """End a process with its copies: the reader has gone, or it took too long."""
     if process.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, 9)

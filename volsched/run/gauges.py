@@ -1,4 +1,4 @@
-"""The numbers of a process that are read at the moment of asking: requests, watches, lanes, the lease, queues."""
+"""Metrics of a process that are read on request: requests, watches, lanes, the lease, queues."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def add_gauges(
 
 
 def add_loop(metrics: Metrics, loop_lag: LoopLagMonitor, tables: Tables) -> None:
-    """How the process itself is: whether its event loop turns, and what it keeps."""
+    """Metrics of the process itself: delays of its event loop, and table sizes."""
     metrics.add_histograms(
         "volsched_loop_stall_seconds",
         "For how long the event loop stood still, looked at twenty times a second",
@@ -95,7 +95,7 @@ def add_loop(metrics: Metrics, loop_lag: LoopLagMonitor, tables: Tables) -> None
 
 
 def add_connections(metrics: Metrics, sites: Callable[[], Sequence[LimitedSites]]) -> None:
-    """Who is connected to the addresses of the process, and who was made to go."""
+    """Metrics of connections to the process, and of those it closed."""
     metrics.add(
         "volsched_connections",
         "Connections that are open, by the port to which they are",
@@ -120,7 +120,7 @@ def tables_of(informers: Sequence[Informer], apis: Callable[[], Sequence[Api]]) 
 
 
 def add_requests(metrics: Metrics, apis: Callable[[], Sequence[Api]]) -> None:
-    """What the API server is asked for; the Lease is renewed with an `Api` of its own."""
+    """Metrics of requests to the API server; the Lease is renewed with an `Api` of its own."""
     metrics.add(
         "volsched_api_requests",
         "Requests to the API server",
@@ -144,7 +144,7 @@ def add_requests(metrics: Metrics, apis: Callable[[], Sequence[Api]]) -> None:
 
 
 def add_memory_use(metrics: Metrics, memory_use: MemoryUse) -> None:
-    """What is kept of objects, and how much may be."""
+    """Metrics of the memory for objects, and its bound."""
     metrics.add(
         "volsched_kept_bytes",
         "Memory that objects of all namespaces take, by estimate",
@@ -160,7 +160,7 @@ def add_memory_use(metrics: Metrics, memory_use: MemoryUse) -> None:
 
 
 def add_watches(metrics: Metrics, informers: Sequence[Informer]) -> None:
-    """What is followed at the API server."""
+    """Metrics of the followed kinds."""
     metrics.add(
         "volsched_watch_restarts",
         "Watches that had to be begun again, and why",
@@ -191,7 +191,7 @@ def add_watches(metrics: Metrics, informers: Sequence[Informer]) -> None:
 
 
 def add_quarantine(metrics: Metrics, quarantine: Quarantine) -> None:
-    """Objects that are set aside; for want of memory 0 is told, too, so that the alert has data."""
+    """Metrics of quarantined objects; for the memory bound 0 is reported, too, so that the alert has data."""
     metrics.add(
         "volsched_quarantined_objects",
         "Objects that are set aside, as they cannot be read or used, until they change",
@@ -201,7 +201,7 @@ def add_quarantine(metrics: Metrics, quarantine: Quarantine) -> None:
 
 
 def _summed(numbers: Iterable[tuple[tuple[str, ...], float]]) -> Numbers:
-    """Add up what has the same labels: of one kind there may be several watches, and kinds of the same name."""
+    """Add up values with the same labels: of one kind there may be several watches, and kinds of the same name."""
     total: dict[tuple[str, ...], float] = {}
     for labels, number in numbers:
         total[labels] = total.get(labels, 0) + number
@@ -209,7 +209,7 @@ def _summed(numbers: Iterable[tuple[tuple[str, ...], float]]) -> Numbers:
 
 
 def add_lease(metrics: Metrics, fence: Fence) -> None:
-    """Whether this process leads, and for how long still."""
+    """Metrics of leadership: whether this process leads, and for how long still."""
     metrics.add("volsched_leader", "Whether this process may write", (), lambda: {(): float(fence.is_open)})
     metrics.add(
         "volsched_lease_seconds_left",
@@ -310,7 +310,7 @@ def _add_preemption(metrics: SchedulerMetrics, cluster: Cluster) -> None:
 
 
 def _of_living_queues(found: dict[tuple[str, ...], T], cluster: Cluster) -> dict[tuple[str, ...], T]:
-    """Forget what was counted of queues that are gone; the queue is the last label."""
+    """Drop counts of deleted queues; the queue is the last label."""
     for labels in [labels for labels in tuple(found) if labels[-1] not in cluster.queues]:
         found.pop(labels, None)
     return found
@@ -440,7 +440,7 @@ def _guarantee(queue: QueueInfo) -> Mapping[str, int]:
 
 
 def queue_amounts(cluster: Cluster, of: Callable[[QueueInfo], Mapping[str, int]]) -> Numbers:
-    """Return amounts of each queue (what it holds, may hold, ...) by queue and resource, in the resource's unit."""
+    """Return amounts of each queue (used, limit, ...) by queue and resource, in the resource's unit."""
     return {
         (queue.name, resource): amount
         for queue in _queues(cluster)
@@ -450,7 +450,7 @@ def queue_amounts(cluster: Cluster, of: Callable[[QueueInfo], Mapping[str, int]]
 
 
 def requested(cluster: Cluster, waiting: Read) -> Numbers:
-    """Return what the pods of each queue ask for: what they hold and what those that wait want."""
+    """Return the requests of each queue: the used amounts and those of waiting pods."""
     total = dict(queue_amounts(cluster, _allocated))
     for labels, amount in waiting().items():
         if labels[0] in cluster.queues:

@@ -1,11 +1,11 @@
 """`volsched run`: the scheduler against a cluster, wired together.
 
 Two threads. The main one runs the I/O loop: informers, elector, executor, HTTP. The other one owns the mirror and runs
-sessions. They meet in the inbox (changes in) and in the executor (steps out), and nowhere else.
+sessions. They meet in the inbox (changes in) and in the executor (steps out).
 
 How it ends:
 
-* SIGTERM or SIGINT: no further session; the bindings that were decided are written; the lease is given back; status 0.
+* SIGTERM or SIGINT: no further session; the decided bindings are written; the lease is given back; status 0.
 * The lease is lost or could not be renewed in time: nothing more is written; a plain message; status 1.
 * The configuration, a flag or an address is wrong at the start: status 2.
 * Anything unforeseen on either thread: status 1.
@@ -68,17 +68,17 @@ from volsched.run.snapshots import Snapshots
 from volsched.scheduler import Profile
 
 SESSION_SECONDS: Final = 8.0
-"""How long the session that runs may take after SIGTERM; the writes that were decided have what is left of the time."""
+"""The time for the running session after SIGTERM; the decided writes have the rest of the time."""
 
 SWITCH_SECONDS: Final = 0.001
-"""How long a thread keeps the interpreter while the other one wants it; a session must not hold up the I/O loop."""
+"""The time that a thread keeps the interpreter while another wants it; a session must not delay the I/O loop."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class SchedulerOptions:
-    """Everything that `volsched run` can be told; times are in seconds, see `volsched.cli.run` for the flags."""
+    """The options of `volsched run`; times are in seconds, see `volsched.cli.run` for the flags."""
 
     scheduler_names: tuple[str, ...] = ("volsched",)
     scheduler_conf: str = ""
@@ -108,12 +108,12 @@ class SchedulerOptions:
 
     @property
     def is_direct(self) -> bool:
-        """Whether a pod without a PodGroup is scheduled by itself."""
+        """True if a pod without a PodGroup is scheduled by itself."""
         return self.plain_pods == "direct"
 
     @property
     def makes_builtin_queues(self) -> bool:
-        """Whether it stands in the place of Volcano's scheduler, which makes the queues that have to exist."""
+        """True if it replaces Volcano's scheduler, which makes the built-in queues."""
         return "volcano" in self.scheduler_names
 
 

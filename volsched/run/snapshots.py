@@ -1,6 +1,6 @@
-"""The snapshot that a running scheduler writes: the cluster is read again, as whoever runs `volsched snapshot` would.
+"""The snapshot of a running scheduler: it reads the cluster again, as `volsched snapshot` does.
 
-What the scheduler keeps of objects is less than the objects, so they are listed again, one snapshot at a time.
+The scheduler keeps only parts of objects, so they are listed again, one snapshot at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = structlog.get_logger(__name__)
 
 
 class _Sieve:
-    """Keeps of objects what the scheduler would, and of those that hold nothing half as much: it has its own, too."""
+    """Keeps the same objects as the scheduler, but half the memory for those that hold nothing."""
 
     def __init__(self, trim: Trim, kept_bytes: int) -> None:
         self._trim = trim
@@ -45,7 +45,7 @@ class _Sieve:
         return [each for each in found if self._is_kept(kind, each)]
 
     def is_kept(self, found: api.ApiObject) -> bool:
-        """Whether an object was not given up for others that came after it."""
+        """True if an object was not dropped for later ones."""
         return self._is_kept(native.kind_of(found), found)
 
     def _is_kept(self, kind: str, found: api.ApiObject) -> bool:

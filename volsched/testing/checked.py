@@ -1,10 +1,10 @@
-"""The engine that trusts no plugin: for tests of what callbacks declare of themselves.
+"""The checked engine: for tests of the declarations of callbacks.
 
-The annotations of a callback are what it is shown, and the fast engine reuses answers on the strength of it. This one
-asks every callback about every node again, each time. It raises ``Misdeclared`` when an answer changed although nothing
-changed of what the callback is shown, as when it reads an account; when a vector twin and its scalar form differ; and
-when a plugin states that it has no opinion and has one. It also compares what the fast engine keeps with the sum of the
-fresh answers.
+A callback reads what its annotations declare, and the fast engine reuses answers relying on that. This engine asks
+every callback about every node again, each time. It raises ``Misdeclared`` if an answer changed although none of the
+declared inputs did, for example a callback that reads an account; if a vector twin and its scalar form differ; and if a
+plugin states that it has no opinion and has one. It also compares the fast engine's scores with the sum of the fresh
+answers.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Stale(VolschedError):  # noqa: N818 - as Misdeclared
 
 @dataclass(slots=True)
 class _AnswerSnapshot:
-    """All answers about one template as they were when it was last asked about, and where the logs stood then."""
+    """All answers about one template at its last question, and the positions of the logs then."""
 
     entry: Entry
     task: TaskInfo
@@ -76,7 +76,7 @@ class CheckedEngine(FastEngine):
         self._witnesses = {key: witness for key, witness in self._witnesses.items() if key in kept}
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best nodes for a run of tasks, each compared with what the task alone would get."""
+        """Yield the best nodes for a run of tasks, each compared with the node for the task alone."""
         for task, node in zip(tasks, super().places(tasks), strict=False):
             alone = next(super().places((task,)), None)
             if alone is not node:
@@ -84,7 +84,7 @@ class CheckedEngine(FastEngine):
             yield node
 
     def no_node_fits(self, task: TaskInfo) -> bool:
-        """Whether no node has room for a task, also by what is looked at where it has no entry."""
+        """True if no node has room for a task, also checked without an entry for it."""
         is_full = self._is_full_for(task)
         if not is_full and not self._may_fit(task):
             raise Stale(f"{task.key}: it may go on a node that has not the amounts, or does not let it pass")
@@ -128,7 +128,7 @@ class CheckedEngine(FastEngine):
     # -- asking ---------------------------------------------------------------------------------------------------
 
     def _ask(self, callback: Callback, task: TaskInfo) -> list[Answer]:
-        """Ask the plain function about every node; nothing when the callback does not apply to the task."""
+        """Ask the plain function about every node; nothing if the callback does not apply to the task."""
         if not callback.applies(task):
             return []
         return [_answer(callback, task, node) for node in self.cluster.rows]
@@ -203,7 +203,7 @@ class CheckedEngine(FastEngine):
                 raise _fault(callback, f"tells {node.name} from {other}, which says the same in all that was read")
 
     def _check_amounts(self, callback: Callback, answers: list[Answer]) -> None:
-        """Who is shown amounts alone has one answer for nodes that offer the same and of which the same is used."""
+        """Check that a callback that reads only amounts has one answer for nodes with equal amounts."""
         if callback.signature.node != "amounts":
             return
         seen: dict[tuple[int, ...], tuple[str, Answer]] = {}
@@ -214,7 +214,7 @@ class CheckedEngine(FastEngine):
                     raise _fault(callback, f"is shown amounts and tells {node.name} from {other}, which has the same")
 
     def _check_key(self, callback: Callback, task: TaskInfo) -> None:
-        """A key that is made of template and queue is the same for equal pods of one queue."""
+        """Check that a key made of template and queue is the same for equal pods of one queue."""
         if not callback.is_keyed_by_queue or callback.key is None:
             return
         key = callback.key(task)

@@ -89,23 +89,23 @@ class NaiveEngine:
         return totals
 
     def admits(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether the task may go on this node, now or once it has room."""
+        """True if the task may go on this node, now or once it has room."""
         return refusal_of(self.cluster, self.callbacks, task, node) == (None, [])
 
     def refused_from_afar(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a rule refuses the task on this node that looks at more than the pod and the node."""
+        """True if a rule that reads more than the pod and the node refuses the task on this node."""
         return refused_from_afar(self.callbacks, task, node)
 
     def kind(self, task: TaskInfo) -> Hashable:
-        """What decides, beside the nodes, to which of them a task can go, as far as pods share answers."""
+        """Return the key of tasks that can go to the same nodes, as far as pods share answers."""
         return kind_of(kind_keys(self.callbacks), task)
 
     def is_shared_in_queue(self, task: TaskInfo) -> bool:
-        """Whether all pods of the task's queue that are equal to it are of its kind, too."""
+        """True if all equal pods of the task's queue have the same key."""
         return is_shared_in_queue(self.callbacks, task)
 
     def no_node_fits(self, task: TaskInfo) -> bool:
-        """Whether no node has room, now or later, for any task of this kind, as far as that can be told."""
+        """True if no node has room, now or later, for any task of this key, as far as the engine knows."""
         return not candidates_of(self.cluster, self.callbacks, task)
 
     def choices(self, task: TaskInfo) -> list[NodeInfo]:
@@ -117,11 +117,11 @@ class NaiveEngine:
         return ranked_of(self.cluster, self.callbacks, task, self._totals)
 
     def hopeful(self, task: TaskInfo) -> Iterator[NodeInfo]:
-        """Nodes where the task could go if others left and what is temporary were over, in order of names."""
+        """Yield the nodes where the task could go without other pods and temporary refusals, by name."""
         return hopeful_of(self.cluster, lasting(self.callbacks.predicates), task)
 
     def refusals(self, task: TaskInfo) -> NodeRefusals:
-        """Why nodes refuse the task, counted."""
+        """Return the counted reasons why nodes refuse the task."""
         return refusals_of(self.cluster, self.callbacks, task)
 
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:

@@ -1,8 +1,8 @@
 """Requests to one API server as raw bytes: fast enough for a thousand bindings a second, and strict about failures.
 
-No generated models and no helpers of a client library: those cost a millisecond per pod and hide errors. Every request
-has a timeout, every answer that is not a success becomes an `ApiError`, every request is counted. Watches and requests
-have connections of their own, so that neither waits for the other; the Lease has an `Api` of its own.
+Generated models and helpers of a client library cost a millisecond per pod and hide errors, so there are none. Every
+request has a timeout, every answer that is not a success becomes an `ApiError`, every request is counted. Watches and
+requests have connections of their own, so that neither waits for the other; the Lease has an `Api` of its own.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ JSON: Final = "application/json"
 REQUEST_TIMEOUT_SECONDS: Final = 30.0
 CONNECT_TIMEOUT_SECONDS: Final = 10.0
 READ_BUFFER_BYTES: Final = 1 << 21
-"""An object may be as large as 1.5 MiB, and aiohttp's stream must hold a line of it."""
+"""The longest line of aiohttp's stream: an object may have 1.5 MiB."""
 
 LONGEST_RETRY_AFTER_SECONDS: Final = 30.0
-"""A server may ask to wait for hours; who has been asked to looks again after this."""
+"""The longest pause that we accept: a server may ask for hours."""
 
 _POOL_LIMITS: Final[dict[Pool, int]] = {"watch": 0, "request": 128}
 _VERBS: Final = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -126,7 +126,7 @@ class Api:
 
     @property
     def throttled_seconds(self) -> float:
-        """How long requests were held back by our own limit, all together."""
+        """Return the seconds for which our own limit held requests back, in total."""
         return self._limiter.waited
 
     @property
@@ -156,10 +156,10 @@ class Api:
     ) -> bytes:
         """Send one request and return the answer's body; raises ApiError.
 
-        `path` is absolute and encoded, `within` counts in seconds from sending to the last byte; `resource` and
-        `verb` are for counting. `fence` is for every write that the leader alone may do: it is asked right before the
-        bytes go, after all waiting (for our own limit, new credentials, a connection), and limits `within`; raises
-        FenceError when it is closed by then.
+        `path` is absolute and encoded, `within` counts in seconds from sending to the last byte; `resource` and `verb`
+        are for counting. `fence` is for every write that only the leader may do: it is asked right before the bytes go,
+        after all waiting (for our own limit, new credentials, a connection), and limits `within`; raises FenceError if
+        it is closed.
         """
         await self._limiter.take()
         admit = fence.admit if fence is not None else None
@@ -177,10 +177,9 @@ class Api:
 
     @asynccontextmanager
     async def stream(self, path: str, resource: str, silence: float) -> AsyncIterator[Read]:
-        """Open a watch and give a function that returns its bytes as they come, empty at the end.
+        """Open a watch and return a function that returns its bytes as they come, empty at the end.
 
-        Raises ApiError, also for what happens while it is read. `silence` is how many seconds the server may be
-        silent.
+        Raises ApiError, also for failures while it is read. `silence` is the longest time without bytes, in seconds.
         """
         has_begun = False
         try:
@@ -325,7 +324,7 @@ class Api:
             self._head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
     async def _reopen(self) -> None:
-        """Make new connections with other certificates; what cannot be used, as half of a file, is not taken yet."""
+        """Use other certificates for new connections; unusable ones, as half of a file, are ignored for now."""
         try:
             await self._open()
         except CredentialsError as error:
@@ -363,7 +362,7 @@ async def _close(sessions: Mapping[Pool, aiohttp.ClientSession], wires: Mapping[
 
 
 async def _ask_the_fence(_: aiohttp.ClientSession, context: Any, __: object) -> None:
-    """Ask whether a write may go, now that there is a connection; what this raises ends the request."""
+    """Ask the fence whether a write may go, now that there is a connection; its error ends the request."""
     admit: Admit | None = context.trace_request_ctx
     if admit is not None:
         admit(0.0)
@@ -384,7 +383,7 @@ def _session(context: ssl.SSLContext, limit: int) -> aiohttp.ClientSession:
 
 
 def parsed(answer: bytes) -> Any:
-    """Return the JSON value of an answer; raises ApiError when it is none, as when a proxy answers with a page."""
+    """Return the JSON value of an answer; raises ApiError if it is none, for example a page of a proxy."""
     try:
         return json_text.decode(answer)
     except (msgspec.DecodeError, UnicodeError) as error:
@@ -423,7 +422,7 @@ def _answer_of(response: aiohttp.ClientResponse, body: bytes) -> Answer:
 
 
 def _refusal(answer: Answer) -> ApiError:
-    """Read a Status object, or whatever a proxy sent in its place."""
+    """Read a Status object, or the text that a proxy sent in its place."""
     try:
         status: Any = json_text.decode(answer.body)
     except (msgspec.DecodeError, UnicodeError):

@@ -1,8 +1,7 @@
 """The elector on a thread with an event loop and connections of its own.
 
-What users write decides how long the program's own loop is busy: with a list that is taken in, a review that is judged,
-a large Job. None of that may cost the Lease. So nothing runs here but its renewal, and the fence closes by itself when
-that does not succeed.
+Users decide how long the program's own loop is busy: with a list, a review, a large Job. None of that may cost the
+Lease. So nothing runs here but its renewal, and the fence closes by itself if that fails.
 
 A program that is stuck must not hold the Lease for ever either: it is asked before each renewal.
 """
@@ -25,7 +24,7 @@ from volsched.kube.lead.elector import Elector, LeaseSettings, Predecessor
 from volsched.kube.tasks import Tasks
 
 END_SECONDS: Final = 4.0
-"""How long the end may take, giving the Lease back included; a thread that takes longer ends with the process."""
+"""The time limit of the end, giving the Lease back included; a slower thread ends with the process."""
 
 _log = structlog.get_logger(__name__)
 
@@ -34,8 +33,8 @@ _log = structlog.get_logger(__name__)
 class Candidate:
     """The program that is to lead; all of this is called on the thread of the lease.
 
-    `stuck` states why it is not to lead any more, empty while it is well; `lease_metadata` is what the Lease states
-    beside that (`Elector`); `ended` is told why leading is over, with the fence closed.
+    `stuck` returns why it cannot lead any more, empty while it is well; `lease_metadata` is further metadata of the
+    Lease (`Elector`); `ended` is called with the reason when leading is over and the fence is closed.
     """
 
     stuck: Callable[[], str]
@@ -83,7 +82,7 @@ class LeaseThread:
         return await self._acquired
 
     async def end(self, *, release: bool) -> None:
-        """Stop, and give the lease back before if asked to; ask for that only when every write is over."""
+        """Stop, and give the lease back first if asked to; ask for that only when every write is over."""
         if release:
             self._fence.close()
         self._releases = release

@@ -1,7 +1,7 @@
-"""Whether the event loop of the program turns.
+"""Measures how long the event loop of the program stands still.
 
-Whatever runs on it for long (a list that is taken in, a review that is judged) holds up everything else there. That is
-measured, and known to the thread that renews the Lease, which does not hold it for a program that is stuck.
+Long work on it (a list, a review) delays everything else there. The thread that renews the Lease reads the measure, and
+does not renew it for a program that is stuck.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import structlog
 from volsched.kube.histogram import Histogram
 
 BEAT_SECONDS: Final = 0.05
-"""How often the loop is looked at; it stood still for as much longer as it takes until the next look."""
+"""The time between two looks at the loop; a longer gap is the time that it stood still."""
 
 STALL_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 LOUD_SECONDS: Final = 1.0
 """A stall as long as this is stated in the log."""
 
 STUCK_SECONDS: Final = 60.0
-"""A loop, or a scheduling thread, that was not seen for longer than this is stuck: the process had better end."""
+"""The time without progress after which a loop, or a scheduling thread, is stuck, and the process should end."""
 
 _log = structlog.get_logger(__name__)
 

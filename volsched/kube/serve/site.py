@@ -1,7 +1,7 @@
-"""Listens for aiohttp with limits on connections: all ports of all verbs are served by this.
+"""Serves aiohttp with limits on connections: all ports of all verbs use it.
 
-A connection costs a descriptor and no more until its first byte has come: only then TLS and the HTTP parser begin. What
-an address holds and what gives way is decided in `connections`.
+A connection costs a descriptor and no more until its first byte has come: only then TLS and the HTTP parser begin.
+`connections` decides the limits.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from volsched.kube.serve.connections import (
 from volsched.kube.tasks import Tasks
 
 LOOK_SECONDS: Final = 1.0
-"""How often it is looked at who has been silent for too long."""
+"""The time between two checks for idle connections."""
 
 ACCEPTED_AT_ONCE: Final = 64
 """Connections that are taken in before others on the loop have their turn."""
@@ -106,7 +106,7 @@ class LimitedSites:
 
     @web.middleware
     async def _mark(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Note that somebody waits for an answer."""
+        """Note that a request waits for an answer."""
         connection = self._asking.get(request.protocol)
         now = asyncio.get_running_loop().time
         if connection is not None:
@@ -239,7 +239,7 @@ def _cancel(task: asyncio.Task[None]) -> None:
 
 
 class _Watched(asyncio.Protocol):
-    """Hands everything on to aiohttp's protocol, and tells when the connection is there and when it is lost."""
+    """Passes everything on to aiohttp's protocol, and reports when the connection is made and lost."""
 
     def __init__(self, site: LimitedSites, handler: RequestHandler, connection: Connection) -> None:
         self._site = site

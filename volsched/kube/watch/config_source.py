@@ -1,8 +1,8 @@
-"""Where the scheduler's configuration comes from, followed as it changes: a ConfigMap object, or a file.
+"""The source of the scheduler's configuration, followed as it changes: a ConfigMap object, or a file.
 
-Reading what the text means is somebody else's (a callable is handed in). This module notices a new text, asks for its
-meaning, hands on what holds, keeps the last good one otherwise, and lets everybody see which of the two it was: a log
-line, a metric, and for a ConfigMap an Event on the object.
+A callable reads the meaning of a text. This module notices a new text, calls it, passes on valid configurations, and
+keeps the last good one otherwise. It reports the result: a log line, a metric, and for a ConfigMap an Event on the
+object.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ class Verdicts(Generic[T]):
         self.text_in_force = ""
 
     def speak(self, reported_hash: str = "") -> None:
-        """Tell what was judged last, and every verdict from now on.
+        """Report the last result, and every later one.
 
-        That the text with the hash `reported_hash` is in force was told before, by whoever led then.
+        The former leader has reported already that the text with the hash `reported_hash` is in force.
         """
         self._speaks = True
         unreported, self._unreported = self._unreported, []
@@ -74,7 +74,7 @@ class Verdicts(Generic[T]):
             self._tell(tell)
 
     def offer(self, text: str) -> ConfigError | None:
-        """Take a text; return what is wrong with it, None when it is in force now or nothing new."""
+        """Take a text; return its problem, None if it is in force now or nothing new."""
         if text == self._text:
             return None
         self._text = text
@@ -102,7 +102,7 @@ class Verdicts(Generic[T]):
         return None
 
     def refuse(self, error: ConfigError) -> None:
-        """Note that there is no text to judge where one should be; the same again is no news."""
+        """Note that the text is missing; the same again is no news."""
         if self._state.verdict == MISSING and self._state.problem == str(error):
             return
         self._text = None

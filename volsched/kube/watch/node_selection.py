@@ -1,4 +1,4 @@
-"""Which nodes a scheduler sees, where it is to see only some (`--node-selector`, as Volcano's scheduler has it)."""
+"""The nodes that a scheduler sees, if it is to see only some (`--node-selector`, as Volcano's scheduler has it)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Label = tuple[str, str]
 
 
 class NodeSelection:
-    """Lets through nodes that have one of the labels, every node when there are none, and all other changes.
+    """Passes nodes that have one of the labels, every node without labels, and all other changes.
 
-    A node that loses its last such label is gone. Of a node that was never seen nothing is told, so that its
-    heartbeats cost no session.
+    A node that loses its last such label is reported as gone. An unseen node is not reported, so its heartbeats cost no
+    session.
     """
 
     def __init__(self, labels: Iterable[Label]) -> None:

@@ -1,4 +1,4 @@
-"""A token bucket: what is not urgent must not come at the API server faster than it should."""
+"""A token bucket: it limits the rate of writes that are not urgent."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _SPARE: Final = 64
 
 
 class DelayingQueue(Generic[K]):
-    """Each key once, with the moment at which it is due (seconds of whatever clock); what is put later replaces it."""
+    """Keys with their due times (seconds of any clock); a later put of a key replaces its time."""
 
     def __init__(self) -> None:
         self._at: dict[K, float] = {}
@@ -24,7 +24,7 @@ class DelayingQueue(Generic[K]):
 
     @property
     def weight(self) -> int:
-        """How many entries are kept in all, out of date ones included: at most twice as many as keys, and a few."""
+        """Return the number of entries, outdated ones included: at most twice the number of keys, and a few."""
         return len(self._heap)
 
     def put(self, key: K, at: float) -> None:
@@ -58,7 +58,7 @@ class DelayingQueue(Generic[K]):
             yield key
 
     def _tidy(self) -> None:
-        """Leave out what is out of date once that is most of it."""
+        """Drop outdated entries once they are the majority."""
         if len(self._heap) > 2 * len(self._at) + _SPARE:
             self._heap = [(at, number, key) for number, (key, at) in enumerate(self._at.items())]
             heapq.heapify(self._heap)

@@ -1,12 +1,12 @@
 """Events on the objects of users. Bindings go first, and no message is repeated.
 
-Why a pod waits matters more than where it went. So when too many Events wait, `Scheduled` is left out first, and is
+Why a pod waits matters more than where it went. So when too many Events wait, `Scheduled` is dropped first, and is
 counted. A refusal is replaced by a later one on the same object, and ends with the object. It is dropped only when tens
-of thousands wait before it. Namespaces take turns. Verdicts on the configuration do not replace one another. The same
-words on the same object count up the present Event; new words come at growing intervals. A scheduler without any rights
-to Events schedules all the same.
+of thousands wait before it. Namespaces take turns. Events about the configuration do not replace one another. The same
+message on the same object counts up the present Event; new messages come at growing intervals. A scheduler without any
+rights to Events schedules all the same.
 
-``Events`` is one class: what waits, what was told and what was refused are one queue, with one budget.
+``Events`` is one class: waiting, written and refused Events are one queue, with one budget.
 """
 
 from __future__ import annotations
@@ -47,18 +47,20 @@ WAITING_LIMIT: Final = 65536
 """Other Events that may wait; those that have waited longest are dropped then."""
 
 REMEMBERED: Final = 16384
-"""Objects of which it is remembered what was stated last, until they are gone."""
+"""The most objects whose last Event is remembered, until they are gone."""
 
 REMEMBERED_OF_ONE: Final = 64
-"""Reasons of one object of which it is remembered; some count by their message."""
+"""The most remembered reasons of one object; some count by their message."""
 
 QPS: Final = 100.0
 BURST: Final = 200
 IN_FLIGHT: Final = 4
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 SCHEDULED_PER_SECOND: Final = 10.0
-"""So many `Scheduled` Events are sent beside all other Events and bindings: refusals and bindings of one team must not
-delay the Events of another."""
+"""The rate of `Scheduled` Events beside all other Events and bindings.
+
+Refusals and bindings of one team must not delay the Events of another.
+"""
 
 SETTLE_SECONDS: Final = 1.0
 """A refusal waits this long: a pod that is bound meanwhile needs none."""
@@ -68,7 +70,7 @@ LONGEST_INTERVAL_SECONDS: Final = 300.0
 """New words about an object wait this long since the last ones, doubling each time."""
 
 QUIET_SECONDS: Final = 900.0
-"""An object about which nothing was told for this long is told about at once again."""
+"""The time without an Event after which an object's next Event is written at once."""
 
 _FORBIDDEN_PAUSES: Final = (2.0, 300.0)
 """Seconds without Events after they were refused for want of rights: at first, and at most."""
@@ -79,7 +81,7 @@ _LONGEST_PREFIX: Final = 230
 _log = structlog.get_logger(__name__)
 
 Key: TypeAlias = tuple[str, str]
-"""An object's uid and a reason; with a mark of the message where each message counts by itself."""
+"""An object's uid and a reason; with a digest of the message where each message counts by itself."""
 
 
 @dataclass(slots=True)
@@ -96,7 +98,7 @@ class _LastEvent:
 
 @dataclass(slots=True)
 class _Talk:
-    """What is to be told, `times` over: made into one Event of a fixed name, so that sending it twice does no harm."""
+    """An Event to write, `times` over, under a fixed name, so that sending it twice does no harm."""
 
     event: RecordEvent
     recorded_at: str
@@ -107,7 +109,7 @@ class _Talk:
     backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
 
     def continues(self, before: _Talk) -> None:
-        """Stand for what was to be told before as well, under its name: a try of it may have gone through unseen."""
+        """Include an earlier waiting Event, under its name: a try of it may have succeeded unseen."""
         self.name, self.attempts, self.backoff = before.name, before.attempts, before.backoff
         self.times += before.times
 
@@ -146,7 +148,7 @@ class Events:
 
     @property
     def depth(self) -> int:
-        """How many Events wait."""
+        """Return how many Events wait."""
         return len(self._scheduled) + len(self._waiting)
 
     def tables(self) -> Mapping[str, Size]:
@@ -191,7 +193,7 @@ class Events:
             talk.continues(before)
 
     def cancel(self, uid: str) -> None:
-        """Do not tell what is wrong with an object any more: the pod is being bound, or it is gone."""
+        """Drop the waiting refusals of an object: the pod is being bound, or it is gone."""
         for reason in self._warnings.pop(uid, ()):
             self._drop((uid, reason))
             self.suppressed += 1
@@ -206,7 +208,7 @@ class Events:
         return self._last.get(uid, {}).get(reason)
 
     def _wait(self, key: Key, talk: _Talk) -> None:
-        """Have something wait to be told; when too much does, the namespace of which most does makes room."""
+        """Let an Event wait; if too many do, drop one of the namespace with most."""
         self._waiting[key] = talk
         self._owned.put(talk.event.namespace, key)
         if talk.event.type == "Warning":
@@ -244,7 +246,7 @@ class Events:
     # -- flow -----------------------------------------------------------------------------------------------------
 
     def _route(self, key: Key) -> None:
-        """Put what waits where it belongs: among what may be told, or what has to wait for its time."""
+        """Put a waiting Event among those to write, or among those that wait for their time."""
         talk = self._waiting.get(key)
         if talk is None or key in self._under_way:
             return
@@ -280,7 +282,7 @@ class Events:
             self._timer = asyncio.get_running_loop().call_later(max(0.01, wait), self._pump)
 
     def _may_send(self, behind_binds: bool) -> bool:
-        """Take a token, if one more may be under way and the right to write is ours."""
+        """Take a token, if one more request may be under way and we have the right to write."""
         if len(self._under_way) >= (1 if behind_binds else IN_FLIGHT) or not self._fence.is_open:
             return False
         if time.monotonic() < self._paused_until:
@@ -288,7 +290,7 @@ class Events:
         return self._bucket.take()
 
     def _may_tell_where(self, behind_binds: bool) -> bool:
-        """Whether the next Event is a `Scheduled` one: where nothing else waits, and some each second else."""
+        """True if the next Event is a `Scheduled` one: if no other waits, else some each second."""
         if not self._scheduled:
             return False
         return not (self._ready or behind_binds) or not self._scheduled_at_least.wait()
@@ -348,7 +350,7 @@ class Events:
             self._remember(key, f"{path}/{talk.name}", talk, talk.times, interval)
 
     async def _correct(self, path: str, talk: _Talk) -> None:
-        """Put the count right of an Event that an earlier try made: the same may have been told again since."""
+        """Correct the count of an Event that an earlier try made: the same may have been recorded again since."""
         if talk.times > 1:
             body = msgspec.json.encode({"count": talk.times, "lastTimestamp": talk.recorded_at})
             await self._request("PATCH", path, body, MERGE_PATCH)
@@ -396,7 +398,7 @@ class Events:
             self._try_later(key, talk, error)
 
     def _try_later(self, key: Key, talk: _Talk, error: ApiError) -> None:
-        """Have it wait; where something newer waits already that states the same, that one stands for both."""
+        """Let it wait; if a newer equal one waits already, that one stands for both."""
         newer = self._waiting.get(key)
         if newer is None:
             talk.not_before = time.monotonic() + max(talk.backoff.next(), error.retry_after or 0.0)
@@ -406,7 +408,7 @@ class Events:
             newer.not_before = time.monotonic() + max(newer.backoff.next(), error.retry_after or 0.0)
 
     def _pause(self, error: ApiError) -> None:
-        """Do without Events for a while; what is to be told waits."""
+        """Write no Events for a while; they wait."""
         if self._forbidden.failures == 0:
             _log.warning("not allowed to write Events; going on without them", error=str(error))
         if time.monotonic() >= self._paused_until:

@@ -1,7 +1,7 @@
-"""Carries out what sessions decide: steps come from the scheduling thread and go into lanes on the I/O loop.
+"""Carries out the steps of sessions: they come from the scheduling thread and go into lanes on the I/O loop.
 
-Bindings and evictions go into their lane at once. Whatever is to be written or told besides may be tens of thousands of
-steps after one session; those go into their lanes some at a time, and the loop does other work in between.
+Bindings and evictions go into their lane at once. Statuses and Events may be tens of thousands after one session; they
+go into their lanes some at a time, and the loop does other work in between.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ AT_ONCE: Final = 500
 """Statuses and Events that are taken over before other work of the loop has its turn."""
 
 EVENTS_SECONDS: Final = 1.0
-"""How long Events may take at the end."""
+"""The time for Events at the end."""
 
 _log = structlog.get_logger(__name__)
 
@@ -51,8 +51,8 @@ _log = structlog.get_logger(__name__)
 class ClusterExecutor:
     """An `Executor` that writes to the API server. Made on the I/O loop; `execute` may be called from any thread.
 
-    Bindings and evictions come first, statuses and Events when there is time. What came of them reaches the mirror
-    through `report`.
+    Bindings and evictions come first, statuses and Events when there is time. Results reach the mirror through
+    `report`.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ClusterExecutor:
 
     @property
     def backlog(self) -> int:
-        """How many bindings and evictions are not done yet; may be read from any thread."""
+        """Return how many bindings and evictions are not done yet; for any thread."""
         return self.pod_writer.backlog + len(self._urgent)
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
@@ -122,9 +122,9 @@ class ClusterExecutor:
         return incoming | {name: size for part in parts for name, size in part.tables().items()}
 
     async def drain(self, timeout: float) -> bool:  # noqa: ASYNC109 - what is left then is dropped, not an error
-        """Finish what was decided, bindings first, and stop, in `timeout` seconds; tell whether all bindings were made.
+        """Finish the decided writes, bindings first, and stop, in `timeout` seconds; True if all bindings were made.
 
-        Whatever is decided later, as by a session that did not end in time, is dropped.
+        Later decisions, as by a session that did not end in time, are dropped.
         """
         deadline = time.monotonic() + timeout
         while self._urgent or self._others:
@@ -146,9 +146,9 @@ class ClusterExecutor:
         await self.events.drain(min(EVENTS_SECONDS, deadline - time.monotonic()))
 
     def _sort(self) -> None:
-        """Take over what is urgent, and some of the rest.
+        """Take over urgent steps, and some of the rest.
 
-        A pod may be bound before all is taken over that was to be told of it before: that is not told any more.
+        A pod may be bound before its earlier status was taken over: that is not written any more.
         """
         self._called = False
         while self._urgent:
@@ -167,7 +167,7 @@ class ClusterExecutor:
             self._bound.clear()
 
     def _take_or_report(self, step: PlanStep) -> None:
-        """Take a step over; what fails over one ends with it, and a pod is not waited for any more."""
+        """Take a step over; a failure over one ends with it, and its pod is not waited for any more."""
         if self._stopped:
             return
         try:
@@ -197,5 +197,5 @@ _URGENT: Final = (Bind, Evict, LiftGate, ReleaseClaim)
 
 
 def _says_why(step: PlanStep) -> TypeGuard[WritePodCondition | RecordEvent]:
-    """Whether a step states no more than why a pod waits."""
+    """True if a step only states why a pod waits."""
     return isinstance(step, WritePodCondition) or (isinstance(step, RecordEvent) and step.type == "Warning")

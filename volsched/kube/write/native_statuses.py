@@ -1,8 +1,8 @@
-"""How conditions of a PodGroup of scheduling.k8s.io are written: ours alone, to ``/status``.
+"""Writes conditions of a PodGroup of scheduling.k8s.io: only ours, to ``/status``.
 
-A strategic merge patch merges conditions by type on the API server's side. Where a CustomResourceDefinition serves the
-kind there is none (415): then the list is merged here. True never goes back, whatever was decided: what the API
-server is known to have is looked at right before the write.
+A strategic merge patch merges conditions by type on the API server's side. If a CustomResourceDefinition serves the
+kind there is none (415): then the list is merged here. True never goes back: the state of the API server is checked
+right before the write.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def condition_of(group: native.PodGroup, kind: str) -> api.Condition | None:
 
 
 def news_for(group: native.PodGroup, step: WriteNativeStatus) -> list[PodGroupCondition]:
-    """Return the conditions of a step that a group does not have; but for what is remembered, True never goes back."""
+    """Return the conditions of a step that a group lacks; except for remembered ones, True never goes back."""
     before = [condition_of(group, condition.type) for condition in step.conditions]
     return [
         condition

@@ -1,12 +1,12 @@
 """Binds pods, evicts pods and lifts gates: the writes that users wait for.
 
-A bounded number is in flight, and namespaces take turns, each with its writes in the order in which they were decided:
-the thousands of one team do not delay those of another. What has to wait (a back-off, an answer that did not come)
-waits outside that number, so one pod that is refused for ever keeps no other from its node. What came of a binding is
-stated only when it is known: after a timeout, a reset or a conflict the pod is read first. The API server accepts
-bindings to nodes that do not exist, so the node is looked for right before the write, and once more after it.
+A bounded number is in flight, and namespaces take turns, each with its writes in the order of their decision: thousands
+of writes of one team do not delay those of another. Waits (a back-off, a missing answer) are outside that number, so
+one pod that is refused for ever delays no other. The result of a binding is reported only when it is known: after a
+timeout, a reset or a conflict the pod is read first. The API server accepts bindings to nodes that do not exist, so the
+node is checked right before the write, and once more after it.
 
-The binder is one class: a pod passes through its steps in order, and each has to undo those before it.
+The writer is one class: a pod passes through its steps in order, and each has to undo those before it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from volsched.model.values.in_turns import InTurns
 IN_FLIGHT: Final = 32
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 ATTEMPTS: Final = 5
-"""How often a write is tried when the server is in trouble, before the scheduler is told."""
+"""The number of tries when the server is in trouble, before the scheduler gets the failure."""
 
 FIRST_RETRY_SECONDS: Final = 0.1
 LONGEST_RETRY_SECONDS: Final = 5.0
@@ -47,10 +47,10 @@ LONGEST_GATE_PAUSE_SECONDS: Final = 30.0
 """A gate that may not be lifted is tried again after 1 s, 2 s, 4 s and so on, then every 30 s."""
 
 REMEMBERED: Final = 16384
-"""Pods of which it is remembered how often they were refused, beyond their end if that was missed."""
+"""The most pods whose refusals are counted, also beyond their end if that was missed."""
 
 MOST_QUEUES: Final = 1024
-"""Queues by which waiting times are counted; those in which nothing was bound for longest are forgotten."""
+"""The most queues with waiting times; the queue without a binding for longest is dropped."""
 
 _log = structlog.get_logger(__name__)
 
@@ -58,27 +58,27 @@ Write: TypeAlias = Bind | Evict | LiftGate
 
 
 class Prebinder(Protocol):
-    """Whatever must be done for a pod before it is bound, and may take minutes."""
+    """Work before a pod is bound that may take minutes."""
 
     def is_needed(self, step: Bind) -> bool:
-        """Whether there is something to do for this pod."""
+        """True if there is something to do for this pod."""
 
     async def prepare(self, step: Bind) -> None:
         """Do it and return when it is done; raises PrebindError or FenceError."""
 
     async def withdraw(self, step: Bind) -> None:
-        """The pod is not bound after all: take back what would be in others' way; raises nothing."""
+        """Undo the preparation of a pod that is not bound after all, as far as it disturbs others; raises nothing."""
 
 
 class PrebindError(Exception):
-    """What a pod needs before it is bound could not be had on this node; another try may go better."""
+    """The preparation of a pod failed on this node; another try may succeed."""
 
 
 @dataclass(slots=True, eq=False)
 class _WriteJob:
-    """A write on its way: since when, how often it was tried, and whether it may have happened already.
+    """A write on its way: its start, its tries, and whether it may have happened already.
 
-    ``refused_for`` is what was told last of a write that is refused and tried again.
+    ``refused_for`` is the last reported reason of a write that is refused and tried again.
     """
 
     step: Write
@@ -139,17 +139,17 @@ class PodWriter:
 
     @property
     def backlog(self) -> int:
-        """How many writes wait or are under way; not those that wait for claims or volumes, or for a right."""
+        """Return how many writes wait or are under way; not those that wait for claims or volumes, or for a right."""
         return len(self._queue) + len(self._workers) + len(self._delayed)
 
     @property
     def waiting(self) -> int:
-        """How many writes wait for their turn."""
+        """Return how many writes wait for their turn."""
         return len(self._queue)
 
     @property
     def preparing(self) -> int:
-        """How many pods wait for their claims or volumes."""
+        """Return how many pods wait for their claims or volumes."""
         return len(self._preparing)
 
     def tables(self) -> Mapping[str, Size]:
@@ -245,7 +245,7 @@ class PodWriter:
         self._enqueue_later(job, max(job.backoff.next(), wait))
 
     def _give_up(self, job: _WriteJob, message: str) -> None:
-        """Tell the scheduler that a write is not to be had; a pod comes back after its own back-off."""
+        """Report a failed write to the scheduler; a pod comes back after its own back-off."""
         step = job.step
         if isinstance(step, Evict):
             self.evictions_refused += 1
@@ -258,7 +258,7 @@ class PodWriter:
         self._failed(step, message, time.time() + backoff.next())
 
     def _failed(self, step: Bind, message: str, retry_at: float | None, *, is_placed: bool = False) -> None:
-        """Tell the scheduler, once what was prepared is taken back; nothing is, of a pod that has a node already."""
+        """Report a failure to the scheduler after undoing the preparation; not for a pod that has a node already."""
         self.refused += 1
         _log.warning("binding failed", pod=f"{step.namespace}/{step.name}", node=step.node, error=message)
         failed = BindFailed(step.uid, step.node, message, retry_at)
@@ -296,7 +296,7 @@ class PodWriter:
             self._succeeded(job, step)
 
     def _prepare(self, job: _WriteJob, step: Bind, prebinder: Prebinder) -> None:
-        """Let claims and volumes be had outside the number of writes in flight: that may take minutes."""
+        """Prepare claims and volumes outside the number of writes in flight: that may take minutes."""
 
         async def prepare() -> None:
             try:
@@ -329,7 +329,7 @@ class PodWriter:
             self._tell(_about(step, "Warning", "NodeLost", message, "Binding"))
 
     async def _judge(self, job: _WriteJob, step: Bind, error: ApiError) -> None:
-        """Decide what a binding that was not confirmed means."""
+        """Decide the meaning of an unconfirmed binding."""
         if error.is_overload or ((error.status == 429 or error.status >= 500) and job.attempts < ATTEMPTS):
             self._retry(job, error)
         elif error.status in (404, 409) or error.is_transient:
@@ -339,7 +339,7 @@ class PodWriter:
             self._give_up(job, error.message)
 
     async def _look(self, job: _WriteJob, step: Bind, why: str) -> None:
-        """Read the pod to learn what became of its binding; while it cannot be read nothing is known, so try on."""
+        """Read the pod to learn the result of its binding; while it cannot be read nothing is known, so try on."""
         try:
             pod: Any = await self._api.get(_pod_path(step), "pods", within=WRITE_TIMEOUT_SECONDS)
         except ApiError as error:
@@ -389,9 +389,10 @@ class PodWriter:
     # -- gates ----------------------------------------------------------------------------------------------------
 
     async def _lift_gate(self, job: _WriteJob, step: LiftGate) -> None:
-        """Take a gate off a pod, and go on trying until it is off or the pod is gone: its queue has taken it on.
+        """Remove a gate from a pod, and retry until it is off or the pod is gone: its queue took it.
 
-        That is stated first: a pod without the gate and without the condition would not be counted after a takeover.
+        The condition is written first: a pod without the gate and without the condition would not be counted after a
+        takeover.
         """
         try:
             await self._write("PATCH", _pod_path(step, "/status"), "pods/status", ungated_body(step), STRATEGIC_PATCH)
@@ -407,7 +408,7 @@ class PodWriter:
             self._refusals.pop(step.uid, None)
 
     def _gate_stays(self, job: _WriteJob, step: LiftGate, why: str) -> None:
-        """Tell why a gate may not be lifted, and try again after a growing pause; nobody else waits for that."""
+        """Report why a gate may not be removed, and retry after a growing pause; other pods do not wait for that."""
         if why != job.refused_for:
             job.refused_for = why
             _log.warning("a scheduling gate could not be lifted", pod=_key(step), gate=step.gate, error=why)

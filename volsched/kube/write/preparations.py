@@ -13,7 +13,7 @@ class Preparations:
         self._parts = parts
 
     def is_needed(self, step: Bind) -> bool:
-        """Whether any of them has something to do."""
+        """True if any of them has something to do."""
         return any(part.is_needed(step) for part in self._parts)
 
     async def prepare(self, step: Bind) -> None:

@@ -1,16 +1,16 @@
-"""Writes what a session chose for ResourceClaims, before the pods that use them are bound.
+"""Writes the chosen allocations of ResourceClaims, before the pods that use them are bound.
 
 For each claim, in this order: the finalizer that protects its devices, then allocation and reservation in one write of
 its status; only then may the pod be bound. Pods that share a claim take turns: the first one writes the allocation, the
-others find it and add their reservation. What fails later takes back this pod's reservation and nothing else: an
-allocation stays, the next attempt uses it, and Kubernetes' own controller clears it when its pod is gone. Some claims
-are written at a time, and namespaces take turns.
+others find it and add their reservation. A later failure removes this pod's reservation and nothing else: an allocation
+stays, the next attempt uses it, and Kubernetes' own controller clears it when its pod is gone. Some claims are written
+at a time, and namespaces take turns.
 
-A claim for a pod's extended resources is made before that, and told in the pod's status after it. It goes again when
+A claim for a pod's extended resources is made before that, and stated in the pod's status after it. It is deleted if
 the pod is not bound, as another node may serve these resources in another way.
 
-Where devices have binding conditions, the pod then waits for these: drivers set them in the claim's status, and the
-informer brings them. When that fails, or takes too long, the next attempt has the claim released (`ReleaseClaim`).
+If devices have binding conditions, the pod then waits for these: drivers set them in the claim's status, and the
+informer brings them. If that fails, or takes too long, the next attempt has the claim released (`ReleaseClaim`).
 
 Rules: kube-scheduler's dynamicresources (PreBind, Unreserve) of Kubernetes 1.36. The API server refuses a status with
 another allocation than the one it has, and a reservation without any.
@@ -59,8 +59,8 @@ _log = structlog.get_logger(__name__)
 class ResourceClaims:
     """A `Prebinder`: makes the writes of `Bind.claims`; carries out `ReleaseClaim` steps beside that.
 
-    `report` is told each claim as it is after a write, so that the scheduler knows it before its watch does; `tell`
-    takes the Event of a pod that waits for binding conditions.
+    `report` gets each claim after a write, so that the scheduler knows it before its watch does; `tell` takes the Event
+    of a pod that waits for binding conditions.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class ResourceClaims:
         return {"claims.turns": lambda: len(self._turns), "claims.releasing": lambda: len(self._releasing)}
 
     def is_needed(self, step: Bind) -> bool:
-        """Whether a pod uses claims that are not reserved for it, or whose devices are not ready."""
+        """True if a pod uses claims that are not reserved for it, or whose devices are not ready."""
         return bool(step.claims)
 
     async def prepare(self, step: Bind) -> None:
@@ -137,7 +137,7 @@ class ResourceClaims:
             claim = None
 
     def release(self, step: ReleaseClaim) -> None:
-        """Take from a claim what it was given, unless somebody else has come to use it; does not wait for it."""
+        """Remove the allocation of a claim, unless it is used by others now; does not wait for it."""
         self._releasing.start(self._release_in_turn(step), "release of a claim")
 
     async def stop(self) -> None:
@@ -146,7 +146,7 @@ class ResourceClaims:
 
     @asynccontextmanager
     async def _turn(self, key: str) -> AsyncIterator[None]:
-        """Wait for our turn at a claim; what is kept for that goes with the last one who wants it."""
+        """Wait for our turn at a claim; the queue is dropped with the last waiting pod."""
         lock, users = self._turns.get(key, (asyncio.Lock(), 0))
         self._turns[key] = (lock, users + 1)
         try:
@@ -160,7 +160,7 @@ class ResourceClaims:
     # -- one claim ----------------------------------------------------------------------------------------------------
 
     async def _persistently(self, write: ClaimWrite, step: Bind) -> None:
-        """Write a claim, again after conflicts and trouble of the server, and then as it is by now."""
+        """Write a claim; after conflicts and trouble of the server, in its state by then."""
         backoff = Backoff(0.05, 5.0)
         claim = self._views.resource_claims.get(write.claim)
         while True:
@@ -179,7 +179,7 @@ class ResourceClaims:
                 return
 
     async def _write(self, claim: dra.ResourceClaim, write: ClaimWrite, step: Bind) -> None:
-        """Write finalizer and status of a claim, as far as they are missing; raises PrebindError when it may not be."""
+        """Write the missing parts of finalizer and status of a claim; raises PrebindError if it may not be used."""
         if write.made is None and claim.metadata.uid != write.uid:
             raise PrebindError(f"resourceclaim {write.claim} was deleted and made again")
         has = claim.status.allocation
@@ -201,7 +201,7 @@ class ResourceClaims:
         self._heard(await self._patch(write.claim, "/status", {**_changed(claim), "status": status}))
 
     async def _allocation(self, write: ClaimWrite) -> dra.Allocation:
-        """Return what is written as a claim's allocation, with the parameters for drivers: these are not kept here."""
+        """Return the allocation to write, with the parameters for drivers, which are not kept here."""
         allocation = write.allocation or dra.Allocation()
         if observed.needs_parameters(allocation):
             found = await self._api.request("GET", _path(write.claim), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
@@ -233,7 +233,7 @@ class ResourceClaims:
         return claim
 
     async def _tell_pod(self, made: ExtendedClaim, step: Bind) -> None:
-        """Report in the pod's status which request of the claim serves which container: the kubelet reads it there."""
+        """Write the requests of the claim by container into the pod's status: the kubelet reads them there."""
         mappings = [
             {"containerName": container, "resourceName": resource, "requestName": request}
             for container, resource, request in made.mappings
@@ -254,7 +254,7 @@ class ResourceClaims:
                 return
 
     async def _delete(self, key: str, pod: Owner) -> None:
-        """Delete the claim for a pod's extended resources; one that cannot be deleted now, the scheduler has later."""
+        """Delete the claim for a pod's extended resources; if that fails now, the scheduler deletes it later."""
         try:
             claim = await self._get(key)
             if not _is_made_for(claim, pod):
@@ -288,7 +288,7 @@ class ResourceClaims:
     # -- binding conditions -------------------------------------------------------------------------------------------
 
     async def _until_ready(self, step: Bind) -> None:
-        """Wait until the pod may be bound; raises PrebindError when a device has failed or takes too long."""
+        """Wait until the pod may be bound; raises PrebindError if a device has failed or takes too long."""
         began = time.time()
         waiting = [write for write in step.claims if not self._readiness(write, step).is_reached]
         if waiting:
@@ -301,7 +301,7 @@ class ResourceClaims:
             waiting = [write for write in waiting if not self._readiness(write, step).is_reached]
 
     def _readiness(self, write: ClaimWrite, step: Bind) -> Readiness:
-        """Return how far a claim is, which the pod must still have; nobody else's claim is waited for."""
+        """Return the progress of a claim, which the pod must still have; claims of others are not waited for."""
         claim = self._views.resource_claims.get(write.claim)
         if claim is None or (write.made is None and claim.metadata.uid != write.uid):
             raise PrebindError(f"resourceclaim {write.claim} is gone")
@@ -313,7 +313,7 @@ class ResourceClaims:
 
     @staticmethod
     def _check(write: ClaimWrite, found: Readiness, began: float) -> None:
-        """Raise PrebindError when a claim cannot be waited for; its time runs from the allocation, or from our wait."""
+        """Raise PrebindError if waiting for a claim is useless; its time runs from the allocation, or from our wait."""
         if found.failure:
             raise PrebindError(f"resourceclaim {write.claim}: {found.failure}")
         now = time.time()
@@ -344,7 +344,7 @@ class ResourceClaims:
         )
 
     def _heard(self, answer: bytes | Mapping[str, Any]) -> dra.ResourceClaim:
-        """Take note of a claim as it is after a write, before the watch tells; one that is gone holds no devices."""
+        """Take in a claim after a write, before the watch shows it; a deleted one holds no devices."""
         kind = observed.ResourceClaim
         claim = api.decode_text(kind, answer) if isinstance(answer, bytes) else api.decode_as(kind, answer)
         labels.trim("ResourceClaim", claim)
@@ -354,7 +354,7 @@ class ResourceClaims:
 
 
 def _changed(claim: dra.ResourceClaim, **metadata: Any) -> dict[str, Any]:
-    """Return the start of a patch that fails when the claim is another one, or was changed meanwhile."""
+    """Return the start of a patch that fails if the claim is another one, or was changed meanwhile."""
     meta = claim.metadata
     return {"metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version, **metadata}}
 
@@ -376,7 +376,7 @@ def _pending_event(step: Bind) -> RecordEvent:
 
 
 def _consumer(write: ClaimWrite, step: Bind) -> dra.Consumer:
-    """Return for whom a claim is reserved."""
+    """Return the users for which a claim is reserved."""
     return write.reserved_for or dra.Consumer(resource="pods", name=step.name, uid=step.uid)
 
 

@@ -86,7 +86,7 @@ class Views:
         }
 
     def observe(self, changes: Sequence[Change]) -> None:
-        """Take in what an informer found; what fails over an object ends with that object."""
+        """Take in changes of an informer; a failure over an object ends with that object."""
         self._forget_gone(time.monotonic() - GONE_LATELY_SECONDS)
         for change in changes:
             try:
@@ -105,7 +105,7 @@ class Views:
             self._forget(change.kind, change.namespace, change.name, change.uid)
 
     def _forget_gone(self, before: float) -> None:
-        """Forget what has been gone for so long that no write to it is under way any more; the oldest come first."""
+        """Drop objects that were deleted so long ago that no write to them is under way; the oldest come first."""
         while self._gone_lately and next(iter(self._gone_lately.values())) < before:
             self._gone_lately.popitem(last=False)
 
@@ -122,7 +122,7 @@ class Views:
         }
 
     def node_exists(self, name: str, uid: str = "") -> bool:
-        """Whether a node is there, and still the same one when its uid is given."""
+        """True if a node exists, and has this uid if one is given."""
         found = self.nodes.get(name)
         return found is not None and uid in ("", found)
 
@@ -132,9 +132,9 @@ class Views:
         return known.refusal if known is not None else PodRefusal()
 
     def wrote(self, found: api.ApiObject) -> bool:
-        """Take in an object as it is after a write, before the watch tells, unless that has told that it is gone.
+        """Take in an object after a write, before the watch shows it, unless the watch has shown that it is gone.
 
-        Tells whether it was taken in: the answer to a write may be late.
+        Returns whether it was taken in: the answer to a write may be late.
         """
         if found.metadata.uid in self._gone_lately:
             return False
@@ -142,7 +142,7 @@ class Views:
         return True
 
     def wrote_refusal(self, uid: str, refusal: PodRefusal, version: str) -> None:
-        """Remember what was written, and the version that the pod has with it, unless it is gone by now."""
+        """Remember a write, and the version of the pod with it, unless the pod is gone by now."""
         if uid not in self._gone_lately:
             self._pods[uid] = Versioned(number(version), refusal)
 
