@@ -1,7 +1,7 @@
 """The pods of one Volcano Job, counted as they change.
 
-A Job may have more pods than can be gone through whenever one of them changes. So they are kept by task and number, and
-by what a policy could be about, and a look at the Job asks for numbers of these, and for no more pods than it acts on.
+A Job may have too many pods to go through at every change. So they are kept by task and number, and by the events of
+policies; a look at the Job asks for counts, and only for the pods that it acts on.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ FAILED: Final = "PodFailed"
 EVICTED: Final = "PodEvicted"
 SUCCEEDED: Final = "Succeeded"
 OTHER: Final = ""
-"""How a pod stands: the event of a policy that it may be about, or that it has succeeded, or that nothing is to it."""
+"""The event of a policy for a pod, or that it has succeeded, or none."""
 
 
 class PodEvent(NamedTuple):
-    """What pods have in common of which a policy states the same."""
+    """The common part of pods to which a policy applies alike."""
 
     version: int
     task: str
@@ -86,16 +86,16 @@ def member_of(pod: api.Pod, before: JobPod | None, now: float) -> JobPod:
 
 
 def _since(pod: api.Pod, before: JobPod | None, now: float) -> float:
-    """Return since when a pod has been in its phase, or is being deleted: what was seen goes before what it states."""
+    """Return since when a pod has been in its phase, or terminating: an observation goes before its own times."""
     if before is None:
         return min(now, _stated_since(pod) or now)
     return before.since if _stood_so(before, pod.status.phase, pod.metadata.deletion_timestamp is not None) else now
 
 
 def _stated_since(pod: api.Pod) -> float | None:
-    """Return since when a pod stands as it does by its own record, so that no timeout begins anew; None if unknown.
+    """Return since when a pod has its state by its own times, so that no timeout starts again; None if unknown.
 
-    No object states when a phase began: that is worked out of what else it states.
+    No object states when a phase began: it is derived from other times.
     """
     meta, status = pod.metadata, pod.status
     if meta.deletion_timestamp is not None:
@@ -107,14 +107,14 @@ def _stated_since(pod: api.Pod) -> float | None:
 
 
 def _began_to_run(status: api.PodStatus) -> float | None:
-    """Return when the first container began of whose start is told; a pod may run for longer, if all began again."""
+    """Return the first known start of a container; a pod may run for longer, if all started again."""
     states = [state for found in status.container_statuses for state in (found.state, found.last_state) if state]
     begun = (part.started_at for state in states for part in (state.running, state.terminated) if part is not None)
     return min(filter(None, map(seconds, begun)), default=None)
 
 
 def _ended(status: api.PodStatus) -> float | None:
-    """Return when the last container ended, or the pod was taken off its node; when a kubelet refused one without."""
+    """Return when the last container ended, or the pod left its node, or a kubelet refused it."""
     states = [found.state.terminated if found.state is not None else None for found in status.container_statuses]
     ends = [seconds(state.finished_at) if state is not None else None for state in states]
     if ends and None not in ends:
@@ -124,12 +124,12 @@ def _ended(status: api.PodStatus) -> float | None:
 
 
 def _stood_so(before: JobPod, phase: str, terminating: bool) -> bool:
-    """Whether a pod has been in its phase already, or, while it is being deleted, has been so already."""
+    """True if a pod was in its phase, or terminating, already."""
     return before.terminating == terminating and (terminating or before.phase == phase)
 
 
 def _began_alive(pod: api.Pod, before: JobPod | None, session: str) -> bool:
-    """Whether the deletion of a pod that is being deleted began before the pod had ended."""
+    """True if the deletion of a terminating pod began before the pod had ended."""
     if pod.status.phase not in ENDED or session:
         return True
     return before is not None and (before.evicted or not before.is_finished)
@@ -202,7 +202,7 @@ class JobPodIndex:
         return pod
 
     def kill(self, uid: str) -> None:
-        """Note that a pod is to go because a controller wants it to; its deletion is owed until it is `asked`."""
+        """Note that a controller wants a pod deleted; the deletion is owed until it is `asked`."""
         pod = self._members.get(uid)
         if pod is not None and not pod.killed:
             self.put(pod._replace(killed=True))
@@ -228,7 +228,7 @@ class JobPodIndex:
         return known if known is not None and known.name == pod.name else None
 
     def is_in_order(self, pod: JobPod | Loss) -> bool:
-        """Whether a pod has the name that one of its task and number has to have."""
+        """True if a pod has the right name for its task and number."""
         return pod.name == f"{self._job}-{pod.task}-{pod.number}"
 
     # -- questions ------------------------------------------------------------------------------------------------
@@ -238,7 +238,7 @@ class JobPodIndex:
         return self._members.get(uid)
 
     def numbers(self, task: str) -> Mapping[int, JobPod]:
-        """Return the pods of a task that have the name which they should have, by their number."""
+        """Return the pods of a task with the right names, by number."""
         return self._numbers.get(task, _NOBODY)
 
     def tasks(self) -> Iterable[str]:
@@ -250,11 +250,11 @@ class JobPodIndex:
         return self._strays
 
     def owed(self) -> Iterable[JobPod]:
-        """Return the pods that are to be deleted, and of which that has not been asked yet."""
+        """Return the pods to delete whose deletion was not requested yet."""
         return self._owed.values()
 
     def staying(self, *, finished: bool) -> Iterator[JobPod]:
-        """Yield the pods that are not about to go, those that have ended only if they are asked for."""
+        """Yield the pods that are not about to go; ended ones only on request."""
         events = {PENDING, RUNNING, *((SUCCEEDED, FAILED) if finished else ())}
         for pod_event, pods in self._pod_events.items():
             if pod_event.event in events:
@@ -278,7 +278,7 @@ _NOBODY: Final[Mapping[int, JobPod]] = MappingProxyType({})
 
 
 def _discard(table: dict[Key, dict[Inner, JobPod]], key: Key, inner: Inner) -> None:
-    """Take an entry out of a table of tables, and the inner one with its last entry."""
+    """Remove an entry from a table of tables, and the inner one with its last entry."""
     found = table[key]
     del found[inner]
     if not found:

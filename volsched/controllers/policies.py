@@ -1,13 +1,13 @@
-"""What the policies of a Volcano Job ask for, after Volcano's docs/user-guide/how_to_use_job_policy.md.
+"""The actions of a Volcano Job's policies, after Volcano's docs/user-guide/how_to_use_job_policy.md.
 
-A Job is judged by how things stand, not by what was heard on the way, so that a restart of the controllers loses
-nothing: a failed pod of the Job's current version has a policy that applies to it, or has none. How things stand is no
-event, though: a pod is evicted once and terminates for minutes. So none applies twice: whatever a policy starts begins
-a new version of the Job, whose pods alone count, or states in the Job which pods it was about (`Counted`). Only a pod
-that vanished at once leaves no trace; that comes as a `Loss`. Timeouts count from when it was seen, and, by controllers
-that have just started, from when the objects state that it was (`pod_index.member_of`).
+A Job is judged by its present state, not by past events, so that a restart of the controllers loses nothing: a policy
+applies to a failed pod of the Job's current version, or none does. But a state is no event: a pod is evicted once and
+terminates for minutes. So no policy applies twice: each action starts a new version of the Job, whose pods alone count,
+or states in the Job the pods that it was about (`Counted`). Only a pod that vanished at once leaves no trace; it comes
+as a `Loss`. Timeouts count from when the state was seen, and, after a start of the controllers, from the times in the
+objects (`pod_index.member_of`).
 
-Policies are asked about pods that stand alike, not about each pod.
+Policies are asked about pods with equal states, not about each pod.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ STARTED: Final = (*STOPS_AS, "RestartJob")
 """Actions that are about the whole Job."""
 
 WITHOUT_NAME: Final = frozenset({"PodFailed", "PodEvicted", "Unknown", "TaskCompleted", "TaskFailed"})
-"""Events that a policy for `*` is about: what goes wrong or ends, and not that pods wait and run."""
+"""Events of a policy for `*`: failures and ends, but not pods that wait and run."""
 
 _OF_PODS: Final = (FAILED, EVICTED, RUNNING, PENDING)
 
 
 class Happening(NamedTuple):
-    """Something that a policy may be about: the event, whose, and since when (seconds since the epoch)."""
+    """A possible cause for a policy: the event, its pod, and its time (seconds since the epoch)."""
 
     event: str
     task: str = ""
@@ -55,7 +55,7 @@ Alike: TypeAlias = tuple[PodEvent, Mapping[str, JobPod]]
 
 @dataclass(frozen=True, slots=True)
 class JobAction:
-    """What to do with a Job, why, and about which task or pod (by name and by number)."""
+    """The action on a Job, the reason, and its task or pod (by name and by number)."""
 
     name: str
     event: str = ""
@@ -72,7 +72,7 @@ class JobAction:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a Job's policies demand: an action, or when to look again (seconds since the epoch), or neither."""
+    """The demand of a Job's policies: an action, or the time of the next look (seconds since the epoch), or neither."""
 
     action: JobAction | None = None
     wake_at: float | None = None
@@ -106,7 +106,7 @@ def decide(
 
 
 def _of(happening: Happening) -> Collection[str]:
-    """What can be done because of it: nothing about a task where it names none."""
+    """The target of an action: none for a task without a name."""
     return (*STARTED, *TARGETED) if happening.task else STARTED
 
 
@@ -169,11 +169,11 @@ class _JobPolicies:
         return found.replicas if found is not None else 0
 
     def wants(self, pod: JobPod | Loss) -> bool:
-        """Whether the Job wants a pod of this number; one that it was scaled down by is nobody's concern."""
+        """True if the Job wants a pod of this number; pods beyond a smaller scale do not count."""
         return pod.number < self.replicas(pod.task)
 
     def is_settled(self, policy: api.LifecyclePolicy | None, pod: JobPod | Loss) -> bool:
-        """Whether nothing is left to do about an evicted pod: it goes, and what evicted it was counted."""
+        """True if an evicted pod needs nothing more: it goes, and its eviction was counted."""
         return policy is not None and policy.action == "RestartPod" and pod.session in self._sessions
 
     @property
@@ -193,7 +193,7 @@ def _happenings(
     now: float,
     group_since: float | None,
 ) -> Iterator[Happening]:
-    """Yield what policies are about: of pods that stand alike the first one that is due, else the next one."""
+    """Yield causes: of pods with equal states the first one that is due, else the next one."""
     current: dict[str, list[Alike]] = {}
     for pod_event, pods in pod_index.pod_events().items():
         if pod_event.version == rules.version:
@@ -208,7 +208,7 @@ def _happenings(
 
 
 def _of_losses(rules: _JobPolicies, pod_index: JobPodIndex, losses: Iterable[Loss]) -> Iterator[Happening]:
-    """Yield the evictions of pods that are gone; one that has been made again needs no restart by itself."""
+    """Yield the evictions of deleted pods; one that has been made again needs no restart of its own."""
     for loss in losses:
         policy = rules.about(EVICTED, loss.task)
         if policy is None or loss.version != rules.version or not rules.wants(loss) or not pod_index.is_in_order(loss):
@@ -266,7 +266,7 @@ _created: Final = attrgetter("created")
 
 
 def restart_for(job: api.Job, action: JobAction, retry: int) -> Restart:
-    """Return which pods an action about one task, partition or pod does away with, at a retry of the Job."""
+    """Return the pods that an action about one task, partition or pod deletes, at a retry of the Job."""
     if action.name == "RestartPod" and action.pod:
         return Restart(action.task, action.number, action.number, retry)
     size = partition_size(next((task for task in job.spec.tasks if task.name == action.task), None))

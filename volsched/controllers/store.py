@@ -1,7 +1,7 @@
-"""What the controllers know of the cluster, and which objects a change makes worth another look.
+"""The controllers' data about the cluster, and the objects that a change affects.
 
-Of a pod no more is kept than its standing, and what its PodGroup would take from it (equal pods share that). A change
-names the keys that it concerns; what is to be written about a key is asked of the key's controller.
+Of a pod only its state is kept, and the template of its PodGroup (equal pods share that). A change names the keys that
+it affects; the controller of a key decides its writes.
 
 The store is one class: every change of an object moves several of its indexes together.
 """
@@ -48,14 +48,14 @@ class Key(NamedTuple):
 
 
 Dirty = Callable[[Key], None]
-"""Is told each key that a change concerns."""
+"""Gets each key that a change affects."""
 
 
 @dataclass(slots=True, eq=False)
 class PodView:
-    """What is kept of a pod. `group` is the PodGroup that it names, `plain` the one that it has by its owner.
+    """The kept data of a pod. `group` is the PodGroup that it names, `plain` the one that it has by its owner.
 
-    What else is known of a Volcano Job's pod is in the `pod_index` of that Job.
+    Further data of a Volcano Job's pod is in the `pod_index` of that Job.
     """
 
     uid: str
@@ -80,12 +80,12 @@ class PodView:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it waits or runs, and is to go on doing so."""
+        """True if it waits or runs, and is to go on doing so."""
         return self.phase not in FINISHED and not self.terminating
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has no node yet, and is to get one."""
+        """True if it has no node yet, and is to get one."""
         return self.is_alive and not self.has_node
 
 
@@ -105,7 +105,7 @@ class _Waiting:
         return len(self._entries)
 
     def put(self, pod: PodView) -> None:
-        """Take in a pod that waits; of those made in the same second the one that came last is the newest."""
+        """Take in a waiting pod; of those made in the same second the one that came last is the newest."""
         self._numbers += 1
         heappush(self._entries, (-pod.created, -self._numbers, pod.uid))
 
@@ -121,7 +121,7 @@ class _Waiting:
 
 @dataclass(frozen=True, slots=True)
 class OwnerView:
-    """What is kept of a workload."""
+    """The kept data of a workload."""
 
     annotations: Mapping[str, str]
     is_scaled_to_zero: bool
@@ -131,7 +131,7 @@ MOST_TOMBSTONES: Final = 4096
 
 
 class Tombstones:
-    """The uids of what was seen going not long ago, and what that was: it does not come back."""
+    """The uids of recently deleted objects, and their kinds: they do not come back."""
 
     def __init__(self) -> None:
         self._gone: Bounded[str, tuple[str, str, str]] = Bounded(MOST_TOMBSTONES)
@@ -147,7 +147,7 @@ class Tombstones:
         return uid in self._gone
 
     def has(self, owner: Owner) -> bool:
-        """Whether an owner is gone."""
+        """True if an owner was deleted."""
         return self._gone.get(owner.uid) == (owner.kind, owner.namespace, owner.name)
 
 
@@ -168,7 +168,7 @@ class Store:
     pod_group_counts: PodGroupCounts = field(default_factory=PodGroupCounts)
     tombstones: Tombstones = field(default_factory=Tombstones)
     refused: set[str] = field(default_factory=set)
-    """Keys of PodGroups for which there is no memory: of them it is known who they are, and nothing is written."""
+    """Keys of PodGroups without room in memory: only their identity is known, and they are not written."""
     _families: dict[str, dict[str, PodView]] = field(default_factory=dict)
     _waiting: dict[str, dict[Owner, _Waiting]] = field(default_factory=dict)
     _authors: dict[str, Authorship] = field(default_factory=dict)
@@ -182,7 +182,7 @@ class Store:
     # -- changes --------------------------------------------------------------------------------------------------
 
     def put(self, found: api.ApiObject) -> None:
-        """Take in an object as it is now; one that is older than what is known, or was seen going, is passed over."""
+        """Take in an object as it is now; an outdated or deleted one is ignored."""
         match found:
             case api.Pod():
                 self._put_pod(found)
@@ -215,7 +215,7 @@ class Store:
             self._drop_owner(gone)
 
     def everything(self) -> Iterator[Key]:
-        """Yield everything that may need a write, as when writing begins; what is known may change meanwhile."""
+        """Yield every key that may need a write, for the start of writing; objects may change meanwhile."""
         yield from (Key(QUEUE.name, name) for name in list(self.queues))
         yield from (Key(JOB.name, name) for name in list(self.jobs))
         yield from (Key(GROUP.name, key) for key in list(self._families))
@@ -267,7 +267,7 @@ class Store:
         self._tell_of_pod(view, known)
 
     def _member(self, pod: api.Pod, view: PodView) -> JobPod:
-        """Return a pod of a Volcano Job as it stands; the Job states of some that they are to go."""
+        """Return a pod of a Volcano Job as it is; the Job states which pods are to go."""
         before = view.pod_index.get(pod.metadata.uid) if view.pod_index is not None else None
         member, job = member_of(pod, before, self.clock()), self._job_of(view)
         if member.killed or job is None:
@@ -303,7 +303,7 @@ class Store:
         )
 
     def _group_template(self, pod: api.Pod) -> GroupTemplate:
-        """What a PodGroup takes from a pod: pods that are alike share it, and it ends with the last of them."""
+        """The fields that a PodGroup takes from a pod: equal pods share them, and they end with the last of these."""
         group_template = grouping.group_template_of(pod)
         return self._group_templates.setdefault(astuple(group_template), group_template)
 
@@ -322,7 +322,7 @@ class Store:
                 self.dirty(Key(POD.name, view.uid))
 
     def _states_anew(self, pod: PodView) -> bool:
-        """Whether the newest pod that waits for a node, of the same PodGroup, states something else than before."""
+        """True if the newest waiting pod of the same PodGroup has another template than before."""
         key = f"{pod.namespace}/{pod.plain}"
         newest, waiting = self.newest(key, pod.whose), self._waiting.get(key, {}).get(pod.whose)
         if newest is None or waiting is None or waiting.synced_template is newest.group_template:
@@ -349,7 +349,7 @@ class Store:
         return Loss(member.name, member.task, member.number, member.version, since, member.retry, member.session)
 
     def _leave(self, view: PodView) -> JobPod | None:
-        """Take a pod out of what it was counted in; return what was known of a Job's pod."""
+        """Remove a pod from its counts; return the former data of a Job's pod."""
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
             del self._families[key][view.uid]
@@ -369,7 +369,7 @@ class Store:
         return job if job is not None and as_owner(job.job) == view.whose else None
 
     def pod_index_of(self, uid: str) -> JobPodIndex | None:
-        """Return what counts a pod, if that is of a Volcano Job."""
+        """Return the index of a pod, if it is of a Volcano Job."""
         view = self.pods.get(uid)
         return view.pod_index if view is not None else None
 
@@ -378,7 +378,7 @@ class Store:
         return self._families.get(key, {}).values()
 
     def newest(self, key: str, whose: Owner) -> PodView | None:
-        """Return of the pods of an owner that have this PodGroup by it the newest one that waits for a node."""
+        """Return the newest waiting pod of those that have this PodGroup by their owner."""
         waiting = self._waiting.get(key, {}).get(whose)
         return waiting.newest(self._families[key], whose) if waiting is not None else None
 
@@ -453,7 +453,7 @@ class Store:
         self._dirty_job_with(group)
 
     def _note_authors(self, key: str, group: api.PodGroup) -> None:
-        """Keep who wrote what of a PodGroup that we make; most have the same authors and share that."""
+        """Keep the authors of a PodGroup that we make; most have the same ones and share the record."""
         is_made = group.metadata.name.startswith(grouping.PLAIN) or _is_of_job(group)
         authors = authorship_of(group) if is_made else OURS
         if authors == OURS:
@@ -579,7 +579,7 @@ _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 _NOTES: Final = range(1, 4 * grouping.MOST_INHERITED)
-"""Characters of the annotation that notes what we wrote: more are not ours."""
+"""The longest annotation about our writes: a longer one is not ours."""
 
 
 def _moves(before: PodView, after: PodView) -> bool:

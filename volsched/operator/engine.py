@@ -1,4 +1,4 @@
-"""Turns changes into writes: keeps the store, asks the controllers about what changed, has their writes carried out."""
+"""Turns changes into writes: keeps the store, asks the controllers about changes, has their writes carried out."""
 
 from __future__ import annotations
 
@@ -33,19 +33,21 @@ QUEUE_INTERVAL_SECONDS: Final = 1.0
 """The numbers of one queue are not written more often; they change with every pod. Its state is written at once."""
 
 JOB_LOOKS: Final = (6, 2.0)
-"""How often one Volcano Job is looked at: so often at once, then so often in a second. Each of its pods changes it."""
+"""The rate of looks at one Volcano Job: so many at once, then so many per second. Each of its pods changes it."""
 
 LAG_SECONDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 KEYS_AT_ONCE: Final = 1000
-"""Of all that is known when writing begins, so many are put into the queue before others have their turn on the loop:
-a few milliseconds."""
+"""How many keys are queued at the start of writing before others have their turn on the loop.
+
+It takes a few milliseconds.
+"""
 
 _log = structlog.get_logger(__name__)
 
 
 def is_in_use(found: api.ApiObject) -> bool:
-    """Whether something of an object runs: a Volcano Job that has begun, or a PodGroup."""
+    """True if something of an object runs: a Volcano Job that has begun, or a PodGroup."""
     return bool(found.phase) and found.phase not in _AT_REST if isinstance(found, RawJob) else holds_something(found)
 
 
@@ -54,7 +56,7 @@ _AT_REST: Final = frozenset({"Pending", "Completed", "Failed", "Terminated", "Ab
 
 
 def bytes_of(found: api.ApiObject) -> int | None:
-    """Return what is kept of a Volcano Job, by estimate: its templates as text, and what is read of them."""
+    """Return the estimated size of a kept Volcano Job: its templates as text, and its read fields."""
     return 4 * len(msgspec.json.encode(found)) if isinstance(found, RawJob) else None
 
 
@@ -92,11 +94,11 @@ class ControllerEngine:
 
     @property
     def is_active(self) -> bool:
-        """Whether it writes."""
+        """True if it writes."""
         return self._is_active
 
     def tables(self) -> Mapping[str, Size]:
-        """Return the sizes of what is kept here, in the store and in the queue of work."""
+        """Return the sizes of tables here, in the store and in the queue of work."""
         return {
             **self.store.tables(),
             **self.memory_use.tables(),
@@ -108,7 +110,7 @@ class ControllerEngine:
         }
 
     async def begin(self) -> None:
-        """Look at whatever changes from now on, and at everything that is known; it is found out some at a time."""
+        """Look at all later changes, and at all known objects, some at a time."""
         self._is_active = True
         self._written_at.clear()
         self.queue.wake()
@@ -166,7 +168,7 @@ class ControllerEngine:
         self.event_handlers.understood(key)
 
     def _is_ours(self, key: Key) -> bool:
-        """Whether the controller of a kind is switched on; a Command is the business of its target's."""
+        """True if the controller of a kind is switched on; for a Command, that of its target."""
         if key.kind != COMMAND.name:
             return self._options.looks_after(key.kind)
         command = self.event_handlers.commands.get(key.name)
@@ -230,7 +232,7 @@ class ControllerEngine:
             self.queue.add_later(key, outcome.wake_at - now)
 
     def _report(self, key: str, events: Sequence[RecordEvent]) -> None:
-        """Record what is new about a Job; a refusal that has not changed is not recorded again."""
+        """Record a change about a Job; an unchanged refusal is not recorded again."""
         for event in events:
             news = (event.reason, event.message)
             if self._told.get(key) != news:
@@ -238,13 +240,13 @@ class ControllerEngine:
                 self._tell(event)
 
     def _report_failure(self, job: api.Job, error: ApiError) -> None:
-        """Tell that something a Job needs was refused for a reason that its user can do something about."""
+        """Record that an object of a Job was refused for a reason that its user can change."""
         if error.is_transient and not isinstance(error, ElsewhereError):
             return
         self._tell(job_controller.failed_create(job, str(error)))
 
     async def _work_on_command(self, key: Key) -> None:
-        """Carry out a Command: it is deleted first, so that it is carried out at most once, by whoever did that."""
+        """Carry out a Command at most once: it is deleted first, and its deleter carries it out."""
         command = self.event_handlers.commands.get(key.name)
         if command is None:
             return
@@ -265,5 +267,5 @@ class ControllerEngine:
 
 
 def _is_only_numbers(write: Write) -> bool:
-    """Whether a write to a queue states nothing but counts and amounts."""
+    """True if a write to a queue has only counts and amounts."""
     return isinstance(write, Patch) and write.subresource == "status" and "state" not in write.body["status"]

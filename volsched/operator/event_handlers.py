@@ -1,6 +1,6 @@
-"""What the controllers are shown: changes of watches, what kopf sees, and answers to writes, on their way to the store.
+"""Passes changes of watches, kopf's events, and answers to writes to the store.
 
-What one object causes ends with that object: it is set aside, and reported.
+A failure over one object ends with that object: it is quarantined, and reported.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class EventHandlers:
         self._set_aside(QuarantinedObject(*whose, RECONCILING, message_of(error), error=error))
 
     def understood(self, key: Key) -> None:
-        """End the quarantine of the object that a key stands for: its controller has done its work."""
+        """End the quarantine of the object of a key: its controller has done its work."""
         if self.quarantine:
             namespace, name, _ = self.identity(key)
             identity = (key.kind, namespace, name)
@@ -131,7 +131,7 @@ class EventHandlers:
         return namespace, name, found.metadata.uid if found is not None else ""
 
     def _guarded(self, take: Callable[[Change], None], change: Change) -> None:
-        """Take a change in; what fails over an object ends with that object."""
+        """Take a change in; a failure over an object ends with that object."""
         try:
             take(change)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""The numbers of `volsched controllers`: how much waits, what failed, how queues stand, whether it stands aside."""
+"""The metrics of `volsched controllers`: waiting work, failures, states of queues, whether it stands aside."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def add_gauges(metrics: Metrics, engine: ControllerEngine, stands_aside: Callabl
 
 
 def _by_kind(queue: WorkQueue, counts: Counter[str]) -> Numbers:
-    """Return counts by kind, 0 for the kinds of which there was something to do once."""
+    """Return counts by kind, 0 for kinds that had something to do once."""
     return {(kind,): counts[kind] for kind in {**queue.done, **queue.errors, **counts}}
 
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from volsched.operator.webhooks.admission import Admission, Neighbourhood
 
 LOOK_SECONDS: Final = 1.0
-"""How often it is asked whether Volcano's controllers still run."""
+"""The time between two checks whether Volcano's controllers still run."""
 
 _log = structlog.get_logger(__name__)
 
@@ -67,11 +67,11 @@ JOBS: Final = Resource(JOB.name, JOB.group_version, JOB.plural, RawJob, optional
 
 
 BOUNDED: Final = frozenset({GROUP.name, *(kind for _, kind in WORKLOADS.values())})
-"""Kinds beside Volcano Jobs of which no more is kept than there is memory for; of pods only little is kept anyway."""
+"""Kinds beside Volcano Jobs that the memory bound covers; of pods only little is kept anyway."""
 
 
 def watched(scheduler_names: Sequence[str]) -> tuple[Resource, ...]:
-    """Return the kinds of which there may be very many, followed by informers."""
+    """Return the kinds with very many objects, followed by informers."""
     pods = [
         Resource("Pod", "v1", "pods", api.Pod, field_selector=f"spec.schedulerName={name}") for name in scheduler_names
     ]
@@ -190,23 +190,23 @@ class ControllerProgram(Process):
         return informer
 
     def _start_admission(self) -> None:
-        """Answer reviews from now on, whoever leads; cards are known from the Nodes."""
+        """Answer reviews from now on, leader or not; cards are known from the Nodes."""
         if self._admission is not None and self._neighbours is not None:
             self._follow(Resource("Node", "v1", "nodes", api.Node), self._neighbours.observe)
             self._cleanup.push_async_callback(self._admission.stop)
             self._admission.start()
 
     def _observe(self, take: Sink, changes: Sequence[Change]) -> None:
-        """Have the engine take in what an informer found; nothing more is told about an object that is gone."""
+        """Let the engine take in changes of an informer; no more is reported about a deleted object."""
         for change in changes:
             if isinstance(change, Gone):
                 self._events.forget(change.uid)
         take(changes)
 
     def _observe_bounded(self, kind: str, take: Sink, changes: Sequence[Change]) -> None:
-        """Have changes of a kind taken in, and say of which objects no more is kept than who they are.
+        """Take in changes of a kind, and return the objects of which only the identity is kept.
 
-        These may be of another kind; what becomes of them is the store's business, whoever is told.
+        These may be of another kind; the store decides about them.
         """
         take(self._engine.memory_use.of(changes, kind))
 

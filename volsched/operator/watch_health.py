@@ -1,4 +1,4 @@
-"""For how long the API server has been heard without a break: what is silent meanwhile is broken, and not waiting."""
+"""Measures for how long the API server has been reachable: a silent watch is then broken, and not waiting."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 BREAK_SECONDS: Final = 120.0
-"""Nothing heard for longer than this is a break; every watch hears a bookmark about once a minute."""
+"""A longer silence is a break; every watch gets a bookmark about once a minute."""
 
 
 class WatchHealth:
@@ -27,7 +27,7 @@ class WatchHealth:
 
     @property
     def seconds(self) -> float:
-        """How long there was no break; 0 during one."""
+        """Return the time since the last break; 0 during one."""
         now = self._clock()
         return 0.0 if self._is_broken(now) else now - self._since
 

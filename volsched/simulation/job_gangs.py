@@ -50,7 +50,7 @@ def _gang_of(job: api.BatchJob) -> Iterator[api.ApiObject]:
 
 
 def _metadata(job: api.BatchJob, name: str) -> api.ObjectMeta:
-    """Who an object of a Job is: it has no label and no annotation of the Job."""
+    """Return the identity of an object of a Job, without a label and an annotation of the Job."""
     meta = job.metadata
     return api.ObjectMeta(
         name=name,

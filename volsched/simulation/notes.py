@@ -1,4 +1,4 @@
-"""What a simulation leaves out of what a cluster would do, in words for whoever reads its result."""
+"""Differences between a simulation and a cluster, in sentences for users."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ADMISSION: Final = frozenset({"LimitRange", "ResourceQuota", "RuntimeClass"})
 
 
 def notes_of(simulation: Simulation) -> list[str]:
-    """Return what was left out, a sentence for each reason; nothing where the simulation is as strict as a cluster."""
+    """Return the differences, a sentence for each reason; nothing if the simulation is as strict as a cluster."""
     sources = (
         _of_refusals,
         _of_others,
@@ -97,7 +97,7 @@ def _of_namespaces(simulation: Simulation) -> Iterator[str]:
 
 
 def _of_attachments(simulation: Simulation) -> Iterator[str]:
-    """Yield which volumes that one node at a time attaches pods use on several nodes: those on another one wait."""
+    """Yield volumes for one node at a time that pods on several nodes use: those on another one wait."""
     api_server, nodes = simulation.api_server, dict[str, dict[str, None]]()
     if any(pod.spec.volumes and pod.spec.node_name for pod in _new(simulation)):
         for pod in _alive(simulation):
@@ -112,7 +112,7 @@ def _of_attachments(simulation: Simulation) -> Iterator[str]:
 
 
 def _is_attached_once(simulation: Simulation, volume: api.PersistentVolumeSpec) -> bool:
-    """Whether a volume is one of a driver that attaches volumes, and no access mode lets it be on several nodes."""
+    """True if a volume is one of a driver that attaches volumes, and its access modes allow one node only."""
     if volume.csi is None or not {*volume.access_modes} <= {"ReadWriteOnce", "ReadWriteOncePod"}:
         return False
     drivers = simulation.api_server.inventory.of(api.CSIDriver)
@@ -120,7 +120,7 @@ def _is_attached_once(simulation: Simulation, volume: api.PersistentVolumeSpec) 
 
 
 def _of_sysctls(simulation: Simulation) -> Iterator[str]:
-    """Yield whose pods a kubelet would refuse that was not started to allow them their kernel parameters."""
+    """Yield the workloads whose kernel parameters a kubelet refuses without a flag."""
     found = dict.fromkeys(
         f"{_workload_of(simulation, pod)} ({', '.join(unsafe)})"
         for pod in _new(simulation)
@@ -132,7 +132,7 @@ def _of_sysctls(simulation: Simulation) -> Iterator[str]:
 
 
 def _of_errors(simulation: Simulation) -> Iterator[str]:
-    """Yield which objects no API server would take, so that there would be no pods of theirs."""
+    """Yield objects that no API server would accept, so their pods would not exist."""
     alone = Surroundings(())
     found = [
         subject_of(given)
@@ -155,7 +155,7 @@ def _new(simulation: Simulation) -> Iterator[api.Pod]:
 
 
 def _workload_of(simulation: Simulation, pod: api.Pod) -> str:
-    """Return the workload of a pod, over its owners; the pod where none of them is in the input."""
+    """Return the workload of a pod, over its owners; the pod if none of them is in the input."""
     *_, top = (pod, *simulation.api_server.owners_of(pod))
     return subject_of(top)
 
@@ -186,7 +186,7 @@ def _of_ends(simulation: Simulation) -> Iterator[str]:
 
 
 def _of_order(simulation: Simulation) -> Iterator[str]:
-    """Yield which StatefulSets have pods that a cluster would make one after the other, where that matters."""
+    """Yield StatefulSets whose pods a cluster would make one after the other, where that matters."""
     ours = simulation.settings.scheduler_names
     ordered = [
         workload
@@ -207,14 +207,14 @@ def _of_order(simulation: Simulation) -> Iterator[str]:
 
 
 def _goes_on_too_early(simulation: Simulation, workload: api.StatefulSet) -> bool:
-    """Whether a pod of a StatefulSet does not run that others follow."""
+    """True if a pod of a StatefulSet that others follow does not run."""
     keys = [f"{workload.metadata.namespace}/{name}" for name in stateful_names(workload)]
     pods = [simulation.api_server.pods.get(key) for key in keys[:-1]]
     return any(pod is not None and pod.status.phase != "Running" for pod in pods)
 
 
 def _of_admission(simulation: Simulation) -> Iterator[str]:
-    """Yield which objects, in the input or named by pods that are new, the API server would heed when pods are made."""
+    """Yield objects, in the input or named by new pods, that the API server would read when it creates pods."""
     counts = simulation.api_server.inventory.left_out.counts.values()
     named = {"RuntimeClass" for pod in _new(simulation) if pod.spec.runtime_class_name}
     found = sorted({kind for counted in counts for kind in counted} & _ADMISSION | named)

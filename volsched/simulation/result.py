@@ -40,7 +40,7 @@ _WAITING: Final = (TaskStatus.PENDING, TaskStatus.ALLOCATED, TaskStatus.PIPELINE
 
 
 class Looked(Protocol):
-    """A cluster in memory with the sessions that were run on it: a simulation, or a live cluster that is followed."""
+    """An in-memory cluster with the sessions that were run on it: a simulation, or a live cluster that is followed."""
 
     @property
     def mirror(self) -> Mirror:
@@ -56,7 +56,7 @@ class Looked(Protocol):
 
 
 def result_of(simulation: Simulation) -> Json:
-    """Return the whole result. What happened is in order; the Events of one cycle go by their objects."""
+    """Return the whole result. Steps are in order; the Events of one cycle are ordered by object."""
     history = simulation.api_server.history
     bound = {f"{bind.namespace}/{bind.name}" for _, bind in history.binds}
     result: Json = {
@@ -102,7 +102,7 @@ def result_of(simulation: Simulation) -> Json:
 
 
 def quota_table(simulation: Simulation, name: str) -> QuotaTable | None:
-    """Return a table of that name as it is at the end, None where no plugin has it."""
+    """Return a table of that name at the end, None if no plugin has it."""
     found = (table() for table in simulation.quota_tables)
     return next((table for table in found if table.name == name), None)
 
@@ -184,7 +184,7 @@ def _claims(simulation: Simulation) -> Json:
 
 
 def _queues(simulation: Simulation) -> Json:
-    """Show each queue with what is below it, in the terms of the quota plugins, else in those of resources."""
+    """Show each queue with those below it, in the terms of the quota plugins, else of resources."""
     queues = simulation.mirror.cluster.queues
     reserved = _reserved(simulation)
     amounts = {name: _amounts(simulation, queue, reserved) for name, queue in queues.items()}
@@ -206,7 +206,7 @@ def _queues(simulation: Simulation) -> Json:
 
 
 def _amounts(simulation: Simulation, queue: QueueInfo, reserved: Mapping[str, Resources]) -> QueueAmounts:
-    """What a queue's own jobs hold and have reserved, and what it may hold."""
+    """Return used and reserved amounts of a queue's own jobs, and its limit."""
     given = [of_queue(queue) for of_queue in simulation.queue_amounts]
     if all(amounts.beside for amounts in given):
         given.append(QueueAmounts(queue.allocated, reserved.get(queue.name, Resources.EMPTY), queue.spec.capability))
@@ -218,7 +218,7 @@ def _amounts(simulation: Simulation, queue: QueueInfo, reserved: Mapping[str, Re
 
 
 def _reserved(simulation: Simulation) -> dict[str, Resources]:
-    """What admitted jobs of each queue may still take of their minResources."""
+    """Return the amounts that admitted jobs of each queue may still take of their minResources."""
     reserved: dict[str, Resources] = {}
     for job in simulation.mirror.cluster.jobs.values():
         if job.phase == INQUEUE and job.keeps_room and job.counted_minimum is not None:
@@ -319,7 +319,7 @@ def _without_pods(job: JobInfo) -> Verdict:
 
 
 def _unlooked(simulation: Looked, task: TaskInfo) -> Verdict:
-    """Return the verdict on a pod that nobody has refused, and nobody has looked at either."""
+    """Return the verdict on a pod that was neither refused nor tried."""
     unadmitted = _unadmitted(simulation, task.job) if task.job is not None else None
     if unadmitted is not None:
         return unadmitted

@@ -1,4 +1,4 @@
-"""Cycles over the in-memory cluster: mirror, scheduler and plugins are those of ``volsched run``, not the executor."""
+"""Cycles over the in-memory cluster: mirror, scheduler and plugins of ``volsched run``, with another executor."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Scores = dict[str, dict[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class SimulationSettings:
-    """How long to run, for whose pods, whether scores are kept, and how many bytes of objects are kept."""
+    """Settings: the number of cycles, the scheduler names, whether scores are kept, and the memory for objects."""
 
     cycles: int = 10
     scheduler_names: tuple[str, ...] = SCHEDULER_NAMES
@@ -43,7 +43,7 @@ class SimulationSettings:
 
 @dataclass(slots=True)
 class Simulation:
-    """A run that was made: the world and the mirror as they are after the last cycle, and what was noted on the way."""
+    """A finished run: the API server and the mirror after the last cycle, and the notes on the way."""
 
     api_server: SimulatedApiServer
     mirror: Mirror
@@ -54,7 +54,7 @@ class Simulation:
     pipelined: list[tuple[int, str, str]] = field(default_factory=list)
     scores: dict[str, Scores] = field(default_factory=dict)
     session: Session | None = None
-    """The last session, closed: its orders and what plugins show of quotas can still be asked for."""
+    """The last session, closed: its orders and the plugins' reports about quotas can still be read."""
 
     def take(self, changes: Sequence[Change]) -> None:
         """Let the cluster be another one from the next cycle on."""
@@ -67,12 +67,12 @@ class Simulation:
 
     @property
     def queue_amounts(self) -> Sequence[QueueAmountsFn]:
-        """What quota plugins report of queues."""
+        """The quota plugins' reports about queues."""
         return self.session.reported(lambda report: report.amounts) if self.session is not None else ()
 
     @property
     def quota_tables(self) -> Sequence[QuotaTableFn]:
-        """What plugins report beside: quotas of other kinds, cards."""
+        """Other reports of plugins: quotas of other kinds, cards."""
         return self.session.reported(lambda report: report.table) if self.session is not None else ()
 
 
@@ -89,12 +89,12 @@ class _SimulatedClock:
         return time.perf_counter()
 
     def cpu(self) -> float:
-        """Return 0: a simulation takes its time, so that it comes out the same on every machine."""
+        """Return 0: a simulation uses no CPU time, so that its result is the same on every machine."""
         return 0.0
 
 
 class _ObserverPlugin:
-    """A plugin that sees what others register, and which tasks wait for room when a session closes."""
+    """A plugin that reads the registered rules, and the pipelined tasks when a session closes."""
 
     name = "simulate"
 
@@ -127,9 +127,9 @@ def simulate(
 
 
 class Stage:
-    """A simulation that can go on after it has settled, once its ``simulation`` was told of something new.
+    """A simulation that can go on after it has settled, with changes given to its ``simulation``.
 
-    ``on_changes`` is called with all that the mirror is told of the world.
+    ``on_changes`` is called with all changes for the mirror.
     """
 
     def __init__(
@@ -172,7 +172,7 @@ class Stage:
 
 
 def _score_keeper(simulation: Simulation) -> Callable[[Session, TaskInfo], None]:
-    """Return what keeps the scores of each placement; a later placement of the same pod replaces an earlier one."""
+    """Return a callback that keeps the scores of placements, by pod the latest ones."""
 
     def keep(session: Session, task: TaskInfo) -> None:
         simulation.scores[task.key] = session.engine.scores(task)

@@ -1,7 +1,7 @@
-"""What controllers would make of workloads in memory: pods, claims. Pure functions over objects.
+"""Pods and claims of workloads in memory. Pure functions over objects.
 
-The rules of PodGroups and Volcano Jobs are those of `volsched.controllers`, as on a cluster. Names are those that
-Kubernetes' controllers give; where a controller would draw a random suffix, an ordinal stands, so that two runs agree.
+The rules of PodGroups and Volcano Jobs are those of `volsched.controllers`, as on a cluster. Names are those of
+Kubernetes' controllers; an ordinal replaces their random suffixes, so that two runs agree.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from volsched.model import api
 from volsched.simulation.manifests import completed, derived_uid
 
 _BACKOFF_LIMIT: Final = 6
-"""How many failed pods a batch Job outlives that does not state it."""
+"""The default number of failed pods that a batch Job outlives."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodIdentity:
-    """What is special about a pod that a controller makes: its name, and its number among all that are made."""
+    """The identity of a pod that a controller makes: its name, and its number among all new pods."""
 
     name: str
     created: str | None = None
@@ -89,7 +89,7 @@ def replicas_of(workload: api.Deployment | api.ReplicaSet | api.StatefulSet) -> 
 
 
 def wanted_of(job: api.BatchJob, phases: Mapping[str, int]) -> int:
-    """Return how many pods of a batch Job work at the same time; none when it is over, or too many have failed.
+    """Return how many pods of a batch Job run at the same time; none if it is over, or too many have failed.
 
     ``phases``: how many pods of the Job are in each phase.
     """
@@ -103,7 +103,7 @@ def wanted_of(job: api.BatchJob, phases: Mapping[str, int]) -> int:
 
 
 def has_failed(job: api.BatchJob, phases: Mapping[str, int]) -> bool:
-    """Whether more pods of a batch Job have failed than it may start again."""
+    """True if more pods of a batch Job have failed than it may start again."""
     spec = job.spec
     default = None if spec.backoff_limit_per_index is not None else _BACKOFF_LIMIT
     limit = default if spec.backoff_limit is None else spec.backoff_limit

@@ -1,4 +1,4 @@
-"""Small clusters for tests and benches, in few words, and decided by the real scheduler::
+"""Small clusters for tests and benches, in few words, and decided by the real scheduler.
 
 cluster = a_cluster().node("gpu-1", cpu="64", **{"nvidia.com/gpu": 8}).queue("q")
 cluster.job("etl", tasks=3, queue="q", cpu="4")

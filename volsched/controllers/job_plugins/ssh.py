@@ -62,7 +62,7 @@ def _name(setting: Setting) -> str:
 
 
 def _client_config(setting: Setting) -> str:
-    """Return what ssh has to know: the hosts by their short names. Pods are new, so that nobody knows their keys."""
+    """Return the configuration of ssh: the hosts by their short names, without known keys, as pods are new."""
     port = _port(setting)
     lines = ["StrictHostKeyChecking no", "UserKnownHostsFile /dev/null"]
     for task in setting.job.spec.tasks:
@@ -82,7 +82,7 @@ def _makes(setting: Setting) -> int:
 
 
 def _port(setting: Setting) -> int:
-    """Return where sshd listens: as stated here, else as `mpi` is told."""
+    """Return the port of sshd: as stated here, else that of `mpi`."""
     if _PORT not in setting.flags.given and "mpi" in setting.job.spec.plugins:
         return sshd_port(setting.job)
     return setting.flags.number(_PORT)

@@ -1,7 +1,7 @@
-"""When a lane of writes goes slower because of answers 429.
+"""Slows a lane of writes down after answers 429.
 
-There are two kinds. The API server as a whole has too much to do (API priority and fairness): then all slow down. Or
-one write is refused that way, by a webhook or a disruption budget, which a tenant may have made: then that write alone
+There are two kinds. The API server as a whole is overloaded (API priority and fairness): then all slow down. Or one
+write is refused that way, by a webhook or a disruption budget, which a tenant may have made: then only that write
 waits, however many there are of its kind.
 """
 
@@ -13,10 +13,10 @@ from typing import Final
 from volsched.kube.errors import ApiError
 
 LONGEST_PAUSE_SECONDS: Final = 5.0
-"""Whatever the server asks for: after this it is tried again whether it still has too much to do."""
+"""The longest wait, whatever the server asks for."""
 
 USUAL_PAUSE_SECONDS: Final = 1.0
-"""When the server does not state how long."""
+"""The wait if the server names none."""
 
 
 class Throttle:
@@ -31,7 +31,7 @@ class Throttle:
         return max(0.0, self._until - time.monotonic())
 
     def refused(self, error: ApiError) -> float:
-        """Take note of an answer 429; return how many seconds the write that it was given to should wait."""
+        """Take in an answer 429; return how many seconds its write should wait."""
         asked = error.retry_after or USUAL_PAUSE_SECONDS
         if not error.is_overload:
             return asked

@@ -1,7 +1,7 @@
-"""What the executor must know of the cluster at the moment of a write, fed by the informers on their own thread.
+"""The data of the cluster that the executor needs at the moment of a write, from the informers of its thread.
 
 The mirror belongs to the scheduling thread; these small tables are the I/O thread's. Each entry keeps the resource
-version that it was seen or written at, so that an older event does not hide what we wrote ourselves.
+version that it was seen or written at, so that an older event does not hide our own writes.
 """
 
 from __future__ import annotations
@@ -27,15 +27,17 @@ POD_SCHEDULED: Final = "PodScheduled"
 
 GONE_LATELY: Final = 16384
 GONE_LATELY_SECONDS: Final = 60.0
-"""Of so many objects, and for so long, it is remembered that they are gone: writes to them may still be answered. No
-write takes longer than a sixth of that."""
+"""The most deleted objects that are remembered, and for how long: writes to them may still be answered.
+
+No write takes longer than a sixth of that.
+"""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PodRefusal:
-    """What a waiting pod reports of itself: why it has no node, and which one it is nominated to."""
+    """The status of a waiting pod: why it has no node, and its nominated node."""
 
     reason: str = ""
     message: str = ""
@@ -44,7 +46,7 @@ class PodRefusal:
 
 @dataclass(frozen=True, slots=True)
 class Versioned:
-    """What was last known of a waiting pod, and as of which resource version."""
+    """The last known status of a waiting pod, and its resource version."""
 
     version: int
     refusal: PodRefusal
@@ -53,9 +55,8 @@ class Versioned:
 class Views:
     """Nodes and Queues by name, claims and PodGroups of both kinds by key, refusals of waiting pods by uid.
 
-    `on_gone` is told the uid of every pod, PodGroup and Queue that is no longer there, `on_placed` that of a pod that
-    has a node, and `on_queue` every Queue as it is now. Everything here ends with its object, and of each no more is
-    kept than a write needs.
+    `on_gone` gets the uid of every deleted pod, PodGroup and Queue, `on_placed` that of a pod that has a node, and
+    `on_queue` every Queue as it is now. All entries end with their objects, and hold only the data that a write needs.
     """
 
     def __init__(
@@ -269,7 +270,7 @@ def number(version: str) -> int:
 
 
 def _is_older(found: api.ApiObject, known: api.ApiObject | None) -> bool:
-    """Whether an object states less than what is known of it: an answer to a write may come before the watch."""
+    """True if an object is older than the known state: an answer to a write may come before the watch."""
     return known is not None and known.metadata.uid == found.metadata.uid and _version(found) < _version(known)
 
 

@@ -1,8 +1,8 @@
-"""`volsched certificates`: makes the webhooks' certificate, or renews it in time, and has the API server trust it.
+"""`volsched certificates`: makes or renews the webhooks' certificate, and has the API server trust it.
 
-The API server is told to trust the new authority before anybody serves with it, and goes on trusting the one before. So
-no review fails while the new files find their way into the pods, and a run that ends halfway does no harm: the next one
-begins with what it finds.
+The API server is told to trust the new authority before it is used, and goes on trusting the former one. So no review
+fails while the new files find their way into the pods, and a run that ends halfway does no harm: the next one begins
+with the present state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CertificateTarget:
-    """What there should be: a Secret with a certificate for a Service, and hooks of one configuration that trust it."""
+    """The wanted objects: a Secret with a certificate for a Service, and hooks of one configuration that trust it."""
 
     namespace: str
     service: str
@@ -117,7 +117,7 @@ async def _found(api: Api, path: str, resource: str) -> Json | None:
 
 
 async def _put(api: Api, path: str, resource: str, body: Json) -> None:
-    """Replace an object; a 409 when somebody else has changed it since it was read."""
+    """Replace an object; a 409 if it was changed since it was read."""
     await api.request("PUT", path, resource, body=json.dumps(body).encode())
 
 
