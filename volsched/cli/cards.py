@@ -1,4 +1,4 @@
-"""``volsched cards``: which accelerator cards nodes offer, under the names that quotas and requests are written in."""
+"""``volsched cards``: the accelerator cards of nodes, by the names in quotas and requests."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _of_everybody(flags: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _tables(inventory: Inventory | None, found: in_force.InForce, flags: Mapping[str, Any]) -> Sequence[QuotaTable]:
-    """Return the quotas of other plugins; none where no configuration is known, or has none of these plugins."""
+    """Return the quotas of other plugins; none without a configuration, or without such plugins in it."""
     if not found.origin or not keeps_tables(found):
         return ()
     return [table for table in look(inventory, found, _of_everybody(flags)).tables if is_of_quotas(table)]

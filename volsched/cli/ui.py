@@ -22,7 +22,7 @@ from volsched.model.errors import ConfigError, VolschedError
 from volsched.simulation.runner import SCHEDULER_NAMES
 
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
-"""Hosts that this machine alone reaches; in a request to the page no others may be named."""
+"""Loopback hosts; in a request to the page no others may be named."""
 
 
 @click.command(context_settings=SETTINGS)

@@ -1,7 +1,6 @@
-"""What would help: the smallest change of each sort, each seen to help by sessions that were run with it.
+"""Finds what would help: the smallest change of each sort, each proven by sessions that were run with it.
 
-Where no change does alone, two of different sorts are tried together, and where nothing does, what it would still
-wait for is told.
+If no change alone helps, two of different sorts are tried together. If nothing helps, the remaining reason is reported.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from volsched.diagnose.what_if import Change, OutOfTimeError, WhatIf, WhatIfErro
 from volsched.simulation.runner import Stage
 
 Options = dict[str, list[Option]]
-"""What may be changed, by sort."""
+"""The possible changes, by sort."""
 
 
 def advise(stage: Stage, found: AskedAbout, left: Callable[[], float]) -> Advice:

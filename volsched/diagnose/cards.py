@@ -1,4 +1,4 @@
-"""Which cards each node has, and who is on each: one account of whole cards, slices, shared cards and devices."""
+"""The cards of each node, and the pods on each: whole cards, slices, shared cards and devices together."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ _MILLI: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class CardNames:
-    """How cards are read that no standard label describes: by the plugins in force.
+    """The reading of cards without a standard label, by the plugins in force.
 
-    ``name_of`` names the cards of a resource. ``shared`` are resources in which containers share cards, and what people
-    call each.
+    ``name_of`` names the cards of a resource. ``shared`` are resources in which containers share cards, with their
+    display names.
     """
 
     name_of: CardNameFn = no_names
@@ -44,7 +44,7 @@ STANDARD: Final = CardNames()
 
 
 def card_names_in(configuration: Configuration) -> CardNames:
-    """Return how cards are read under a configuration; of several plugins the first that names a card counts."""
+    """Return the reading of cards under a configuration; of several plugins the first that names a card counts."""
     reports = reports_in(configuration)
     names = first_name(report.card_name for report in reports if report.card_name is not None)
     shared = {resource: word for report in reports for resource, word in report.shared_cards.items()}
@@ -59,7 +59,7 @@ class Cell(AnswerRecord, frozen=True):
 
 
 class Share(AnswerRecord, frozen=True):
-    """What is used of a resource in which containers share cards: of ``limit``, and ``percent`` of it."""
+    """The used part of a resource in which containers share cards: of ``limit``, and ``percent`` of it."""
 
     resource: str
     used: str
@@ -96,7 +96,7 @@ def cards_of_node(
     holder_of: Callable[[Device], str],
     names: CardNames = STANDARD,
 ) -> Iterator[NodeCards]:
-    """Yield the cards of one node: as its object offers them, as the mirror counts it, and its devices.
+    """Yield the cards of one node, from its object, its usage in the mirror, and its devices.
 
     ``names`` are those of the configuration in force.
     """
@@ -118,7 +118,7 @@ def _whole(node: api.Node, info: NodeInfo | None, names: CardNames) -> Iterator[
 
 
 def _offered(node: api.Node, names: CardNames) -> Iterator[tuple[str, str, int]]:
-    """Yield model, resource and number of a node's cards; where labels are not enough to count by, what they state."""
+    """Yield model, resource and number of a node's cards; if labels do not allow counting, their content."""
     labels, found = node.metadata.labels, cards_of_node_labels(node, names.name_of)
     for card in found.cards:
         if card.resource not in names.shared:
@@ -205,7 +205,7 @@ def holders_of_claim(claim: ResourceClaim) -> list[str]:
 
 
 def cards_of_cluster(cluster: Cluster, name_of: CardNameFn = no_names) -> dict[str, CardUse]:
-    """Return the cards of all nodes, and those of them that pods of queues take, whether they name cards or not.
+    """Return the cards of all nodes, and those that pods of queues use, whether they name cards or not.
 
     For clusters in which no plugin has quotas of cards.
     """

@@ -1,4 +1,4 @@
-"""Everything that decides, as one value: the objects of a cluster or of manifests, and the configuration."""
+"""The input of all decisions as one value: the objects of a cluster or of manifests, and the configuration."""
 
 from __future__ import annotations
 

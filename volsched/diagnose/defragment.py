@@ -1,7 +1,7 @@
-"""Which pods to restart so that whole nodes of cards are free: found by trying, each answer seen to work in sessions.
+"""Finds pods whose restart frees whole nodes of cards; each answer is proven by sessions.
 
-Cards that are scattered over nodes serve no pod that wants many together. Nothing is moved here: whoever asks is told
-which pods would find a place elsewhere, and restarts them, or not.
+Cards that are scattered over nodes are useless to pods that want many together. Nothing is moved here: the user gets
+the pods that would find a place elsewhere, and restarts them, or not.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class _Opening(NamedTuple):
 
 
 def suggest_moves(known: ClusterSnapshot, number: int, left: Callable[[], bool] = lambda: True) -> Moves:
-    """Return the moves that open so many whole nodes, those with the fewest pods first; advice only.
+    """Return the moves that free so many whole nodes, those with the fewest pods first; advice only.
 
-    A node is opened when all its pods with cards were placed on nodes that stay, no other pod lost its place, and no
-    disruption budget is exceeded. ``left`` states whether there is time for more. Raises ConfigError.
+    A node counts if all its pods with cards were placed on nodes that stay, no other pod lost its place, and no
+    disruption budget is exceeded. ``left`` returns True while there is time. Raises ConfigError.
     """
     simulation = known.stage().simulation
     mirror = simulation.mirror
@@ -87,7 +87,7 @@ def suggest_moves(known: ClusterSnapshot, number: int, left: Callable[[], bool] 
 
 
 def _candidates(cluster: Cluster, objects: Iterable[api.ApiObject], name_of: CardNameFn) -> list[_Opening]:
-    """Return the nodes some of whose cards are taken, those first from which the fewest pods have to go."""
+    """Return the nodes with some cards in use, those with the fewest pods to move first."""
     nodes = [found for found in objects if isinstance(found, api.Node)]
     cards = {card.resource for offered in card_inventory_of(nodes, name_of).nodes.values() for card in offered.cards}
     cards |= {name for node in nodes for name in accelerators(node.status.allocatable)}

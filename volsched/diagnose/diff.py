@@ -1,4 +1,4 @@
-"""What another configuration, or other objects, would change: two runs compared pod by pod."""
+"""The effect of another configuration, or of other objects: two runs compared pod by pod."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from volsched.simulation.result import waiting_verdict
 from volsched.simulation.runner import Simulation
 
 SORTS: Final = ("starts", "waits", "moves", "evicted", "spared", "reason")
-"""A pod starts, waits, is on another node, is evicted or is not, only after the change; or waits for another reason."""
+"""The kinds of differences: a pod starts, waits, is on another node, is evicted or is not, only after the change.
+
+Or it waits for another reason.
+"""
 
 
 class _PodOutcome(NamedTuple):
-    """What became of a pod. ``node``: empty without one."""
+    """The result for a pod. ``node``: empty without one."""
 
     node: str
     evicted_for: str | None
@@ -67,7 +70,7 @@ def _outcomes(simulation: Simulation) -> dict[str, _PodOutcome]:
 
 
 def _belonging(simulation: Simulation, pod: str) -> tuple[str, str]:
-    """Return the gang and the queue of a pod that is gone, as the objects of the beginning have them."""
+    """Return the gang and the queue of a deleted pod, from the objects of the beginning."""
     for found in simulation.api_server.inventory.of(api.Pod):
         if found.key == pod:
             gang = f"{found.metadata.namespace}/{found.metadata.annotations.get(GROUP_NAME, '')}"

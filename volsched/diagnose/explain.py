@@ -1,4 +1,4 @@
-"""Why something waits, in the order in which people ask: the reason, what is short, whose turn it is, who holds it."""
+"""Explains why something waits, in the order of users' questions: reason, shortage, order, consumers."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _OF_QUOTA: Final = (Step.ENQUEUE, Step.OVERUSED, Step.ALLOCATABLE)
 _SORTED_LAST: Final = ""
 
 _LONGEST_REASON: Final = 600
-"""Characters of what a kubelet states of a pod that failed."""
+"""The longest text of a kubelet about a failed pod."""
 
 
 class NotFoundError(LookupError):
@@ -54,7 +54,7 @@ class NotFoundError(LookupError):
 
 @dataclass(frozen=True, slots=True)
 class AskedAbout:
-    """What a question is about: a job, and one of its pods where that was asked about."""
+    """The subject of a question: a job, and one of its pods if the question names it."""
 
     job: JobInfo
     pod: TaskInfo | None = None
@@ -93,7 +93,7 @@ def _told(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes:
 
 
 def _deadlocks(simulation: Simulation, job: JobInfo, *, waits: bool) -> Iterator[str]:
-    """Yield why a job that waits never starts, or any will not after a roll-out, by what its workloads state."""
+    """Yield why a waiting job never starts, or none after a roll-out, from the objects of its workloads."""
     api_server = simulation.api_server
     pods = (api_server.pods[task.key] for task in job.tasks.values() if task.key in api_server.pods)
     first = api_server.groups.get(job.key) or next(pods, None)
@@ -137,7 +137,7 @@ def _group_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
 
 
 def _job_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
-    """Return what a Job (Volcano's or Kubernetes') is scheduled as: its PodGroup's, or that of its pods."""
+    """Return the PodGroup of a Job (Volcano's or Kubernetes'), or that of its pods."""
     jobs = simulation.mirror.cluster.jobs
     for group in simulation.api_server.groups.values():
         if _belongs(group, subject):
@@ -150,7 +150,7 @@ def _job_of(simulation: Simulation, subject: Subject) -> JobInfo | None:
 
 
 def not_run(simulation: Simulation, subject: Subject) -> Explanation | None:
-    """Explain a Volcano Job for which nobody makes pods; None where that is not so."""
+    """Explain a Volcano Job whose pods are not made; None for others."""
     key = f"{subject.namespace}/{subject.name}"
     found = (known for known in simulation.api_server.jobs_not_run() if known[0].key == key)
     job, refusal = next(found, (None, NO_WAIT)) if subject.kind == "job" else (None, NO_WAIT)
@@ -198,7 +198,7 @@ def _jobs(simulation: Simulation) -> Mapping[str, api.Job | api.BatchJob]:
 
 
 def _names_of_jobs(simulation: Simulation) -> Iterator[str]:
-    """Yield the namespaces and names of all Jobs that are known: those of the input, and owners of what there is."""
+    """Yield the namespaces and names of all known Jobs: those of the input, and owners of objects."""
     yield from _jobs(simulation)
     api_server = simulation.api_server
     for found in (*api_server.groups.values(), *api_server.pods.values()):
@@ -245,7 +245,7 @@ def _is_over(found: AskedAbout) -> bool:
 
 
 def _end_of(simulation: Simulation, subject: Subject, found: AskedAbout) -> str:
-    """Return that something is over, of a pod that failed for a reason with that, as when its kubelet refused it."""
+    """Return that something is over, with the reason of a failed pod, as when its kubelet refused it."""
     pod = simulation.api_server.pods.get(found.pod.key) if found.pod is not None else None
     if pod is None or pod.status.phase != "Failed" or not pod.status.reason:
         return f"{_called(subject)} is over."
@@ -336,7 +336,7 @@ def _gang(job: JobInfo) -> Gang | None:
 
 
 def _short(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Short, ...]:
-    """Yield what is short: what the verdict has numbers of; of room on nodes, what there is of each resource in all."""
+    """Yield the shortages: those of the verdict; for room on nodes, the total of each resource."""
     told = [Short(verdict.scope.value, **item.human(), name=verdict.queue) for item in verdict.shortfalls]
     if told or verdict.step in _OF_QUOTA or not found.waiting:
         return tuple(told)
@@ -369,7 +369,7 @@ def _place(simulation: Simulation, job: JobInfo) -> QueuePosition | None:
 
 
 def _reported(simulation: Simulation, found: AskedAbout) -> str:
-    """Return what the cluster reports of the first pod in question: the condition that was written before."""
+    """Return the cluster's report about the first pod in question: the condition that was written before."""
     keys = {task.key for task in found.waiting[:1]}
     for pod in simulation.api_server.inventory.of(api.Pod):
         if pod.key in keys:
@@ -389,7 +389,7 @@ def _pods(simulation: Simulation, found: AskedAbout) -> Iterator[WaitingPod]:
 
 
 def _holders(simulation: Simulation, found: AskedAbout, verdict: Verdict) -> tuple[Holder, ...]:
-    """Name the jobs that hold most of what is short: as the plugin counts it that refused, else on the nodes."""
+    """Name the jobs that hold most of the short amounts: by the refusing plugin's accounts, else on the nodes."""
     if verdict.step is Step.GATED:
         return ()
     session = simulation.session
@@ -414,7 +414,7 @@ def _held_on_nodes(simulation: Simulation, found: AskedAbout, verdict: Verdict) 
 
 
 def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
-    """Return what is lacking on nodes that refuse for nothing else."""
+    """Return the shortages on nodes that refuse for nothing else."""
     session = simulation.session
     if session is None or not isinstance(session.engine, FastEngine):
         return sorted(asked_of(found.job))
@@ -424,7 +424,7 @@ def _lacked(simulation: Simulation, found: AskedAbout) -> list[str]:
 
 
 def _largest(held: Iterable[Consumer]) -> tuple[Holder, ...]:
-    """Return those who hold most; first those for whom it is kept: they keep others out and hold nothing."""
+    """Return the largest consumers; first those with reserved amounts: they keep others out and hold nothing."""
     ordered = sorted(held, key=lambda one: (one.resource, not one.reserved, -one.amount, one.job))[:MOST_HOLDERS]
     return tuple(Holder(one.job, one.queue, one.resource, one.text, one.pods, one.reserved) for one in ordered)
 
@@ -446,7 +446,7 @@ def node_lines(simulation: Simulation, found: AskedAbout) -> tuple[NodeLine, ...
 
 @dataclass(frozen=True, slots=True)
 class _NodeRefusal:
-    """Why a node does not take a pod: a predicate's message, else what is lacking; neither where it has room."""
+    """Return why a node refuses a pod: a predicate's message, else the shortage; neither if it has room."""
 
     node: str
     message: str

@@ -1,4 +1,4 @@
-"""A change that may help, in sizes: how far it may go, what it makes of the cluster, and how people make it."""
+"""A change that may help, in sizes: its limit, its effect on the cluster, and its command."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class Option:
         return what_if.starts(self.change(self.most))
 
     def smallest(self, what_if: WhatIf) -> Help | None:
-        """Return how it helps with each part as small as will do, one after the other; raises WhatIfError.
+        """Return its help with each part as small as possible, one after the other; raises WhatIfError.
 
-        None: it would start without any of it, in a later session.
+        None: the job would start without any of it, in a later session.
         """
         sizes = self.most
         for place, least in enumerate(self.least):
@@ -123,7 +123,7 @@ def for_each(names: Sequence[str], command: str) -> str:
 
 
 def merge_flags(body: Mapping[str, Any]) -> str:
-    """Return how kubectl is told of a JSON merge patch."""
+    """Return the kubectl arguments of a JSON merge patch."""
     return f"--type merge -p {shlex.quote(json.dumps(body))}"
 
 

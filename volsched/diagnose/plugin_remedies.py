@@ -1,4 +1,4 @@
-"""What could be changed so that a job starts, by plugins (``volsched.quota.report``), as what-if."""
+"""Suggestions of plugins for a job (``volsched.quota.report``), as what-if changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Dose(NamedTuple):
 
 
 def remedies_of(what_if: WhatIf) -> Iterator[Suggestion]:
-    """Yield what the plugins in force name for a job, as far as their objects are there."""
+    """Yield the suggestions of the plugins in force for a job, as far as their objects exist."""
     simulation = what_if.stage.simulation
     there = _objects(simulation)
     session = simulation.session
@@ -62,7 +62,7 @@ def _sizes(remedy: Suggestion, size: int, objects: int) -> Sizes:
 
 
 def _counts(remedy: Suggestion) -> bool:
-    """Whether the number of objects is a size of its own."""
+    """True if the number of objects is a size of its own."""
     return remedy.is_each and len(remedy.objects) > 1
 
 

@@ -1,4 +1,4 @@
-"""Lists for people who look around: who waits, and what queues hold. Read from a run that was made."""
+"""Queries about a finished run: waiting jobs, and usage of queues."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from volsched.simulation.result import Looked, waiting_verdict
 
 _MILLI: Final = 1000
 _NUMBERED: Final = 1e8
-"""Objects without a creation time are numbered by the mirror, far below any time that an object was made at."""
+"""The earliest real creation time: the mirror numbers objects without one far below it."""
 
 
 def jobs_in_order(simulation: Looked) -> dict[str, list[JobInfo]]:
@@ -32,7 +32,7 @@ def jobs_in_order(simulation: Looked) -> dict[str, list[JobInfo]]:
 
 
 def is_waiting(job: JobInfo) -> bool:
-    """Return whether a job has pods of ours without a node, or waits for its admission."""
+    """True if a job has pods of ours without a node, or waits for its admission."""
     waits = any(task.spec.ours for task in job.waiting.values())
     return waits or (job.spec.has_group and not job.tasks and job.phase in ("", "Pending", "Inqueue"))
 
@@ -46,7 +46,7 @@ def waiting_jobs(simulation: Looked) -> tuple[WaitingJob, ...]:
 
 
 def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
-    """Return what there is to show of a job that waits."""
+    """Return the data of a waiting job."""
     verdict = verdict_of_job(simulation, job)
     return WaitingJob(
         job.name,

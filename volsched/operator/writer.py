@@ -20,7 +20,7 @@ from volsched.operator import ssh_keys
 WRITE_TIMEOUT_SECONDS: Final = 10.0
 
 _MOST_UNSURE: Final = 1024
-"""Secrets of which it is remembered that they may have been made although that was not answered."""
+"""The most remembered Secrets that may have been created without an answer."""
 
 _NOT_READ: Final = (CONFIG_MAP, POD, GROUP)
 """Kinds that volsched may patch but not `get`; a patch that changes nothing and is not kept shows as much."""
@@ -37,11 +37,11 @@ class Writer:
         self._unsure: Bounded[tuple[str, Owner], None] = Bounded(_MOST_UNSURE)
 
     async def write(self, write: Create | Patch | Delete) -> bytes | None:
-        """Carry a write out and return the object as it is now, empty when there is nothing new to see.
+        """Carry a write out and return the object as it is now, empty if nothing changed.
 
-        None states that the object is not there any more. What is there already, or gone already, is as good as
-        written. Raises ApiError and FenceError; a 409 states that the object has changed since it was seen, an
-        ElsewhereError that somebody else has what was to be made.
+        None means that the object does not exist any more. An existing object to create, or a deleted one to delete,
+        counts as written. Raises ApiError and FenceError; a 409 means that the object has changed since it was read, an
+        ElsewhereError that the name belongs to an object of others.
         """
         match write:
             case Create():
@@ -72,7 +72,7 @@ class Writer:
         return answer
 
     async def _make(self, write: Create, path: str, body: Body, whose: frozenset[Owner]) -> bytes:
-        """Create an object; remember of a Secret that it may have been made although no answer came."""
+        """Create an object; remember that a Secret may exist although no answer came."""
         try:
             return await self._send("POST", path, write.kind, body)
         except ApiError as error:
@@ -82,7 +82,7 @@ class Writer:
             raise
 
     async def _look_whose(self, write: Create, whose: frozenset[Owner]) -> None:
-        """Raise ElsewhereError when what is there under a name is not its owner's own, or is about to go.
+        """Raise ElsewhereError if the object under a name does not belong to its owner, or is terminating.
 
         Keys may not be read: the ConfigMap of their name tells, which is made right after them. Without it they are the
         Job's own only if they may have been made here a moment ago.
@@ -170,7 +170,7 @@ def _name_of(write: Create) -> str:
 
 
 def _is_gone(error: ApiError, name: str) -> bool:
-    """Whether an object, or the one that was meant, is not there any more.
+    """True if an object, or the intended one, does not exist any more.
 
     An API server that has just been started does not know custom kinds for a moment, and answers 404 to everything.
     """

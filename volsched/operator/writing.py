@@ -24,7 +24,7 @@ _STRUCTS: Final[dict[str, type[api.ApiObject]]] = {
 }
 
 _SHARE: Final = 4
-"""The part of all writes at once that may be of one object: one in so many."""
+"""The share of all writes at once that may be of one object: one in so many."""
 
 
 class Writes:
@@ -38,11 +38,11 @@ class Writes:
         self._at_once = asyncio.Semaphore(workers)
 
     async def all(self, writes: Sequence[Write]) -> None:
-        """Carry writes out in order; those of one kind that follow each other go some at a time.
+        """Carry writes out in order; successive ones of one kind go some at a time.
 
-        The first that is refused stops those that have not begun: the next would be refused, too. That somebody else
-        has what was to be made is about that one alone. One object has a share of all writes at once: the two pods of a
-        small Job do not stand in line behind the hundreds of a large one.
+        The first refused one stops those that have not begun: the next would be refused, too. A name that belongs to
+        others concerns only its own write. One object has a share of all writes at once: the two pods of a small Job do
+        not stand in line behind the hundreds of a large one.
         """
         share = asyncio.Semaphore(max(1, self._workers // _SHARE))
         for _, alike in groupby(writes, key=lambda write: (type(write), getattr(write, "kind", None))):
@@ -82,7 +82,7 @@ class Writes:
         return answer is not None
 
     async def _delete_pod(self, write: Delete) -> bytes | None:
-        """Delete a pod; that it goes is known before anybody sees it, and that it is to, until it was asked."""
+        """Delete a pod; the deletion is known before its watch shows it, and owed until it was requested."""
         pod_index = self._store.pod_index_of(write.uid)
         if pod_index is not None:
             pod_index.kill(write.uid)
@@ -101,7 +101,7 @@ class Writes:
             self._store.put(api.decode_text(struct, answer))
 
     def _lost(self, write: Patch) -> None:
-        """Forget what is not there any more; kopf does not report it when it was away meanwhile."""
+        """Forget objects that were deleted; kopf does not report deletions that happened while it was away."""
         if write.kind is QUEUE and (queue := self._store.queues.get(write.name)) is not None:
             self._store.gone(Gone(QUEUE.name, "", write.name, queue.metadata.uid))
         elif write.kind is JOB and (job := self._store.jobs.get(f"{write.namespace}/{write.name}")) is not None:

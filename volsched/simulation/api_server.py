@@ -1,9 +1,8 @@
-"""The in-memory cluster: an executor that takes steps over, and lets them happen between cycles.
+"""The in-memory cluster: an executor that takes steps over, and carries them out between cycles.
 
-``execute`` only notes what the scheduler wants. ``move`` then does it, as a cluster would: bound pods run, evicted ones
-are gone, statuses and conditions are written; then the controllers have their turn. What changed goes back to the
-mirror as the changes that informers would have sent. What an object is after a step is worked out by ``steps``,
-``volumes`` and ``claims``.
+``execute`` only notes the steps of the scheduler. ``move`` then does what a cluster would do: bound pods run, evicted
+ones are gone, statuses and conditions are written; then the controllers have their turn. Changes go back to the mirror
+as those of informers. ``steps``, ``volumes`` and ``claims`` make the new objects.
 """
 
 from __future__ import annotations
@@ -53,13 +52,13 @@ _Deed: TypeAlias = Bind | ReleaseClaim | LiftGate | Evict | WriteGroupStatus | W
 
 EARLIEST: Final = datetime(2000, 1, 1, tzinfo=UTC).timestamp()
 LATEST: Final = datetime(5000, 1, 1, tzinfo=UTC).timestamp()
-"""Between these a simulation begins, in seconds since the epoch, whatever its objects state: time is left after it."""
+"""The bounds of a simulation's start, in seconds since the epoch, whatever its objects state: time is left after it."""
 
 STAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
-"""How times are written, to the second as the API server does."""
+"""The format of times, to the second as in the API server."""
 
 BACK_OFF: Final = 1.5
-"""Seconds for which a pod is not tried again whose binding failed: the next cycle tells of it, the one after tries."""
+"""The back-off after a failed binding: the next cycle reports it, the one after retries."""
 
 _TOLD_FIRST: Final = (
     api.PriorityClass,
@@ -81,14 +80,14 @@ _TOLD_FIRST: Final = (
     native.Workload,
     native.PodGroup,
 )
-"""Kinds that the mirror is told of before PodGroups and pods, after Namespaces, in this order."""
+"""Kinds that reach the mirror before PodGroups and pods, after Namespaces, in this order."""
 
 
 @dataclass(slots=True)
 class SimulationHistory:
-    """What happened, in order; an Event that states the same again is not told twice.
+    """What happened, in order; an equal Event is not repeated.
 
-    ``refusals``: pods that kubelets refused, with the reason. ``bereaved``: whose pods were evicted, None for those
+    ``refusals``: pods that kubelets refused, with the reason. ``bereaved``: owners of evicted pods, None for those
     without an owner.
     """
 
@@ -108,7 +107,7 @@ class SimulationHistory:
 
 
 class SimulatedApiServer:
-    """The objects that change, as the API server would have them, and what the mirror is still to be told."""
+    """The objects that change, as the API server would have them, and the pending changes for the mirror."""
 
     def __init__(self, inventory: Inventory, scheduler_names: Sequence[str]) -> None:
         inventory = with_system_classes(inventory)
@@ -132,7 +131,7 @@ class SimulatedApiServer:
     # -- the port of the scheduler ------------------------------------------------------------------------------------
 
     def execute(self, steps: Sequence[PlanStep]) -> None:
-        """Take steps over; they happen when the world moves. What queues hold is shown as the mirror has it."""
+        """Take steps over; ``move`` carries them out. Amounts of queues are those of the mirror."""
         self._steps.extend(step for step in steps if not isinstance(step, WriteQueueStatus | WriteNativeStatus))
 
     # -- time ---------------------------------------------------------------------------------------------------------
@@ -143,9 +142,9 @@ class SimulatedApiServer:
         return datetime.fromtimestamp(self.epoch + self.cycle, UTC)
 
     def begin(self) -> list[Change]:
-        """Return the changes by which the mirror learns of the cluster as it is at first.
+        """Return the changes by which the mirror learns the first state of the cluster.
 
-        PodGroups come in the order of what they were made for, so that age follows the order of the input.
+        PodGroups come in the order of their owners, so that age follows the order of the input.
         """
         self._changes += map(Put, _namespaces(self.inventory))
         for kind in _TOLD_FIRST:
@@ -158,7 +157,7 @@ class SimulatedApiServer:
         return self._take()
 
     def move(self) -> tuple[list[Change], bool]:
-        """Let everything happen that the last cycle wanted; the changes, and whether anything was done at all."""
+        """Carry out the steps of the last cycle; return the changes, and True if anything was done."""
         wanted, self._steps = self._steps, []
         leaving = list(self._leaving.values())
         for step in wanted:
@@ -204,7 +203,7 @@ class SimulatedApiServer:
                 self.put_pod(steps.unscheduled(pod, step))
 
     def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
-        """Yield each workload of which another scheduler has pods to place, and which; see ``Controllers``."""
+        """Yield each workload with pods for another scheduler, and that scheduler; see ``Controllers``."""
         return self._controllers.of_others()
 
     def owners_of(self, found: api.ApiObject) -> Iterator[api.ApiObject]:
@@ -288,7 +287,7 @@ class SimulatedApiServer:
         self._changes.append(Put(claim))
 
     def release_claims_of(self, pod: api.Pod) -> None:
-        """Let a pod that is over, or gone, use no claim any more; those that were made for it go."""
+        """Release the claims of a finished or deleted pod; claims that were made for it go."""
         for claim in list(self.resource_claims.values()):
             if claims.belongs_to(claim, pod):
                 self._collect(self.resource_claims, claim, "ResourceClaim")
@@ -298,7 +297,7 @@ class SimulatedApiServer:
                 self.put_resource_claim(left)
 
     def jobs_not_run(self) -> Iterator[tuple[api.Job, Wait]]:
-        """Yield the Volcano Jobs for which nobody makes pods, and why."""
+        """Yield the Volcano Jobs whose pods are not made, and why."""
         return self._controllers.jobs_not_run()
 
     def record_event(self, event: RecordEvent) -> None:
@@ -368,12 +367,12 @@ def _refused(pod: api.Pod, refusal: KubeletRefusal) -> RecordEvent:
 
 
 def _native_version(inventory: Inventory) -> str:
-    """Return the version of PodGroups of scheduling.k8s.io that there is: that of the first, else the newest."""
+    """Return the version of PodGroups of scheduling.k8s.io: that of the first object, else the newest."""
     return next((group.group_version for group in inventory.of(native.PodGroup)), next(iter(native.VERSIONS)))
 
 
 def _namespaces(inventory: Inventory) -> Iterator[api.Namespace]:
-    """Yield every namespace that is given or has something in it, with the label that the API server gives to each."""
+    """Yield every namespace that is given or contains an object, with the label of the API server."""
     known = {found.metadata.name: found for found in inventory.of(api.Namespace)}
     for name in dict.fromkeys((*known, *(found.metadata.namespace for found in inventory.objects))):
         if name:
@@ -383,7 +382,7 @@ def _namespaces(inventory: Inventory) -> Iterator[api.Namespace]:
 
 
 def _opened_or_closed(queue: api.Queue) -> api.Queue:
-    """Return a queue in the state that its administrator wants, as controllers would have brought about by now."""
+    """Return a queue in the state that its administrator wants, as controllers would have set it by now."""
     if not queue.spec.state:
         return queue
     status = msgspec.structs.replace(queue.status, state=wanted_state(queue, None, 0))
@@ -391,7 +390,7 @@ def _opened_or_closed(queue: api.Queue) -> api.Queue:
 
 
 def claim_keys(pod: api.Pod) -> Iterator[str]:
-    """Yield the keys of the claims that the volumes of a pod name, or are made of."""
+    """Yield the keys of the claims that a pod's volumes name or make."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             yield f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"

@@ -1,7 +1,7 @@
-"""What Kubernetes' and Volcano's controllers do in the in-memory cluster: they make pods, PodGroups and claims.
+"""Kubernetes' and Volcano's controllers in the in-memory cluster: they make pods, PodGroups and claims.
 
-A controller makes what is missing and never more: pods of the input that belong to a workload of the input count, so a
-dump of a whole cluster comes out as it went in.
+A controller makes missing objects and no more: pods of the input that belong to a workload of the input count, so a
+dump of a whole cluster stays as it is.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Objects(Protocol):
         """Let a pod that is over use no ResourceClaim any more."""
 
     def record_event(self, event: RecordEvent) -> None:
-        """Record an Event; one that states the same again is not told twice."""
+        """Record an Event; an equal one is not repeated."""
 
 
 class Controllers:
@@ -113,7 +113,7 @@ class Controllers:
     # -- turns --------------------------------------------------------------------------------------------------------
 
     def begin(self) -> list[api.Pod]:
-        """Know the input and return all pods that there are at first; their PodGroups are written in its order."""
+        """Take in the input and return its pods; their PodGroups are written in its order."""
         known = with_owners(self._inventory.objects, self._owners)
         self._owners.update((as_owner(found), found) for found in known if is_owner(found))
         self._take_on(known)
@@ -145,7 +145,7 @@ class Controllers:
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
 
     def of_others(self) -> Iterator[tuple[api.ApiObject, str]]:
-        """Yield each workload, or pod without one, of which another scheduler has pods to place, and which."""
+        """Yield each workload, or pod without one, with pods for another scheduler, and that scheduler."""
         for pod in self._objects.pods.values():
             waits = not pod.spec.node_name and pod.status.phase not in FINISHED
             if waits and pod.spec.scheduler_name not in self._schedulers:
@@ -165,12 +165,12 @@ class Controllers:
             owner = controller_of(known.metadata)
 
     def _topmost(self, found: api.ApiObject) -> api.ApiObject:
-        """Return the workload that an object comes from, over its owners; the object itself when it has none here."""
+        """Return the workload of an object, over its owners; the object itself without one."""
         *_, top = (found, *self.owners_of(found))
         return top
 
     def _is_left_alone(self, workload: Workload) -> TypeGuard[api.Job]:
-        """Whether a workload is a Volcano Job of another scheduler: the Job controller makes nothing of it."""
+        """True if a workload is a Volcano Job of another scheduler: the Job controller ignores it."""
         return isinstance(workload, api.Job) and workload.spec.scheduler_name not in self._schedulers
 
     def wanted_of(self, pods: Sequence[api.Pod]) -> int:
@@ -193,7 +193,7 @@ class Controllers:
                 yield job, refusal
 
     def _is_not_run(self, job: api.Job) -> bool:
-        """Whether nobody makes the pods that a Job waits for: Volcano's own controllers run one that has a PodGroup."""
+        """True if the pods of a Job are never made: Volcano's own controllers run a Job that has a PodGroup."""
         waits = lifecycle.phase_of(job) in _MAKES_PODS and as_owner(job) not in self._group_of
         return waits and not self._is_left_alone(job) and as_owner(job) in self._refused
 
@@ -223,7 +223,7 @@ class Controllers:
         self._fixed_names = {name for workload in self._workloads.values() for name in _fixed_names(workload)}
 
     def _take_on_job(self, job: api.Job) -> None:
-        """Take on a Volcano Job; what is wrong with its pods alone is left to the scheduler, which says it of each."""
+        """Take on a Volcano Job; the scheduler reports faults of its pods alone on each pod."""
         refusal = refused(job, job_problem(job, with_templates=False))
         self._workloads[as_owner(job)] = job
         if refusal != NO_WAIT:
@@ -254,7 +254,7 @@ class Controllers:
         return [self._grouped(pod) for pod in made]
 
     def _counted_pods(self, workload: api.ReplicaSet | api.BatchJob) -> Iterator[api.Pod]:
-        """Yield as many pods as are missing; whatever is finished or on its way out does not count."""
+        """Yield the missing pods; finished and terminating ones do not count."""
         pods = self._pods_of(workload)
         active = sum(1 for pod in pods if pod.status.phase not in FINISHED and not pod.metadata.deletion_timestamp)
         if isinstance(workload, api.BatchJob):
@@ -274,7 +274,7 @@ class Controllers:
                 yield pod
 
     def _daemon_pods(self, workload: api.DaemonSet) -> Iterator[api.Pod]:
-        """Yield a pod for each node that has none: before the first cycle it runs there, if the node has room."""
+        """Yield a pod for each node without one: before the first cycle it runs there, if the node has room."""
         spec = workload.spec.template.spec
         self._remove_failed(workload)
         served = {_daemon_node(pod.spec) for pod in self._pods_of(workload)}
@@ -289,13 +289,13 @@ class Controllers:
             yield self._started(pod, node.metadata.name)
 
     def _remove_failed(self, workload: api.StatefulSet | api.DaemonSet) -> None:
-        """Delete the pods that failed since the first cycle, as their controllers do before they make them again."""
+        """Delete the pods that failed since the first cycle, as their controllers do before they make new ones."""
         if self._objects.cycle:
             for pod in [pod for pod in self._pods_of(workload) if pod.status.phase == "Failed"]:
                 self._objects.remove_pod(pod)
 
     def _started(self, pod: api.Pod, node: str) -> api.Pod:
-        """Have a pod run on a node, if it is early enough and there is room; or be bound there, and refused."""
+        """Run a pod on a node, if it is early enough and there is room; or bind it there, to be refused."""
         kubelets = self._objects.kubelets
         if self._objects.cycle or not kubelets.has_room(node, pod):
             return pod
@@ -309,7 +309,7 @@ class Controllers:
     def _job_pods(self, job: api.Job) -> Iterator[api.Pod]:
         """Yield the pods of a Volcano Job: none before its PodGroup is admitted, or once it is stopped or over.
 
-        Those of a task that depends on others come when the others are as far as the Job's controller asks.
+        Those of a task that depends on others come when the others are as far as the Job's controller demands.
         """
         if lifecycle.phase_of(job) not in _MAKES_PODS or self._is_left_alone(job) or self._is_not_run(job):
             return
@@ -331,7 +331,7 @@ class Controllers:
             self._objects.record_event(about_wait(job, wait))
 
     def _counted(self, job: api.Job) -> lifecycle.Tally:
-        """Count how the pods of each task stand that has to come before others; all that is asked of it here."""
+        """Count the pods of tasks that others depend on, by state."""
         first = {name for task in job.spec.tasks if task.depends_on is not None for name in task.depends_on.name}
         pods = self._pods_of(job) if first else ()
         stands = {name: Counter(p.status.phase for p in pods if role_of(p) == name) for name in sorted(first)}
@@ -353,7 +353,7 @@ class Controllers:
                 return name
 
     def _identity(self, owner: api.ApiObject, name: str) -> PodIdentity:
-        """Return what is special about a pod; its owner's age counts for the first ones, the time for later ones."""
+        """Return the identity of a new pod; its owner's age counts for the first ones, the time for later ones."""
         created = owner.metadata.creation_timestamp
         if created is not None and self._objects.cycle:
             created = self._objects.now.strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -399,7 +399,7 @@ class Controllers:
         return max(reversed(waiting), key=lambda pod: seconds(pod.metadata.creation_timestamp) or 0.0, default=first)
 
     def _waits_in(self, pod: api.Pod, group: str) -> bool:
-        """Whether a pod of ours that names no other PodGroup is to get a node."""
+        """True if a pod of ours that names no other PodGroup is to get a node."""
         is_ours = pod.spec.scheduler_name in self._schedulers and pod.spec.scheduling_group is None
         is_alive = pod.status.phase not in FINISHED and pod.metadata.deletion_timestamp is None
         return (
@@ -427,13 +427,13 @@ class Controllers:
 
 
 def with_owners(objects: Sequence[api.ApiObject], owners: Mapping[Owner, api.ApiObject]) -> list[api.ApiObject]:
-    """Return the objects with the whole references to their controllers, where these, or uids, are left out."""
+    """Return the objects with complete references to their controllers."""
     named = _without_uids(owners)
     return [_with_owner(found, owners, named) for found in objects]
 
 
 def settled(objects: Iterable[api.ApiObject]) -> list[api.ApiObject]:
-    """Return the objects so that nothing is left to their names: owners by uid, Deployments with their ReplicaSets."""
+    """Return the objects with references by uid: owners, and Deployments with their ReplicaSets."""
     given = list(objects)
     known = with_owners(given, {as_owner(found): found for found in given if is_owner(found)})
     served = {controller_of(found.metadata) for found in known if isinstance(found, api.ReplicaSet)}
@@ -447,7 +447,7 @@ def _with_replica_set(found: api.ApiObject, served: Collection[Owner | None]) ->
 
 
 def _fixed_names(workload: Workload) -> Iterator[str]:
-    """Yield the names that pods of the workload have to have, so that no other's ordinal takes one of them."""
+    """Yield the names that pods of the workload must have, so that no other pod takes one of them."""
     namespace = workload.metadata.namespace
     if isinstance(workload, api.StatefulSet):
         yield from (f"{namespace}/{name}" for name in workloads.stateful_names(workload))
@@ -456,7 +456,7 @@ def _fixed_names(workload: Workload) -> Iterator[str]:
 
 
 def _without_uids(owners: Mapping[Owner, api.ApiObject]) -> dict[Owner, api.ApiObject]:
-    """Return owners by what a reference states of them that leaves out the uid, and maybe the group."""
+    """Return owners by the parts of a reference without the uid, and maybe without the group."""
     named: dict[Owner, api.ApiObject] = {}
     for owner, found in owners.items():
         named.setdefault(owner._replace(uid=""), found)
@@ -465,7 +465,7 @@ def _without_uids(owners: Mapping[Owner, api.ApiObject]) -> dict[Owner, api.ApiO
 
 
 def _with_owner(found: T, owners: Collection[Owner], named: Mapping[Owner, api.ApiObject]) -> T:
-    """Return the object with the whole reference to its controller, where one of the two does not state the uid."""
+    """Return the object with a complete reference to its controller, if one of the two has no uid."""
     meta, owner = found.metadata, controller_of(found.metadata)
     known = named.get(owner._replace(uid="")) if owner is not None and owner not in owners else None
     if known is None or (owner is not None and owner.uid and states_uid(known)):
@@ -495,7 +495,7 @@ def _pinned(affinity: api.Affinity | None, node: api.Node) -> api.Affinity:
 
 
 def _daemon_node(spec: api.PodSpec) -> str:
-    """Return the node of a DaemonSet's pod: where it is, or the one that its affinity names; empty for none."""
+    """Return the node of a DaemonSet's pod: its own, or the one that its affinity names; empty without one."""
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
     if spec.node_name or nodes is None or nodes.required is None:
         return spec.node_name
@@ -510,7 +510,7 @@ def _daemon_tolerations(spec: api.PodSpec) -> tuple[api.Toleration, ...]:
 
 
 def _daemon_runs_on(spec: api.PodSpec, node: api.Node) -> bool:
-    """Return whether the DaemonSet controller would make a pod for this node; for none when its terms make no sense."""
+    """True if the DaemonSet controller would make a pod for this node; False if its terms are invalid."""
     nodes = spec.affinity.node_affinity if spec.affinity is not None else None
     try:
         selector = NodeSelector.parse(nodes.required if nodes is not None else None, spec.node_selector)

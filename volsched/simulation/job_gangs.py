@@ -1,6 +1,6 @@
-"""What Kubernetes' Job controller does where the gate WorkloadWithJob is on: Jobs that run as gangs have PodGroups.
+"""Kubernetes' Job controller with the gate WorkloadWithJob: Jobs that run as gangs have PodGroups.
 
-Which Jobs qualify, and what is made of them, is that of Kubernetes 1.36 (``pkg/controller/job/util/utils.go`` and
+The rules for these Jobs, and their objects, are those of Kubernetes 1.36 (``pkg/controller/job/util/utils.go`` and
 ``job_scheduling_manager.go``): Indexed, all pods at a time and more than one, no group of their own, not started.
 """
 

@@ -1,4 +1,4 @@
-"""What verbs that ask questions work on: a snapshot, manifests, or a cluster, with the configuration in force."""
+"""The inputs of verbs that ask questions: a snapshot, manifests, or a cluster, with the configuration in force."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from volsched.simulation.documents import InputError, read_text
 from volsched.simulation.runner import SCHEDULER_NAMES
 
 _LONG: Final = 2.0
-"""Seconds after which progress is shown even when nobody may be looking."""
+"""Seconds after which progress is shown even without a terminal."""
 
 known_flags: Final = together(
     source_flags,
@@ -41,7 +41,7 @@ known_flags: Final = together(
 
 
 class Progress:
-    """Lines on standard error, for whoever looks on or has to wait; ``unit`` is what sessions are called there."""
+    """Progress lines on standard error; ``unit`` is the word for sessions."""
 
     def __init__(self, unit: str = "session") -> None:
         self._unit = unit

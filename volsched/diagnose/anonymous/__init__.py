@@ -1,7 +1,7 @@
-"""A cluster under other names, that decides alike and tells nobody's secrets.
+"""A cluster under other names that decides alike and shows no secrets.
 
-Every text is replaced unless it is public and decides (``public``). Others take the place of its words (``words``), so
-that the order of names stays, and what is put together of names still is. What becomes of a text is stated for each
+Every text is replaced unless it is public and decides (``public``). Other words take the place of its words
+(``words``), so that the order of names stays, and composed names stay composed. The replacement is stated for each
 field (``objects``), annotation (``notes``), argument (``settings``) and selector of devices (``expressions``).
 
 Two passes go the same way: the first gathers words, the second replaces them.
@@ -47,7 +47,7 @@ def anonymised(known: ClusterSnapshot) -> tuple[ClusterSnapshot, Names]:
 
 
 class _Anonymiser:
-    """Goes through a cluster; whatever it meets goes through ``names``."""
+    """Goes through a cluster; all texts go through ``names``."""
 
     def __init__(self, known: ClusterSnapshot, objects: list[api.ApiObject], names: Names) -> None:
         self._known = known
@@ -79,7 +79,7 @@ class _Anonymiser:
 
 
 def _whole(found: api.ApiObject) -> api.ApiObject:
-    """Return an object of resource.k8s.io in its own struct: that of a cluster was decoded without what is not kept."""
+    """Return an object of resource.k8s.io in its own struct: that of a cluster was decoded without unneeded fields."""
     kind = dra.KINDS.get(type(found).__name__)
     if kind is None or type(found) is kind:
         return found
@@ -93,7 +93,7 @@ def _devices(objects: Iterable[api.ApiObject]) -> Iterator[Device]:
 
 
 def _composed(objects: Iterable[api.ApiObject]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Yield names that controllers and the scheduler put together, up to a number at the end, and of what."""
+    """Yield names that controllers and the scheduler compose, up to a number at the end, with their parts."""
     for found in objects:
         name = found.metadata.name
         starts: list[str] = []

@@ -1,9 +1,9 @@
 """Selectors of devices (CEL) under other names.
 
-An expression that only compares what devices state has its literals and the names of attributes replaced. Any other one
-(a function on strings, a loop, a sum, a literal in a form that is rarely used) may look into the text of a value; so it
-is worked out for each device here, each device gets an attribute that states the answer, and the expression becomes
-the question for that attribute. Where it ends with an error, the device lacks the attribute, and the question does too.
+An expression that only compares attributes of devices has its literals and the names of attributes replaced. Any other
+one (a function on strings, a loop, a sum, a literal in a rare form) may read the text of a value; so it is evaluated
+for each device here, each device gets an attribute with the result, and the expression becomes the question for that
+attribute. If it ends with an error, the device lacks the attribute, and the question fails too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from volsched.model.values.quantity import parse
 
 DOMAIN: Final = "volsched.io"
 NO_EXPRESSION: Final = "undeclared"
-"""What stands in place of an expression that is refused as it is read: this is refused, too."""
+"""The replacement for an unreadable expression: it is refused, too."""
 
 _LITERAL: Final = re.compile(r"""(?:'([^'\\\n]*)'|"([^"\\\n]*)")""")
 _NUMBER: Final = re.compile(r"[0-9]\w*")
@@ -115,7 +115,7 @@ class Expressions:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def _question(self, expression: str) -> str:
-        """Return the name of the attribute that has the answers of an expression; they are worked out once."""
+        """Return the name of the attribute with the results of an expression; they are computed once."""
         name = f"selector{self._asked.setdefault(expression, len(self._asked) + 1)}"
         selector, reads = compiled(expression), reads_of(expression)
         known: dict[object, bool | str] = {}

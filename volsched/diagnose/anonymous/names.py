@@ -29,10 +29,10 @@ _OF_WORDS: Final = frozenset(
     {*("kubernetes.io/arch", "kubernetes.io/os", "beta.kubernetes.io/arch", "beta.kubernetes.io/os")}
     | {SHARING, MGPU_POLICY, MGPU_NODE_TYPE, LABEL, PREEMPTABLE, "nvidia.com/mig.strategy"}
 )
-"""Labels of which the values are words of the API."""
+"""Labels whose values are words of the API."""
 
 _PARTS_OF_CARDS: Final = frozenset(key for _, labels in VENDORS for label in labels for _, key in label.parts if key)
-"""Labels of which the values follow the model in the name of a card."""
+"""Labels whose values follow the model in the name of a card."""
 
 _INDEXES: Final = frozenset(
     {jobs.TASK_INDEX, jobs.PARTITION, "apps.kubernetes.io/pod-index", "batch.kubernetes.io/job-completion-index"}
@@ -45,9 +45,8 @@ _SEMVER: Final = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+(?=[-+]|$)", re.ASCII)
 class Names:
     """Gives names others.
 
-    ``indexed`` are those whose number at the end may be read, as pods' are. ``composed`` are those that somebody puts
-    together of two others with a dash between them. ``numeric`` are the keys of labels and taints whose values are
-    compared as numbers.
+    ``indexed`` are names whose number at the end may be read, as pods' are. ``composed`` are names made of two others
+    with a dash between them. ``numeric`` are the keys of labels and taints whose values are compared as numbers.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class Names:
         return self.domain(domain) + slash + (own if own in public.ATTRIBUTES else self._words.other(own))
 
     def card(self, text: str) -> str:
-        """Return the other name of a card: of its model, and of what tells how it is shared."""
+        """Return the other name of a card: of its model, and of its form of sharing."""
         if public.is_card(text) or public.is_profile(text):
             return self._words.keep(text)
         model, slash, share = text.partition("/")

@@ -36,7 +36,7 @@ from volsched.simulation.claims import ENTRY
 from volsched.simulation.volumes import DEFAULT_CLASS
 
 UNREADABLE: Final = "?"
-"""What no rule can read but as a name."""
+"""The replacement that rules can read only as a name."""
 
 _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,18}")
 _NUMBERS: Final = re.compile(r"[0-9, ]*")
@@ -116,7 +116,7 @@ def _announced(names: Names, text: str) -> str:
 
 
 def _amounts_of_cards(names: Names, text: str) -> str:
-    """Return a JSON object of cards; what is no whole number in it becomes another thing that is none."""
+    """Return a JSON object of cards; a value that is no whole number becomes another invalid value."""
     if not text.strip():
         return ""
     try:
@@ -135,7 +135,7 @@ def _number(value: Any) -> Any:
 
 
 def _ids(names: Names, text: str) -> str:
-    """Return ids of cards, or indexes, with commas between them: a number stays one, what is odd stays odd."""
+    """Return ids of cards, or indexes, with commas between them: a number stays one, an invalid text stays invalid."""
     return ",".join(item if item.strip().isdecimal() else names.name(item) for item in text.split(","))
 
 
@@ -152,7 +152,7 @@ _TYPES: Final[Mapping[str, Note]] = {
     "card amounts": _amounts_of_cards,
     "ids": _ids,
 }
-"""How an annotation of a plugin is read, by the type that the plugin declares (`framework.annotation_types`)."""
+"""The types that a plugin declares for its annotations (`framework.annotation_types`), with their replacements."""
 
 NOTES: Final[Mapping[str, Note]] = {
     **dict.fromkeys((GROUP_NAME, ROLE, grouping.QUEUE_NAME, jobs.QUEUE_NAME, jobs.JOB_NAME, jobs.JOB_NAMESPACE), _name),
@@ -172,11 +172,11 @@ NOTES: Final[Mapping[str, Note]] = {
     ALLOWED_NAMESPACES: _namespaces,
     ANNOUNCED: _announced,
 }
-"""What becomes of each annotation that the core reads, by its key."""
+"""The replacement of each annotation that the core reads, by its key."""
 
 
 def note(names: Names, key: str, text: str) -> tuple[str, str] | None:
-    """Return another annotation for one; None for one that no rule of ours reads."""
+    """Return the replacement of an annotation; None for one that no rule of ours reads."""
     known = NOTES.get(key)
     if known is not None:
         return key, known(names, text)

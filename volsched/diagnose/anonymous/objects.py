@@ -58,7 +58,7 @@ _OF_NATIVE: Final = frozenset(
 
 
 class Objects:
-    """Gives objects other names. ``is_declared`` tells which annotations plugins read that are not ours."""
+    """Gives objects other names. ``is_declared`` tells which foreign annotations plugins read."""
 
     def __init__(self, names: Names, expressions: Expressions, is_declared: Callable[[str], bool]) -> None:
         self._names = names
@@ -126,7 +126,7 @@ class Objects:
         return self._names.resource(value)
 
     def card(self, value: Any) -> Any:
-        """Values of attributes, of which one may be the name of a card."""
+        """Values of attributes, one of which may be the name of a card."""
         return self._each(self._names.card, value)
 
     def sysctl(self, value: str) -> str:
@@ -138,15 +138,15 @@ class Objects:
         return self._each(self._names.semver, value)
 
     def nothing(self, value: Any) -> Any:
-        """What decides nothing."""
+        """Fields that decide nothing."""
         return type(value)()
 
     def none(self, _: Any) -> Any:
-        """What decides nothing and may be absent."""
+        """Fields that decide nothing and may be absent."""
         return None
 
     def done(self, value: Any) -> Any:
-        """What the struct that has it sees to."""
+        """Fields that their struct replaces."""
         return value
 
     def time(self, value: str) -> str:
@@ -184,7 +184,7 @@ class Objects:
         return {self._names.resource(key): self.quantity(amount) for key, amount in value.items()}
 
     def usage(self, value: Mapping[str, Any]) -> Any:
-        """What was used of resources, as numbers in texts."""
+        """Past usage of resources, as numbers in texts."""
         return {self._names.resource(key): _float(amount) for key, amount in value.items()}
 
     def capacities(self, value: Mapping[str, Any]) -> Any:
@@ -284,7 +284,7 @@ class Objects:
     # -- specs of resource.k8s.io -------------------------------------------------------------------------------------
 
     def device_object(self, found: Any) -> Any:
-        """Return an object whose spec is read late; one that is not understood is not understood afterwards."""
+        """Return an object whose spec is read late; a spec that is not understood stays so."""
         try:
             parsed = dra.parsed(found.spec, _SPECS[type(found)])
         except FieldError:
@@ -295,7 +295,7 @@ class Objects:
         return msgspec.structs.replace(found, spec=msgspec.to_builtins(spec))
 
     def _answering(self, was: dra.ResourceSliceSpec, now: dra.ResourceSliceSpec) -> dra.ResourceSliceSpec:
-        """Return a slice's spec with what selectors, that may look into texts, find of its devices."""
+        """Return a slice's spec with the results of selectors, which may read texts, for its devices."""
         found = []
         for device, other in zip(was.devices, now.devices, strict=True):
             answers = self._expressions.answers(DeviceId(was.driver, was.pool.name, device.name))
@@ -316,7 +316,7 @@ class Objects:
         return msgspec.structs.replace(found, spec={"metadata": others, "spec": spec})
 
     def _faulty(self, spec: Json) -> Json:
-        """Return what is read all the same of a spec that is not understood: of which pool and node it is."""
+        """Return the parts of a spec that are read although it is not understood: its pool and node."""
         raw = spec if isinstance(spec, Mapping) else {}
         pool = raw.get("pool")
         known = pool if isinstance(pool, Mapping) else {}
@@ -355,7 +355,7 @@ _OF_KIND: Final[Mapping[type[msgspec.Struct], Rule]] = {
     api.QueueSpec: _O.queue_spec,
     dra.ResourceClaimTemplate: _O.claim_template,
 }
-"""What is done with structs as a whole, before their fields."""
+"""Replacements of structs as a whole, before their fields."""
 
 _DONE: Final = {"key": _O.done, "value": _O.done, "operator": _O.word, "effect": _O.word}
 _ASKED: Final = {"allocation_mode": _O.word}
@@ -497,7 +497,7 @@ RULES: Final[Mapping[type[msgspec.Struct], Mapping[str, Rule]]] = {
     # scheduling.k8s.io
     **dict.fromkeys(native.VERSIONS.values(), _SPEC_DONE),
 }
-"""What becomes of fields that are no names."""
+"""Replacements of fields that are no names."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What may be read by others: words of Kubernetes, of Volcano, of vendors and of volsched that decide something.
+"""Public words: those of Kubernetes, of Volcano, of vendors and of volsched that decide something.
 
 Everything else is replaced. So a name is here because some rule reads it, and because it is in a public document: the
 reference of Kubernetes 1.36 ("Well-Known Labels, Annotations and Taints", API reference), the documents of the vendors
@@ -44,12 +44,12 @@ _TASK_WITHOUT_NAME: Final = re.compile(r"default[0-9]{1,3}")
 
 
 def is_name(text: str) -> bool:
-    """Whether a name stays; that of a Volcano Job's task without a name is made by whoever runs the Job."""
+    """True if a name stays; that of a Volcano Job's task without a name is made by its controller."""
     return text in NAMES
 
 
 def is_word_of_names(word: str) -> bool:
-    """Whether a word stays inside the name of an object."""
+    """True if a word stays inside the name of an object."""
     return _TASK_WITHOUT_NAME.fullmatch(word) is not None
 
 
@@ -72,7 +72,7 @@ DOMAINS: Final = frozenset(
         *("vke.volcengine.com", "machine.cluster.vke.volcengine.com", "cambricon.com", "hygon.com"),
     }
 )  # fmt: skip
-"""Domains and groups of the API that are read by others; the name behind one may be anybody's."""
+"""Public domains and groups of the API; the name behind one may be private."""
 
 _NODE_TAINTS: Final = (
     *("not-ready", "unreachable", "unschedulable", "memory-pressure", "disk-pressure", "pid-pressure"),
@@ -122,21 +122,21 @@ _WORDS_OF_KEYS: Final = re.compile(
     r"|mig|mps|mgpu|mixed|time|slicing|[0-9]{1,4}g?b?",
     re.ASCII | re.IGNORECASE,
 )
-"""Words by which rules tell what a resource is (capacity-card), and that stand in names of shared cards."""
+"""Words in names of resources and of shared cards that rules read (capacity-card)."""
 
 
 def is_key(text: str) -> bool:
-    """Whether the key of a label or taint, or the name of a resource, stays as a whole."""
+    """True if the key of a label or taint, or the name of a resource, stays as a whole."""
     return text in KEYS or _RESOURCES.fullmatch(text) is not None
 
 
 def is_domain(text: str) -> bool:
-    """Whether the domain of a key, or a group of the API, stays."""
+    """True if the domain of a key, or a group of the API, stays."""
     return text in DOMAINS or text in NAMES
 
 
 def is_word_of_keys(word: str) -> bool:
-    """Whether a word stays behind the domain of a key or a resource, or behind the model of a card."""
+    """True if a word stays behind the domain of a key or a resource, or behind the model of a card."""
     return _WORDS_OF_KEYS.fullmatch(word) is not None
 
 
@@ -170,7 +170,7 @@ _OTHER_CARDS: Final = re.compile(r"Ascend[0-9]{3}[A-Z]?[0-9]?|tpu-v[0-9]{1,2}[a-
 
 @cache
 def is_card(text: str) -> bool:
-    """Whether a text is nothing but the name of a model on the market: its maker, and words that makers use."""
+    """True if a text is only the name of a model on the market: its maker, and words that makers use."""
     if _OTHER_CARDS.fullmatch(text):
         return True
     words = [word for word in _BETWEEN.split(text.lower()) if word]
@@ -178,7 +178,7 @@ def is_card(text: str) -> bool:
 
 
 def is_profile(text: str) -> bool:
-    """Whether a text is the profile of a MIG slice."""
+    """True if a text is the profile of a MIG slice."""
     return _PROFILE.fullmatch(text) is not None
 
 
@@ -238,9 +238,9 @@ VALUES: Final = _listed(
     "RestartAllContainersOnContainerExits UserNamespacesHostNetworkSupport",
     "foregroundDeletion orphan resource.kubernetes.io/delete-protection",
 )
-"""What fields of the API have that take one of a few words."""
+"""The values of fields of the API with a few possible words."""
 
 
 def is_value(text: str) -> bool:
-    """Whether a text is one of the words that fields of the API take."""
+    """True if a text is one of the words of API fields."""
     return text in VALUES

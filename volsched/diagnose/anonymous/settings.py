@@ -37,7 +37,7 @@ class Settings:
         self._other_selector = other_selector
 
     def other(self, text: str) -> str:
-        """Return the other text of a configuration that can be loaded, once all resources have been met."""
+        """Return the replaced text of a configuration that can be loaded, once all resources have been met."""
         given = plain(text)
         found = {
             "actions": given.get("actions"),
@@ -89,7 +89,7 @@ class Settings:
         return others[type_]
 
     def _pattern(self, pattern: str) -> str:
-        """Return a pattern that is found in the other names of the resources in which this one is found."""
+        """Return a pattern that matches the other names of the resources that this one matches."""
         devices = DeviceNames([pattern])
         if devices.faults:
             return "("  # which is none either
@@ -114,7 +114,7 @@ class Settings:
 
 
 def _numbers(value: Json) -> Json:
-    """Return plain values of which the texts are numbers."""
+    """Return plain values whose texts are numbers."""
     if isinstance(value, Mapping):
         return {key: _numbers(each) for key, each in value.items() if key in ("utilization", "score")}
     if isinstance(value, list | tuple):

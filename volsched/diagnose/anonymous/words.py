@@ -1,11 +1,11 @@
-"""Other texts for texts, word by word, so that order stays: of two texts the same one comes first, before and after.
+"""Replacements of texts, word by word, so that order stays: texts sort alike before and after.
 
-A text is cut where characters stand that sort before all digits and letters (space to ``/``), and these stay. What is
-between them are words, and each word becomes another one, the same everywhere. So what is put together of names (a pod
-of its job, a key of a domain) is, after that, put together of the other names. Addresses and uids are one word.
+A text is cut at characters that sort before all digits and letters (space to ``/``), and these stay. The parts between
+them are words, and each word becomes another one, the same everywhere. So a composed name (a pod of its job, a key of a
+domain) is composed of the other names afterwards. Addresses and uids are one word.
 
 Other words sort among themselves as the words did, and beside words that stay (``fixed``) as they did, too: each begins
-like a text that sorts between the two fixed ones between which the word stood.
+like a text that sorts between the two fixed ones around the word.
 """
 
 from __future__ import annotations
