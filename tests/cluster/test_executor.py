@@ -32,9 +32,9 @@ from volsched.kube.watch.informer import Informer
 from volsched.kube.watch.resources import watched
 from volsched.kube.write import events as events_module
 from volsched.kube.write import statuses
-from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.pod_writer import PrebindError
+from volsched.kube.write.throttle import TokenBucket
 from volsched.kube.write.views import Views
 from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, RecordEvent, VolumeWrite, WritePodCondition

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from volsched.framework.callbacks import ProtectedFn
-from volsched.framework.columns.arrays import Floats, Mask
+from volsched.framework.columns.views import Floats, Mask
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.signature import name_of
 from volsched.model.errors import VolschedError

@@ -22,9 +22,7 @@ from volsched.mirror.events import MirrorEvents
 from volsched.mirror.groups import Groups
 from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.memory_bound import MemoryUse, is_in_use
-from volsched.mirror.nodes.closed import ClosedNodes
-from volsched.mirror.nodes.nodes import NodeReading, Nodes
-from volsched.mirror.nodes.unknown import UnknownNodes
+from volsched.mirror.nodes import ClosedNodes, NodeReading, Nodes, UnknownNodes
 from volsched.mirror.online import OnlineAccounts
 from volsched.mirror.pod_reading import PodReader
 from volsched.mirror.pods import Pods
@@ -183,7 +181,7 @@ class Mirror:
         try:
             take()
         except Exception as error:
-            self._closed_nodes.set_aside(stopped_by(change, error))
+            self._closed_nodes.quarantine(stopped_by(change, error))
         else:
             if self.quarantine and not isinstance(change, Unreadable):
                 self._closed_nodes.take_back(identity_of(change))
@@ -195,7 +193,7 @@ class Mirror:
             case Gone():
                 self._drop.get(change.kind, self._drop_other)(change)
             case Unreadable():
-                self._closed_nodes.set_aside(unreadable(change))
+                self._closed_nodes.quarantine(unreadable(change))
             case Refused():
                 self._refuse(change)
             case DroppedFields():
@@ -210,7 +208,7 @@ class Mirror:
         if not is_in_use(self.cluster, change):
             gone = Gone(change.kind, change.namespace, change.name, change.uid)
             self._drop.get(change.kind, self._drop_other)(gone)
-            self._closed_nodes.set_aside(refused(change))
+            self._closed_nodes.quarantine(refused(change))
 
     def _put_namespace(self, found: api.ApiObject) -> None:
         self.cluster.queue_cache.put_namespace(found.metadata.name, found.metadata.labels)

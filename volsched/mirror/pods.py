@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from volsched.mirror import reading
 from volsched.mirror.events import MirrorEvents
 from volsched.mirror.groups import Groups
-from volsched.mirror.nodes.unknown import UnknownNodes
+from volsched.mirror.nodes import UnknownNodes
 from volsched.mirror.pod_reading import FINISHED, PodReader, PodReading
 from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.rejections import rejection_of

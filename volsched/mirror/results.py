@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from volsched.mirror.groups import Groups
-from volsched.mirror.nodes.unknown import UnknownNodes
+from volsched.mirror.nodes import UnknownNodes
 from volsched.mirror.pods import ASSUMED
 from volsched.mirror.retries import Retries
 from volsched.model.changes import BindFailed, Bound, EvictFailed, GroupWriteFailed

@@ -6,9 +6,11 @@ So an answer is shared by all pods and nodes that agree in these properties; see
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from volsched.framework.columns.arrays import Rows
+import numpy as np
+import numpy.typing as npt
+
 from volsched.framework.deprecated_names import former
 from volsched.model.api import Taint
 from volsched.model.errors import no_attribute
@@ -18,6 +20,12 @@ from volsched.model.pods.template import PodTemplate
 
 if TYPE_CHECKING:
     from volsched.framework.columns.tables import NodeColumns, Path, PropertyColumns
+
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Mask: TypeAlias = npt.NDArray[np.bool_]
+Rows: TypeAlias = npt.NDArray[np.intp]
+"""Rows of the cluster: places of nodes in order of their names."""
 
 
 class NodeTable:

@@ -10,7 +10,7 @@ import numpy as np
 
 from volsched.framework.answers import as_mask, as_verdict, verdict_of
 from volsched.framework.callbacks import WordingsFn
-from volsched.framework.columns.arrays import Mask, Rows
+from volsched.framework.columns.views import Mask, Rows
 from volsched.framework.engine.nodes import AskedNodes
 from volsched.framework.engine.property_classes import StaticAnswers
 from volsched.framework.rules import NodeCallbacks, Predicate

@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
-from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.tables import PropertyColumns
+from volsched.framework.columns.views import Mask, Rows
 from volsched.framework.engine.domain_counts import (
     Census,
     DomainTable,

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from volsched.framework.answers import check_scores, verdict_of
-from volsched.framework.columns.arrays import Floats, Mask, Rows
+from volsched.framework.columns.views import Floats, Mask, Rows
 from volsched.framework.engine.amount_classes import ClassScores
 from volsched.framework.engine.questions import Questions
 from volsched.framework.engine.scores import NEVER, UNKNOWN, NodeScores

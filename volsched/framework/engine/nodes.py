@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from volsched.framework.answers import as_mask, as_scores
-from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.tables import NodeColumns, PropertyColumns
-from volsched.framework.columns.views import NodeTable, shown
+from volsched.framework.columns.views import Floats, Mask, NodeTable, Rows, shown
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo

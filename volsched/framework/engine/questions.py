@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from volsched.framework.columns.arrays import Floats
+from volsched.framework.columns.views import Floats
 from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo

@@ -17,7 +17,7 @@ from volsched.kube.client.rest import Api
 from volsched.kube.errors import ApiError
 from volsched.kube.serve.reviews import may, whose
 from volsched.kube.turns import TooManyAskedError, Turns
-from volsched.kube.write.bucket import TokenBucket
+from volsched.kube.write.throttle import TokenBucket
 from volsched.model.values.bounded import Bounded
 
 KEPT_SECONDS: Final = 60.0

@@ -29,8 +29,8 @@ from volsched.kube.client.rest import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
-from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.delaying_queue import DelayingQueue
+from volsched.kube.write.throttle import TokenBucket
 from volsched.model.plan import RecordEvent
 from volsched.model.values.bounded import Bounded, Size
 from volsched.model.values.in_turns import InTurns

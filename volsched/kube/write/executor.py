@@ -18,8 +18,7 @@ import structlog
 from volsched.kube.client.rest import Api
 from volsched.kube.fence import Fence
 from volsched.kube.write.events import Events
-from volsched.kube.write.pod_writer import IN_FLIGHT, PodWriter
-from volsched.kube.write.preparations import Preparations
+from volsched.kube.write.pod_writer import IN_FLIGHT, PodWriter, Preparations
 from volsched.kube.write.resource_claims import ResourceClaims
 from volsched.kube.write.statuses import Statuses
 from volsched.kube.write.views import Views

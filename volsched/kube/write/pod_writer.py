@@ -460,3 +460,26 @@ def _key(step: Write) -> str:
 
 def _pod_path(step: Write, subresource: str = "") -> str:
     return f"/api/v1/namespaces/{path_segment(step.namespace)}/pods/{path_segment(step.name)}{subresource}"
+
+
+class Preparations:
+    """A `Prebinder` made of others, in order."""
+
+    def __init__(self, *parts: Prebinder) -> None:
+        self._parts = parts
+
+    def is_needed(self, step: Bind) -> bool:
+        """True if any of them has something to do."""
+        return any(part.is_needed(step) for part in self._parts)
+
+    async def prepare(self, step: Bind) -> None:
+        """Let each do its part; raises PrebindError or FenceError."""
+        for part in self._parts:
+            if part.is_needed(step):
+                await part.prepare(step)
+
+    async def withdraw(self, step: Bind) -> None:
+        """Take back what belongs to this pod alone."""
+        for part in self._parts:
+            if part.is_needed(step):
+                await part.withdraw(step)

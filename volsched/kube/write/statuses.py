@@ -27,9 +27,9 @@ from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
 from volsched.kube.tasks import Tasks
 from volsched.kube.watch.resources import VOLCANO
-from volsched.kube.write.bucket import TokenBucket
 from volsched.kube.write.delaying_queue import DelayingQueue
 from volsched.kube.write.native_statuses import NativeStatuses
+from volsched.kube.write.throttle import TokenBucket
 from volsched.kube.write.views import POD_SCHEDULED, PodRefusal, Views
 from volsched.model import api
 from volsched.model.changes import Change, GroupWriteFailed

@@ -1,7 +1,7 @@
-"""Slows a lane of writes down after answers 429.
+"""Two limits of the rate of writes: a pause after answers 429, and a token bucket for writes that are not urgent.
 
-There are two kinds. The API server as a whole is overloaded (API priority and fairness): then all slow down. Or one
-write is refused that way, by a webhook or a disruption budget, which a tenant may have made: then only that write
+There are two kinds of 429. The API server as a whole is overloaded (API priority and fairness): then all slow down. Or
+one write is refused that way, by a webhook or a disruption budget, which a tenant may have made: then only that write
 waits, however many there are of its kind.
 """
 
@@ -38,3 +38,34 @@ class Throttle:
         pause = min(asked, LONGEST_PAUSE_SECONDS)
         self._until = max(self._until, time.monotonic() + pause)
         return pause
+
+
+class TokenBucket:
+    """So many tokens a second, and at most so many at once.
+
+    ``per_second`` and ``burst`` are positive; time is monotonic.
+    """
+
+    def __init__(self, per_second: float, burst: int) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._tokens = self._burst
+        self._at = time.monotonic()
+
+    def take(self) -> bool:
+        """Take a token if there is one."""
+        self._refill()
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def wait(self) -> float:
+        """Return how many seconds the next token is away; 0 when there is one."""
+        self._refill()
+        return max(0.0, (1 - self._tokens) / self._per_second)
+
+    def _refill(self) -> None:
+        now = time.monotonic()
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
+        self._at = now

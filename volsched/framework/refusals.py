@@ -1,17 +1,24 @@
-"""The refusals of waiting tasks and jobs, and the conditions of PodGroups that state them."""
+"""The refusals of waiting tasks and jobs, and the conditions of PodGroups that state them.
+
+A job that may not use its queue, or has a rule that volsched cannot keep, is blocked (``JobInfo.blocked``), and plugins
+have no vote about it. It is neither admitted nor placed, reserves nothing and evicts nothing. It keeps what it holds,
+and that counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Final
 
 from volsched.framework.redaction import within
 from volsched.framework.reporter import about_group
+from volsched.model import unserved
 from volsched.model.cluster import Cluster
-from volsched.model.job import JobInfo, PodGroupCondition, with_condition
+from volsched.model.job import INQUEUE, PENDING, JobInfo, PodGroupCondition, with_condition
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo
-from volsched.model.verdict import Step, Verdict
+from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
 
 
 class Refusals:
@@ -81,3 +88,32 @@ class Refusals:
         if conditions != job.conditions:
             job.conditions = conditions
             self._cluster.queue_cache.dirty_jobs[job.key] = job
+
+
+QUEUE_NOT_ALLOWED: Final = "QueueNotAllowed"
+_BARRING: Final = unserved.REASONS | {QUEUE_NOT_ALLOWED}
+
+
+def not_allowed(job: JobInfo) -> Verdict | None:
+    """Return why a job is not looked at, None when it is."""
+    if not job.blocked:
+        return None
+    if job.spec.unserved is not None and not job.superseded:
+        return job.spec.unserved
+    step = Step.ENQUEUE if job.spec.has_group and job.phase in ("", PENDING) else Step.ALLOCATABLE
+    shown_as = ConditionReason.QUEUE_NOT_ALLOWED
+    return Verdict(step, "", Scope.JOB, QUEUE_NOT_ALLOWED, job.blocked, resolvable=False, shown_as=shown_as)
+
+
+def is_barring(refusal: Verdict | None) -> bool:
+    """True if a job has the refusal of a blocked job."""
+    return refusal is not None and refusal.reason in _BARRING
+
+
+def wants_its_queue(job: JobInfo) -> bool:
+    """True if a job wants something of its queue: to be admitted, or a node for a pod."""
+    if job.superseded:
+        return False
+    if job.waiting:
+        return job.spec.has_group or job.spec.implicit
+    return job.spec.has_group and job.phase in ("", PENDING, INQUEUE)
