@@ -1,8 +1,8 @@
 """The live state of the cluster: sessions work on it and the mirror updates it.
 
 Every change of a task's status or node goes through ``Cluster.move`` or ``Cluster.allocate``, which update the caches
-of nodes and queues and notify the observers; so an undo is a move back. ``move_quietly`` changes a status that takes the
-same room. Changes of nodes are noted in a log of rows, so cached answers about nodes are computed again only for
+of nodes and queues and notify the observers; so an undo is a move back. ``move_quietly`` changes a status that takes
+the same room. Changes of nodes are noted in a log of rows, so cached answers about nodes are computed again only for
 changed rows.
 
 ``Cluster`` has many attributes: its parts (caches, clocks, observers) and the maps of its objects.
