@@ -31,9 +31,6 @@ INHERITED: Final = (EXPECTED_DURATION, RESERVE_AFTER)
 """Annotations of ours that a workload gives to its PodGroup."""
 
 DEFAULT_QUEUE: Final = "default"
-PLAIN: Final = "podgroup-"
-"""With this and a uid begins the name of the PodGroup of pods that name none."""
-
 _FROM_POD: Final[tuple[str, ...]] = (
     PREEMPTABLE,
     "volcano.sh/cooldown-time",
@@ -84,12 +81,6 @@ def group_template_of(pod: api.Pod) -> GroupTemplate:
 
 def _pairs(found: Mapping[str, str], keys: Iterable[str]) -> Pairs:
     return tuple((key, found[key]) for key in keys if key in found and len(found[key]) <= LONGEST_NAME)
-
-
-def plain_group_name(pod: api.Pod) -> str:
-    """Return the name of the PodGroup for a pod that names none."""
-    owner = pod.metadata.controller
-    return f"{PLAIN}{owner.uid if owner is not None else pod.metadata.uid}"
 
 
 def group_owner(pod: api.Pod) -> api.OwnerReference:
