@@ -41,19 +41,19 @@ class Card(NamedTuple):
     parts: tuple[tuple[Device, Fraction], ...]
     percent: int = WHOLE
 
-    def percent_free(self, ledger: DeviceUsage) -> int:
+    def percent_free(self, usage: DeviceUsage) -> int:
         """Return how much of it is free, in percent of a whole card, rounded down."""
         if len(self.parts) == 1 and not self.parts[0][0].shareable:
-            return 0 if self.parts[0][0].id in ledger.taken else self.percent
-        left = Fraction(1) - sum((share * _held(device, ledger) for device, share in self.parts), Fraction(0))
+            return 0 if self.parts[0][0].id in usage.taken else self.percent
+        left = Fraction(1) - sum((share * _held(device, usage) for device, share in self.parts), Fraction(0))
         return int(self.percent * max(Fraction(0), left))
 
 
-def _held(device: Device, ledger: DeviceUsage) -> Fraction:
+def _held(device: Device, usage: DeviceUsage) -> Fraction:
     """Return which part of a device is held; all of one that takes counters, however many share it."""
-    if device.id in ledger.taken or (device.counters and device.id in ledger.shares):
+    if device.id in usage.taken or (device.counters and device.id in usage.shares):
         return Fraction(1)
-    return scarcest(device, ledger.consumed.get(device.id, {}))
+    return scarcest(device, usage.consumed.get(device.id, {}))
 
 
 def scarcest(device: Device, taken: Mapping[str, Fraction]) -> Fraction:
@@ -215,8 +215,8 @@ class DeviceCards:
                 kept.pop(name)
 
     def _count(self, name: str) -> None:
-        ledger = self._cluster.devices.ledger
-        state = tuple(sorted(card.percent_free(ledger) for card in self.cards_of(name)))
+        usage = self._cluster.devices.usage
+        state = tuple(sorted(card.percent_free(usage) for card in self.cards_of(name)))
         number = self._numbers.setdefault(state, len(self.states))
         if number == len(self.states):
             self.states.append(state)

@@ -152,11 +152,11 @@ class Stranded:
         """Count again if anything has changed; nodes are columns, so a cluster takes a few operations."""
         self._demand.refresh()
         self._devices.cards.refresh()
-        cluster, ledger = self._cluster, self._cluster.node_cache
+        cluster, cache = self._cluster, self._cluster.node_cache
         if self._changes != cluster.clocks.change_generation:
             self._changes = cluster.clocks.change_generation
             self._groups = frozenset(self._waiting())
-        versions = (self._demand.version, ledger.properties_version, ledger.usage_log.end, cluster.devices.pool_log.end)
+        versions = (self._demand.version, cache.properties_version, cache.usage_log.end, cluster.devices.pool_log.end)
         seen = (*versions, self._groups)
         if seen == self._seen:
             return False
@@ -168,10 +168,10 @@ class Stranded:
 
     def _follow_cards(self) -> None:
         """Look again at the single cards of nodes that changed, and at what all nodes are when these have."""
-        ledger, rows = self._cluster.node_cache, self._cluster.rows
-        changed = ledger.usage_log.since(self._position)
-        self._position = ledger.usage_log.end
-        properties = (ledger.properties_version, self._devices.cards.version, len(self._lists.sources))
+        cache, rows = self._cluster.node_cache, self._cluster.rows
+        changed = cache.usage_log.since(self._position)
+        self._position = cache.usage_log.end
+        properties = (cache.properties_version, self._devices.cards.version, len(self._lists.sources))
         if self._properties != properties or changed is None:
             self._properties = properties
             models = [model_of(node, self._devices.cards, self._lists) for node in rows]

@@ -85,8 +85,8 @@ class Releases(Observer):
 
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
-        ledger, properties = self._cluster.queue_cache, self._cluster.node_cache.properties_version
-        nothing_changed = properties == self._properties and not ledger.dirty_jobs and self.times.timeout == math.inf
+        cache, properties = self._cluster.queue_cache, self._cluster.node_cache.properties_version
+        nothing_changed = properties == self._properties and not cache.dirty_jobs and self.times.timeout == math.inf
         if nothing_changed or not session.rules.of[JobEnqueueable]:
             return
         changed = self._changed(session.now)
@@ -109,10 +109,10 @@ class Releases(Observer):
 
     def _changed(self, now: float) -> dict[str, JobInfo]:
         """Return the jobs to check: changed ones, those whose time is over, and all waiting ones if nodes changed."""
-        cluster, ledger = self._cluster, self._cluster.queue_cache
-        changed, properties = dict(ledger.dirty_jobs), cluster.node_cache.properties_version
+        cluster, cache = self._cluster, self._cluster.queue_cache
+        changed, properties = dict(cache.dirty_jobs), cluster.node_cache.properties_version
         if properties != self._properties:
-            changed = {**ledger.waiting, **changed}
+            changed = {**cache.waiting, **changed}
         if self._is_new and self.times.timeout < math.inf:
             changed = dict(cluster.jobs)
             self._is_new = False

@@ -99,7 +99,7 @@ def seconds(stamp: str | None) -> float | None:
 def node_spec(node: api.Node, report: Report) -> tuple[NodeProperties, dict[str, int]]:
     """Return the properties of a node, and its allocatable amounts."""
     meta, spec, status = node.metadata, node.spec, node.status
-    facts = NodeProperties(
+    properties = NodeProperties(
         name=meta.name,
         uid=meta.uid,
         labels=meta.labels,
@@ -111,7 +111,7 @@ def node_spec(node: api.Node, report: Report) -> tuple[NodeProperties, dict[str,
         features=frozenset(status.declared_features),
         terminating=meta.deletion_timestamp is not None,
     )
-    return facts, amounts(status.allocatable, "status.allocatable", report)
+    return properties, amounts(status.allocatable, "status.allocatable", report)
 
 
 def pod_status(pod: api.Pod) -> TaskStatus:

@@ -54,16 +54,16 @@ class UngroupedPods(Observer):
 
     def pod_placed(self, job: JobInfo, *, held: bool) -> None:
         """Hear that a pod of a job has a node by others; ``held``: others of the job were placed with their right."""
-        ledger = self._cluster.queue_cache
+        cache = self._cluster.queue_cache
         if not job.placed_count:
             return
         if not job.spec.has_group:
             self._jobs[job.key] = job
             self._settle(job)
-        elif job.superseded or held or not ledger.moves.in_force or job.key in ledger.moves.nowhere:
+        elif job.superseded or held or not cache.moves.in_force or job.key in cache.moves.nowhere:
             return
-        elif not ledger.permissions.lets(job.namespace, job.queue):
-            ledger.count_elsewhere(job, self._queue_for(job))
+        elif not cache.permissions.lets(job.namespace, job.queue):
+            cache.count_elsewhere(job, self._queue_for(job))
             self._note(job)
 
     def follows_job(self, job: JobInfo) -> bool:

@@ -43,7 +43,7 @@ def _devices(cluster: Cluster) -> Iterator[str]:
     for uid, chosen in devices.in_flight.items():
         again.hold(uid, chosen.allocation.devices.results)
     for account in ("taken", "shares", "consumed", "pools", "held"):
-        yield from _compare(f"devices {account}", getattr(devices.ledger, account), getattr(again, account))
+        yield from _compare(f"devices {account}", getattr(devices.usage, account), getattr(again, account))
     for uid, chosen in devices.in_flight.items():
         if not chosen.pods:
             yield f"claim {uid} is in flight for nobody"

@@ -74,7 +74,7 @@ class DeviceAllocator:
         """Search once, within these limits."""
         devices, pools = self._devices, self._pools.of(node)
         self._selectors.ask_for(claims[0].key.partition("/")[0] if claims else "")
-        return choose(claims, pools, devices.classes, devices.ledger, self._selectors, limits=limits)
+        return choose(claims, pools, devices.classes, devices.usage, self._selectors, limits=limits)
 
     def faults_of(self, key: Hashable) -> dict[str, str]:
         """Return the nodes on which claims like these could not be judged: one is enough to keep a pod waiting."""

@@ -142,8 +142,8 @@ class GivenOnce(Property):
 
     def after(self, steps: list[PlanStep]) -> None:
         devices = self.cluster.devices
-        assert set(devices.ledger.taken.values()) <= {1}
-        given_out = Counter((r.pool, r.device) for results in devices.ledger.held.values() for r in results)
-        assert given_out == {(d.pool, d.device): count for d, count in devices.ledger.taken.items()}
+        assert set(devices.usage.taken.values()) <= {1}
+        given_out = Counter((r.pool, r.device) for results in devices.usage.held.values() for r in results)
+        assert given_out == {(d.pool, d.device): count for d, count in devices.usage.taken.items()}
         placed = {w.uid for t in self.cluster.tasks.values() if t.node is not None for w in t.bind_claims}
         assert set(devices.in_flight) == placed

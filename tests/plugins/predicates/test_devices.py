@@ -58,7 +58,7 @@ def chosen(decision: CycleDecision) -> dict[str, list[str]]:
 
 def is_untouched(rig: Rig) -> bool:
     devices = rig.cluster.devices
-    return devices.in_flight == {} and devices.ledger.taken == {} and faults(rig.cluster) == []
+    return devices.in_flight == {} and devices.usage.taken == {} and faults(rig.cluster) == []
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -89,7 +89,7 @@ def test_the_other_pod_follows_once_the_allocation_is_seen() -> None:
     assert second.bindings == {"other-0": "n1"}
     assert [w.allocation for s in second.steps if isinstance(s, Bind) for w in s.claims] == [None]
     assert rig.cluster.devices.in_flight == {}
-    assert sum(rig.cluster.devices.ledger.taken.values()) == 1
+    assert sum(rig.cluster.devices.usage.taken.values()) == 1
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -62,7 +62,7 @@ def gone(found: dict[str, Any]) -> Gone:
 
 
 def is_untouched(rig: Rig) -> bool:
-    return not rig.cluster.devices.in_flight and not rig.cluster.devices.ledger.taken and faults(rig.cluster) == []
+    return not rig.cluster.devices.in_flight and not rig.cluster.devices.usage.taken and faults(rig.cluster) == []
 
 
 def container(name: str, count: int = 0, *, sidecar: bool = False, resource: str = GPU) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def test_a_gang_that_does_not_fit_leaves_no_trace() -> None:
 def test_a_pod_that_could_not_be_bound_gives_its_devices_back() -> None:
     rig = a_rig(one(4), CONFIGURATION)
     [step] = [s for s in rig.cycle().steps if isinstance(s, Bind)]
-    assert len(rig.cluster.devices.ledger.taken) == 2
+    assert len(rig.cluster.devices.usage.taken) == 2
 
     rig.mirror.apply([BindFailed(step.uid, step.node, "refused", None)])
 
@@ -254,13 +254,13 @@ def test_devices_count_once_when_the_claim_is_there() -> None:
     [step] = [s for s in rig.cycle().steps if isinstance(s, Bind)]
 
     rig.mirror.apply([put(made_claim(step, allocated=False))])
-    assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
+    assert sorted(rig.cluster.devices.usage.taken.values()) == [1, 1]
     rig.mirror.apply([put(made_claim(step))])
 
-    assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
+    assert sorted(rig.cluster.devices.usage.taken.values()) == [1, 1]
     assert rig.cluster.devices.in_flight == {}
     rig.mirror.apply([gone(made_claim(step))])
-    assert rig.cluster.devices.ledger.taken == {}
+    assert rig.cluster.devices.usage.taken == {}
 
 
 def test_a_claim_of_an_attempt_that_came_to_nothing_is_deleted_before_the_next() -> None:
@@ -301,7 +301,7 @@ def test_what_is_in_flight_for_a_pod_is_not_let_go_for_a_claim_of_another_namesp
 
     rig.mirror.apply([put(forged)])
 
-    assert sorted(rig.cluster.devices.ledger.taken.values()) == [1, 1]
+    assert sorted(rig.cluster.devices.usage.taken.values()) == [1, 1]
 
 
 def test_too_many_containers_for_one_claim_are_named() -> None:

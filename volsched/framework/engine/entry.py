@@ -217,7 +217,7 @@ class Entry:
             check_scores(self._shared.callbacks.node_orders, task, node)
         return total
 
-    # -- shapes of nodes ----------------------------------------------------------------------------------------------
+    # -- classes of nodes ---------------------------------------------------------------------------------------------
 
     def _ask_class(self, kept: ClassScores, node_class: int, node: NodeInfo) -> None:
         """Ask about one node for all of its class."""

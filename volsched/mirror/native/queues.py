@@ -2,7 +2,7 @@
 
 The first that names one decides: the PodGroup, its Workload, its pods if they agree, the namespace; else it is the
 default queue. Pods are asked since the user of a Job reaches nothing else: its controller copies no annotations. Where
-a group has pods that came with a node and no PodGroup, another one decides (``mirror.passers_by``).
+a group has pods that came with a node and no PodGroup, another one decides (``mirror.ungrouped_pods``).
 """
 
 from __future__ import annotations

@@ -82,11 +82,11 @@ def cards_of(
     cards = [] if product is None else list(_of_product(product, labels, offered, warnings))
     mapped = list(_mapped(name_of, labels, offered, cards, warnings))
     warnings.drop([card.resource for card in mapped])
-    told = [card.resource for card in (*cards, *mapped)]
-    unnamed = _unnamed(product, accelerators(offered, told), warnings)
+    named = [card.resource for card in (*cards, *mapped)]
+    unnamed = _unnamed(product, accelerators(offered, named), warnings)
     for resource in unnamed:
         warnings.add(_without_name(resource, labels))
-    if not (told or warnings.texts):
+    if not (named or warnings.texts):
         return NO_CARDS
     ordered = sorted((*cards, *mapped), key=lambda card: card.name)
     return NodeCardResources(tuple(ordered), tuple(warnings.texts), tuple(unnamed))
@@ -157,8 +157,8 @@ def _product(labels: Mapping[str, str], warnings: _CardWarnings) -> _Product | N
             lack = f"label {key} needs {' and '.join(missing)} beside it, so its cards are not counted"
             lacking.append((lack, f"{prefix}/"))
         else:
-            told = warnings if not complete else _CardWarnings()
-            complete.append(_Product(kind, prefix, labels[key], _memory(labels, kind, told)))
+            named = warnings if not complete else _CardWarnings()
+            complete.append(_Product(kind, prefix, labels[key], _memory(labels, kind, named)))
     if not complete:
         for lack, about in lacking:
             warnings.add(lack, about)
@@ -240,9 +240,9 @@ def _mapped(
 ) -> Iterator[CardOffer]:
     """Yield the cards that ``name_of`` names, of resources that the design's labels do not."""
     taken = {card.name: card.resource for card in cards}
-    told = set(taken.values())
+    named = set(taken.values())
     for resource, amount in offered.items():
-        name = name_of(resource, labels) if resource not in told else ""
+        name = name_of(resource, labels) if resource not in named else ""
         if name in taken:
             text = f"offers {taken[name]} and {resource} as the card {_quoted(name)}; {resource} is not counted"
             warnings.add(f"{text}: give it another name in argument cards of capacity-card")

@@ -131,8 +131,8 @@ def product_label(resource: str) -> str:
 def label_on(resource: str, labels: Mapping[str, str]) -> str:
     """Return a label of a node whose value alone could be the name of a resource's cards; empty without one."""
     known = [label for resources, found in VENDORS if resource in resources for label in found]
-    told = next((label for label in known if label.read(labels)), CardLabel(INSTANCE_TYPE))
-    return told.key if told.read(labels) == labels.get(told.key) else ""
+    named = next((label for label in known if label.read(labels)), CardLabel(INSTANCE_TYPE))
+    return named.key if named.read(labels) == labels.get(named.key) else ""
 
 
 def is_amount(resource: str) -> bool:

@@ -97,7 +97,7 @@ class DeviceUsage:
 
 
 class Devices:
-    """Slices, classes, claims and templates, by name or by ``namespace/name``, and the ledger.
+    """Slices, classes, claims and templates, by name or by ``namespace/name``, and the use of devices.
 
     `slices` have the taints of DeviceTaintRules beside those that they state themselves.
 
@@ -116,7 +116,7 @@ class Devices:
         self.templates: dict[str, ClaimSpec] = {}
         self.in_flight: dict[str, InFlight] = {}
         """By the claim's uid."""
-        self.ledger = DeviceUsage()
+        self.usage = DeviceUsage()
         self.vacant: set[str] = set()
         """The uids of claims whose devices count as free while it is tried what would be without their users."""
         self.unclean: dict[str, None] = {}
@@ -388,7 +388,7 @@ class Devices:
 
     def _hold(self, uid: str, allocation: dra.Allocation | None) -> None:
         results = allocation.devices.results if allocation is not None else ()
-        for pool in self.ledger.hold(uid, results):
+        for pool in self.usage.hold(uid, results):
             self._pool_changed(pool)
 
     def _put_slice(self, new: Slice) -> None:
