@@ -114,5 +114,5 @@ def _unadmitted(session: Session) -> list[JobInfo]:
         and job.spec.has_group
         and job.queue in cluster.queues
         and not job.blocked
-        and not session.bounds.leaves_alone(job, session.now)
+        and not session.bounds.is_paused(job, session.now)
     ]

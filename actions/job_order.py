@@ -130,7 +130,7 @@ def promote_all(session: Session) -> None:
     queues = session.cluster.queues
     for job in sorted(session.cluster.queue_cache.unadmitted.values(), key=lambda job: job.key):
         queue = queues.get(job.queue)
-        if session.bounds.leaves_alone(job, session.now):
+        if session.bounds.is_paused(job, session.now):
             continue
         if job.is_native and (is_unschedulable(job, session.cluster) or queue is None or not is_complete(session, job)):
             continue

@@ -26,7 +26,7 @@ from bench import worlds
 from bench.common import Report, Stopwatch, garbage_as_in_run, memory_mib, parser
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.ui.access import WHOLE
 from volsched.ui.pages import VIEWS, Pages, View
 from volsched.ui.picture import Live
@@ -98,7 +98,7 @@ def changes(nodes: int) -> dict[str, Changes]:
 
     def finished(turn: int) -> Sequence[Change]:
         name = f"run-{turn + 10:05}-0"
-        return [Gone("Pod", "default", name, f"pod-{name}")]
+        return [Deleted("Pod", "default", name, f"pod-{name}")]
 
     def gang(turn: int) -> Sequence[Change]:
         return list(worlds.puts(a_hopeless_gang(f"late-{turn:05}", turn % QUEUES)))
@@ -112,7 +112,7 @@ def changes(nodes: int) -> dict[str, Changes]:
     def burst(turn: int) -> Sequence[Change]:
         pods = [a_runner(f"burst-{turn}-{each}", "run-00002", (50 * turn + each) % nodes) for each in range(50)]
         names = [f"run-{500 + each:05}-{turn % GANG}" for each in range(50)]
-        return [*(Gone("Pod", "default", name, f"pod-{name}") for name in names), *worlds.puts(pods)]
+        return [*(Deleted("Pod", "default", name, f"pod-{name}") for name in names), *worlds.puts(pods)]
 
     return {"status": status, "bound": bound, "finished": finished, "gang": gang, "quota": quota, "burst": burst}
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from volsched.backlog import Backlog
 from volsched.framework.reporter import refusal_of
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import PodProperties, TaskInfo
@@ -28,8 +28,8 @@ tiers:
 """
 
 
-def gone(kind: str, name: str) -> Gone:
-    return Gone(kind, "default", name, f"{kind.lower()}-default-{name}")
+def gone(kind: str, name: str) -> Deleted:
+    return Deleted(kind, "default", name, f"{kind.lower()}-default-{name}")
 
 
 def rig_with_a_backlog() -> Rig:

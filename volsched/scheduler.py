@@ -331,7 +331,7 @@ class Scheduler:
             job = cluster.jobs.get(key)
             if job is None:
                 continue
-            verdict = _orphan_verdict(cluster, job)
+            verdict = _orphan_refusal(cluster, job)
             since = self._orphans.get(key, session.now)
             if verdict is not None and session.now - since < self._orphan_grace:
                 orphans[key] = since
@@ -395,7 +395,7 @@ def _is_orphans(verdict: Verdict) -> bool:
     return verdict.step in _ORPHAN_STEPS or native_gangs.is_incomplete(verdict)
 
 
-def _orphan_verdict(cluster: Cluster, job: JobInfo) -> Verdict | None:
+def _orphan_refusal(cluster: Cluster, job: JobInfo) -> Verdict | None:
     """Return why a job cannot be tried: its PodGroup or its queue does not exist."""
     if not (job.spec.has_group or job.spec.implicit):
         if not any(task.spec.ours for task in job.waiting.values()):

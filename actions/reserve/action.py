@@ -37,7 +37,7 @@ from volsched.model.reservation import (
     condition_of,
     paused,
     stamp,
-    without_promise,
+    without_reservation,
 )
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.series import Series
@@ -172,7 +172,7 @@ class ReserveAction:
         book = self._book(session)
         Retry.of(session).begin()
         for job in book.take_left_behind():
-            session.refusals.set_conditions(job, without_promise(job))
+            session.refusals.set_conditions(job, without_reservation(job))
         for reservation in list(book.kept.values()):
             with session.about(reservation.job):
                 self._go_on(session, book, reservation)
@@ -239,7 +239,7 @@ class ReserveAction:
         """Hold a job's nodes no longer: it starts, or lost them."""
         job = reservation.job
         book.drop(reservation)
-        session.refusals.set_conditions(job, without_promise(job))
+        session.refusals.set_conditions(job, without_reservation(job))
         job.requeue()
         if why and job.key in session.cluster.jobs and job.spec.has_group:
             session.record_event(
@@ -411,7 +411,7 @@ class ReserveAction:
         queue = cluster.queues.get(job.queue)
         if job.key not in cluster.queue_cache.unadmitted or not job.spec.has_group or job.blocked or queue is None:
             return
-        if session.bounds.leaves_alone(job, session.now) or closed_queue(queue, Step.ENQUEUE) is not None:
+        if session.bounds.is_paused(job, session.now) or closed_queue(queue, Step.ENQUEUE) is not None:
             return
         if job.is_native and not settle_minimum(session, job):
             return

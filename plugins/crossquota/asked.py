@@ -49,7 +49,7 @@ class QuotaExplainer:
     def _counts(self, task: TaskInfo) -> bool:
         return ON_NODE[task.status] and self._budgets.pods.selects(task)
 
-    def remedies(self, job: JobInfo) -> Iterator[Suggestion]:
+    def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield for each resource that is short a larger quota of GPU nodes, those first that lack least."""
         full = list(self._full(job))
         for place, resource in enumerate(self._budgets.resources):

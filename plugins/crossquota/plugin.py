@@ -56,7 +56,7 @@ class CrossQuotaPlugin:
                 },
                 table=figures.table,
                 consumers=explainer.holders,
-                suggestions=explainer.remedies,
+                suggestions=explainer.suggestions,
             ),
             SessionClose(partial(_tell, registrar.session, budgets)),
         )

@@ -14,7 +14,7 @@ from tests.plugins.capacity_card.clusters import Cards, cards
 from tests.plugins.capacity_card.clusters import rig as rig_of_cards
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import Allocatable
-from volsched.model.changes import BindFailed, Gone
+from volsched.model.changes import BindFailed, Deleted
 from volsched.model.plan import RecordEvent, WriteGroupStatus, WritePodCondition
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster
 
@@ -308,7 +308,7 @@ def test_a_queue_that_is_gone_is_the_condition_of_its_group() -> None:
     cycle(on)
     assert group_conditions(on) == []
 
-    cycle(on, Gone("Queue", "", "q", "queue--q"))
+    cycle(on, Deleted("Queue", "", "q", "queue--q"))
 
     assert group_conditions(on) == [("Unschedulable", "QueueNotFound")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from tests.plugins.predicates.test_devices import using
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.plan import LiftGate
 from volsched.model.pods.task import ADMISSION_GATE, UNGATED
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_node, a_rig, put
@@ -66,8 +66,8 @@ def opened(name: str, *, spec: Any = None, annotations: Any = None, is_told: boo
     return put(pod.objects[0])
 
 
-def gone(name: str) -> Gone:
-    return Gone("Pod", "default", name, f"pod-default-{name}")
+def gone(name: str) -> Deleted:
+    return Deleted("Pod", "default", name, f"pod-default-{name}")
 
 
 @pytest.mark.parametrize("plugin", ["proportion", "capacity"])
@@ -228,7 +228,7 @@ def test_devices_of_claims_are_counted_too() -> None:
 
     decision = world.cycle(*(opened(name, spec=using(name)) for name in "ab"))
     assert (sorted(decision.bindings), world.lifted) == (["a", "b"], [])
-    world.cycle(gone("b"), Gone("ResourceClaim", "default", "b", "uid-b"))
+    world.cycle(gone("b"), Deleted("ResourceClaim", "default", "b", "uid-b"))
     assert world.lifted == ["c"]
 
 

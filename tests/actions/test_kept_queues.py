@@ -10,7 +10,7 @@ import pytest
 
 from tests.actions.rigs import GANG, NODES, conf, cycle, events, rig
 from volsched.mirror.apply import Mirror
-from volsched.model.changes import BindFailed, Change, Gone, KindServed
+from volsched.model.changes import BindFailed, Change, Deleted, KindServed
 from volsched.model.job import PodGroupCondition
 from volsched.model.native import api as native
 from volsched.model.native.group import QUEUE_NAME
@@ -181,7 +181,7 @@ def test_a_podgroup_moves_when_its_queue_is_gone() -> None:
     on = a_rig(a_full_queue(), LIMITED)
     cycle(on)
 
-    cycle(on, Gone("Queue", "", "a", "queue--a"), *puts(a_group("runs", "b", 2, "Running")))
+    cycle(on, Deleted("Queue", "", "a", "queue--a"), *puts(a_group("runs", "b", 2, "Running")))
 
     assert on.cluster.queues["b"].allocated["cpu"] == 2000
 
@@ -189,7 +189,7 @@ def test_a_podgroup_moves_when_its_queue_is_gone() -> None:
 def test_a_podgroup_made_again_for_pods_that_run_does_not_move_them() -> None:
     on = a_rig(a_full_queue(), LIMITED)
     cycle(on)
-    cycle(on, Gone("PodGroup", "default", "runs", "podgroup-default-runs"))
+    cycle(on, Deleted("PodGroup", "default", "runs", "podgroup-default-runs"))
 
     decision = cycle(on, *puts(a_group("runs", "b", 2, "Running", metadata={"uid": "another"})), *another_comes())
 
@@ -388,7 +388,7 @@ def test_its_condition_turns_when_it_has_moved_as_conditions_of_that_kind_cannot
     on = a_native_rig()
     cycle(on, *a_native("b"))
 
-    gone = [Gone("Pod", "default", f"m-{number}", f"pod-default-m-{number}") for number in range(2)]
+    gone = [Deleted("Pod", "default", f"m-{number}", f"pod-default-m-{number}") for number in range(2)]
     decision = cycle(on, *gone, *puts(member("m-2", "gang", cpu=1)))
 
     assert on.cluster.jobs["default/group/gang"].queue == "b"

@@ -15,7 +15,7 @@ from volsched.framework.registration import Registrar
 from volsched.framework.rules import JobEnqueueable
 from volsched.framework.session import Session
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Bound, Gone, Put
+from volsched.model.changes import Bound, Deleted, Put
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE
 from volsched.model.plan import Bind, LiftGate, WriteGroupStatus, WritePodCondition
@@ -237,7 +237,7 @@ def test_a_queue_that_is_put_below_another_one_has_its_rules() -> None:
     cycle(on, *puts(a_queue_for("leaf", parent="team")))
     assert job_of(on, "other/j").blocked
 
-    cycle(on, Gone("Queue", "", "team", "queue--team"))
+    cycle(on, Deleted("Queue", "", "team", "queue--team"))
     assert not job_of(on, "other/j").blocked
 
 
@@ -295,7 +295,7 @@ def test_it_is_looked_at_again_when_queue_or_namespace_say_something_else(
     ]
     assert job.refusal is not None
     pod = late.changes()[-1].object  # type: ignore[union-attr]
-    cycle(on, Gone("Pod", "other", "j-2", pod.metadata.uid))
+    cycle(on, Deleted("Pod", "other", "j-2", pod.metadata.uid))
     assert job.refusal is None, "nothing of it waits any more"
     assert set(cycle(on, Put(pod), *puts(lets_in)).bindings) == {"other/j-2"}
 
@@ -425,7 +425,7 @@ def test_a_podgroup_that_names_another_queue_is_judged_by_that() -> None:
     cycle(on, *back)
     assert (job_of(on, "other/j").queue, job_of(on, "other/j").blocked) == ("r", "")
 
-    cycle(on, Gone("Pod", "other", "j-0", "other/pod-default-j-0"))
+    cycle(on, Deleted("Pod", "other", "j-0", "other/pod-default-j-0"))
     assert (job_of(on, "other/j").queue, job_of(on, "other/j").blocked) == ("q", VISION_ONLY)
 
 
@@ -489,7 +489,7 @@ def test_jobs_are_remembered_as_long_as_their_queue_minds_who_they_are() -> None
 
     for task in [task for task in on.cluster.tasks.values() if task.name in ("j0-0", "j1-0")]:
         assert task.job is not None
-        cycle(on, Gone("Pod", "other", task.name, task.uid), Gone("PodGroup", "other", task.job.name, ""))
+        cycle(on, Deleted("Pod", "other", task.name, task.uid), Deleted("PodGroup", "other", task.job.name, ""))
     assert permissions.watched == 6
 
     cycle(on, *puts(a_queue_for("q", "team=ml")))

@@ -10,7 +10,7 @@ from tests.actions.rigs import conf, cycle, events, rig
 from volsched.model.changes import Change, KindServed
 from volsched.model.native import api as native
 from volsched.model.plan import WriteNativeStatus
-from volsched.model.reservation import RESERVED, Promise, promise_of
+from volsched.model.reservation import RESERVED, Promise, stated_reservation_of
 from volsched.testing.builders import (
     ClusterBuilder,
     CycleDecision,
@@ -58,7 +58,7 @@ def started(cluster: ClusterBuilder, *changes: Change, configuration: str = RESE
 
 
 def promised(on: Rig) -> Promise | None:
-    return promise_of(on.cluster.jobs["default/group/gang"])
+    return stated_reservation_of(on.cluster.jobs["default/group/gang"])
 
 
 def written(decision: CycleDecision) -> dict[str, tuple[str, str]]:

@@ -36,7 +36,7 @@ from volsched.kube.write.executor import ClusterExecutor
 from volsched.kube.write.pod_writer import PrebindError
 from volsched.kube.write.throttle import TokenBucket
 from volsched.kube.write.views import Views
-from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone
+from volsched.model.changes import BindFailed, Bound, Change, Deleted, EvictFailed
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, RecordEvent, VolumeWrite, WritePodCondition
 
 BINDING = "/api/v1/namespaces/*/pods/*/binding"
@@ -52,7 +52,7 @@ class Harness:
         self.path = f"/api/v1/namespaces/{namespace}/pods"
         self.fence = fence
         self.changes: list[Change] = []
-        self.views = Views(on_gone=self._forget)
+        self.views = Views(on_deleted=self._forget)
         self.executor = ClusterExecutor(api, fence, self.views, self.changes.append)
         self.volumes = self.executor.volumes
         wanted = ("Node", "Pod", "PersistentVolumeClaim", "ResourceClaim")
@@ -317,7 +317,7 @@ async def test_a_node_that_goes_while_a_binding_waits_is_not_bound_to(
 
     harness.executor.execute([harness.bind(pod, node)])
     await harness.until(lambda: harness.executor.backlog == 1 and not harness.executor.pod_writer.waiting)
-    harness.views.observe([Gone("Node", "", node, harness.views.nodes[node])])
+    harness.views.observe([Deleted("Node", "", node, harness.views.nodes[node])])
     await harness.until(lambda: harness.changes)
 
     assert [type(change) for change in harness.changes] == [BindFailed]
@@ -591,8 +591,8 @@ async def test_when_there_is_too_much_to_tell_where_pods_went_is_left_out_and_re
         return RecordEvent("Pod", "v1", harness.namespace, f"p{index}", f"uid-{index}", kind, reason, "text")
 
     for index in range(500):
-        lane.tell(tell(index, "Scheduled"))
-        lane.tell(tell(index, "FailedScheduling"))
+        lane.record(tell(index, "Scheduled"))
+        lane.record(tell(index, "FailedScheduling"))
     await harness.until(lambda: lane.sent + lane.dropped == 1000)
 
     reasons = [e["reason"] for e in harness.control_plane.api.items(f"/api/v1/namespaces/{harness.namespace}/events")]

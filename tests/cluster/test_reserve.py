@@ -12,7 +12,7 @@ from tests.cluster.control_plane import MakeNodes
 from tests.cluster.scheduling import GROUPS, QUICK_LEASE, Installed, eventually
 from tests.cluster.signals import ready
 from tools.controlplane.stages import RUN_FOR
-from volsched.model.reservation import EXPECTED_DURATION, RESERVED, Promise, promise_in
+from volsched.model.reservation import EXPECTED_DURATION, RESERVED, Promise, stated_reservation_in
 
 pytest_plugins = ["tests.cluster.scheduling_fixtures"]
 
@@ -67,7 +67,7 @@ def promise_to(installed: Installed, namespace: str, name: str) -> Promise | Non
     """What the PodGroup says that it was promised."""
     status = installed.group(namespace, name).get("status", {})
     found = [c for c in status.get("conditions", ()) if c["type"] == RESERVED and c["status"] == "True"]
-    return promise_in(found[0]["message"]) if found else None
+    return stated_reservation_in(found[0]["message"]) if found else None
 
 
 def placed(installed: Installed, namespace: str, name: str) -> dict[str, str]:

@@ -16,7 +16,7 @@ from volsched.controllers.queues import PodGroupCounts
 from volsched.controllers.store import Key
 from volsched.controllers.writes import Patch
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 
 BY_PARENT = {queues.CLOSED_BY_PARENT: "true"}
 
@@ -173,7 +173,7 @@ def test_a_queue_counts_its_podgroups_by_phase() -> None:
 def test_a_podgroup_that_is_gone_counts_no_more() -> None:
     cluster = Cluster().put(a_group("g", queue="team", phase="Running"))
 
-    cluster.store.gone(Gone("PodGroup", "ns", "g", "uid-g"))
+    cluster.store.gone(Deleted("PodGroup", "ns", "g", "uid-g"))
 
     assert phases(cluster, "team") == {}
     assert cluster.keys[-2:] == [Key("Queue", "team"), Key("PodGroup", "ns/g")]
@@ -229,7 +229,7 @@ def test_a_queue_that_is_gone_is_looked_at_and_forgotten() -> None:
     cluster = Cluster().put(a_queue("above"), a_queue("below", parent="above"))
     cluster.keys.clear()
 
-    cluster.store.gone(Gone("Queue", "", "below", "uid-below"))
+    cluster.store.gone(Deleted("Queue", "", "below", "uid-below"))
 
     assert cluster.keys == [Key("Queue", "below")]
     assert "below" not in cluster.store.queues
@@ -242,8 +242,8 @@ def test_names_that_podgroups_made_up_are_forgotten_with_them() -> None:
     cluster.put(a_queue("a", parent="b"), a_queue("a", parent="c"))
     assert len(cluster.store.pod_group_counts._phases) == 1
 
-    cluster.store.gone(Gone("PodGroup", "ns", "g", "uid-g"))
-    cluster.store.gone(Gone("Queue", "", "a", "uid-a"))
+    cluster.store.gone(Deleted("PodGroup", "ns", "g", "uid-g"))
+    cluster.store.gone(Deleted("Queue", "", "a", "uid-a"))
 
     assert (cluster.store.pod_group_counts._phases, cluster.store._tree._parents, cluster.store._tree._below) == (
         {},

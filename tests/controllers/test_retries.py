@@ -24,7 +24,7 @@ from volsched.controllers.objects import ManagedPodGroup
 from volsched.controllers.pod_index import JobPodIndex
 from volsched.controllers.writes import Create, Delete, Patch
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.plan import EVICTED
 from volsched.operator.reading import job_view
 
@@ -117,7 +117,7 @@ class World:
             else:
                 self.delete(write.name)
         elif isinstance(write, Delete) and write.kind.name == "PodGroup" and self.group is not None:
-            gone = Gone("PodGroup", "ns", write.name, write.uid)
+            gone = Deleted("PodGroup", "ns", write.name, write.uid)
             self.group = None
             self._show(lambda replica: replica.store.gone(gone))
 
@@ -149,7 +149,7 @@ class World:
 
     def gone(self, name: str) -> None:
         meta = self.pods.pop(name)["metadata"]
-        self._show(lambda replica: replica.store.gone(Gone("Pod", "ns", name, meta["uid"])))
+        self._show(lambda replica: replica.store.gone(Deleted("Pod", "ns", name, meta["uid"])))
 
     def patch_job(self, patch: Json) -> None:
         self.job = merged(self.job, patch)

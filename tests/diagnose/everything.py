@@ -64,7 +64,7 @@ def _options(stage: Stage, found: AskedAbout) -> Iterator[Option]:
 
 def questions(run: Simulation) -> Iterator[Subject]:
     """Yield all that may be asked about."""
-    cluster, world = run.mirror.cluster, run.world
+    cluster, world = run.mirror.cluster, run.api_server
     for task in cluster.tasks.values():
         if task.spec.ours:
             yield Subject("pod", task.name, task.namespace)

@@ -33,8 +33,8 @@ def world(cpu: int, quota: int = 64, *, version: str = "v1beta1") -> ClusterSnap
 
 @pytest.mark.parametrize("version", ["v1alpha2", "v1beta1"])
 def test_a_gang_of_kubernetes_is_placed_as_a_whole(version: str) -> None:
-    assert len(_run(world(3, version=version)).world.history.binds) == 3
-    assert _run(world(2, version=version)).world.history.binds == []
+    assert len(_run(world(3, version=version)).api_server.history.binds) == 3
+    assert _run(world(2, version=version)).api_server.history.binds == []
 
 
 def test_it_is_explained_under_its_name_and_under_that_of_lists() -> None:

@@ -17,7 +17,7 @@ from volsched.framework.columns.views import NodePropertiesView, NodeTable
 from volsched.framework.engine.fast import FastEngine
 from volsched.framework.registration import Registrar
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.model.clocks import RowLog
 from volsched.model.nodes.columns import CPU
 from volsched.model.nodes.node import NodeAmounts, NodeInfo
@@ -529,7 +529,7 @@ def test_a_queue_that_comes_back_after_it_was_gone_is_not_taken_for_the_old_one(
     stage.best("j-0")
     counted.take()
 
-    stage.apply(Gone("Queue", "", "q", "queue--q"), *a_cluster().queue("q", weight=5).changes())
+    stage.apply(Deleted("Queue", "", "q", "queue--q"), *a_cluster().queue("q", weight=5).changes())
     stage.best("j-0")
 
     assert len(counted.take()) == 3
@@ -665,7 +665,7 @@ def test_nodes_that_come_and_go_are_seen() -> None:
     stage.apply(*a_cluster().node("big-2", cpu="4").node("big-1", cpu="4").changes())
     assert stage.best("j-0") == "big-1"
 
-    stage.apply(Gone("Node", "", "big-1", "node--big-1"))
+    stage.apply(Deleted("Node", "", "big-1", "node--big-1"))
     assert stage.best("j-0") == "big-2"
 
     stage.apply(*a_cluster().node("big-2", cpu="1").changes())

@@ -10,7 +10,7 @@ import pytest
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE
 from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.native.gangs import WAITS_FOR_GROUP
-from volsched.model.changes import Change, Gone, KindServed, Put
+from volsched.model.changes import Change, Deleted, KindServed, Put
 from volsched.model.cluster import Cluster
 from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent, WriteNativeStatus, WritePodCondition
@@ -74,8 +74,8 @@ def about_groups(decision: CycleDecision) -> list[RecordEvent]:
     return [step for step in decision.steps if isinstance(step, RecordEvent) and step.kind == "PodGroup"]
 
 
-def gone(name: str) -> Gone:
-    return Gone("Pod", "default", name, f"pod-default-{name}")
+def gone(name: str) -> Deleted:
+    return Deleted("Pod", "default", name, f"pod-default-{name}")
 
 
 # -- starting ---------------------------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_pods_are_told_when_nobody_serves_the_kind() -> None:
 def test_a_group_that_is_made_anew_is_followed_and_begins_with_a_clean_condition() -> None:
     rig = rig_of(a_room("2"))
     rig.cycle(put(a_native_group("g", 3)), *members("g", 3))
-    rig.cycle(Gone(native.KIND, "default", "g", "podgroup-default-g"))
+    rig.cycle(Deleted(native.KIND, "default", "g", "podgroup-default-g"))
 
     decision = rig.cycle(put(a_native_group("g", 2, metadata={"uid": "another"})))
 
@@ -329,7 +329,7 @@ def test_a_native_and_a_volcano_group_of_one_name_are_two() -> None:
     )
 
     assert sorted(decision.bindings) == ["g-0", "g-1", "v-0", "v-1"]
-    rig.cycle(Gone("PodGroup", "default", "g", "podgroup-default-g"))
+    rig.cycle(Deleted("PodGroup", "default", "g", "podgroup-default-g"))
     assert rig.cluster.jobs["default/group/g"].spec.has_group
     assert not rig.cluster.jobs["default/g"].spec.has_group
 

@@ -311,7 +311,7 @@ def test_a_pod_without_a_job_waits_for_its_own_reason() -> None:
 
 def test_the_gang_says_how_many_are_short_who_stands_where_and_the_first_reason() -> None:
     waiting = job(task("b", NO_ROOM), task("a", GANG), task("c", NO_ROOM), task("d", GANG), minimum=4)
-    waiting.fitting = frozenset({"uid-a", "uid-c"})
+    waiting.placed_in_last_try = frozenset({"uid-a", "uid-c"})
 
     assert gang_message(waiting) == (
         "3/4 tasks in gang unschedulable: pod group is not ready, 4 Pending, 4 minAvailable; "
@@ -328,7 +328,7 @@ def test_the_gang_says_how_many_are_short_who_stands_where_and_the_first_reason(
 def test_members_that_run_are_counted_apart_from_those_that_wait() -> None:
     running = task("r")
     waiting = job(running, task("a", NO_ROOM), task("b", GANG), minimum=3)
-    waiting.fitting = frozenset({"uid-b"})
+    waiting.placed_in_last_try = frozenset({"uid-b"})
     running.status = TaskStatus.RUNNING
     waiting.recount(running, TaskStatus.PENDING)
 

@@ -27,7 +27,7 @@ from volsched.kube.write.resource_claims import ResourceClaims
 from volsched.kube.write.statuses import Statuses
 from volsched.kube.write.views import PodRefusal, Views
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.plan import RecordEvent, WriteGroupStatus, WritePodCondition, WriteQueueStatus
 
 NOBODY = cast("Api", None)
@@ -177,7 +177,7 @@ async def test_the_late_answer_to_a_write_brings_nothing_back_that_is_gone() -> 
     views.wrote_refusal("p", refused, "2")
     assert (len(told), views.refusal("p")) == (1, refused)
 
-    views.observe([Gone("ResourceClaim", "ns", "c", "c"), Gone("Pod", "ns", "p", "p")])
+    views.observe([Deleted("ResourceClaim", "ns", "c", "c"), Deleted("Pod", "ns", "p", "p")])
     claims._heard(claim)
     views.wrote_refusal("p", refused, "3")
 
@@ -188,9 +188,9 @@ async def test_the_late_answer_to_a_write_brings_nothing_back_that_is_gone() -> 
 async def test_what_is_gone_is_forgotten_once_no_write_to_it_can_be_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, views = Clock(), Views()
     monkeypatch.setattr(views_module, "time", clock)
-    views.observe([Gone("Pod", "ns", f"p{number}", f"p{number}") for number in range(1_000)])
+    views.observe([Deleted("Pod", "ns", f"p{number}", f"p{number}") for number in range(1_000)])
     clock.now += views_module.GONE_LATELY_SECONDS
-    views.observe([Gone("Pod", "ns", "late", "late")])
+    views.observe([Deleted("Pod", "ns", "late", "late")])
     assert sizes(views)["views.gone"] == 1_001
 
     clock.now += 1.0
@@ -208,7 +208,7 @@ async def test_what_fails_over_one_object_ends_with_it() -> None:
     queue = api.Queue(metadata=api.ObjectMeta(name="q", uid="q"))
     node = api.Node(metadata=api.ObjectMeta(name="n", uid="n"))
 
-    views.observe([Put(queue), Put(node), Gone("Queue", "", "q", "q")])
+    views.observe([Put(queue), Put(node), Deleted("Queue", "", "q", "q")])
 
     assert views.node_exists("n")
     assert views.queues == {}

@@ -320,10 +320,10 @@ async def test_where_pods_went_is_told_beside_refusals_and_bindings_of_others(
     lane._scheduled_at_least = events.TokenBucket(1e-9, 2)
     server.is_open.clear()
     for number in range(CROWD):
-        lane.tell(told("evil", number, "FailedScheduling", "Warning"))
+        lane.record(told("evil", number, "FailedScheduling", "Warning"))
     for number in range(3):
-        lane.tell(told("evil", number, "Scheduled", "Normal"))
-        lane.tell(told("honest", number, "Scheduled", "Normal"))
+        lane.record(told("evil", number, "Scheduled", "Normal"))
+        lane.record(told("honest", number, "Scheduled", "Normal"))
     server.is_open.set()
     await until(lambda: len(server.asked) >= CROWD + 2 and not lane._under_way)
 

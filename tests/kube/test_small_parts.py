@@ -28,7 +28,7 @@ from volsched.kube.write.statuses import condition_body, merged_conditions
 from volsched.kube.write.throttle import Throttle
 from volsched.kube.write.views import PodRefusal, Views
 from volsched.model import api
-from volsched.model.changes import Bound, Gone, Put
+from volsched.model.changes import Bound, Deleted, Put
 from volsched.model.job import PodGroupCondition
 from volsched.model.plan import Bind, Evict, LiftGate, WritePodCondition
 
@@ -113,7 +113,7 @@ async def test_no_limit_is_no_limit(waits: list[float]) -> None:
     ],
 )
 def test_what_an_error_means(error: ApiError, transient: bool, doubtful: bool, gone: bool) -> None:
-    assert (error.is_transient, error.may_have_happened, error.is_gone) == (transient, doubtful, gone)
+    assert (error.is_transient, error.may_have_happened, error.is_deleted) == (transient, doubtful, gone)
 
 
 def test_an_answer_that_is_no_json_is_an_error_of_ours() -> None:
@@ -346,17 +346,17 @@ def test_a_node_that_came_back_is_another_one() -> None:
     views.observe([Put(a_node("1"))])
     assert views.node_exists("n", "1")
     assert views.node_exists("n")
-    views.observe([Gone("Node", "", "n", "1"), Put(a_node("2"))])
+    views.observe([Deleted("Node", "", "n", "1"), Put(a_node("2"))])
     assert not views.node_exists("n", "1")
-    views.observe([Gone("Node", "", "n", "1")])
+    views.observe([Deleted("Node", "", "n", "1")])
     assert views.node_exists("n", "2")
 
 
 def test_pods_and_groups_that_are_gone_are_told() -> None:
     told: list[str] = []
-    views = Views(on_gone=told.append)
+    views = Views(on_deleted=told.append)
 
-    views.observe([Gone("Pod", "ns", "p", "u"), Gone("Node", "", "n", "1"), Gone("PodGroup", "ns", "g", "w")])
+    views.observe([Deleted("Pod", "ns", "p", "u"), Deleted("Node", "", "n", "1"), Deleted("PodGroup", "ns", "g", "w")])
 
     assert told == ["u", "w"]
 

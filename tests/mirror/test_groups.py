@@ -7,7 +7,7 @@ from typing import Any
 from tests.mirror.objects import Believer, gone, group, node, pod, priority_class, queue
 from volsched.framework.group_status import status_of, writes
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Gone, GroupWriteFailed
+from volsched.model.changes import Deleted, GroupWriteFailed
 from volsched.model.job import PodGroupCondition
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import put
@@ -223,7 +223,7 @@ def test_a_queue_that_is_gone_is_named_to_those_who_wait_for_it() -> None:
     believer = Believer(queue("q"), node("n1"), group("g", "q"), pod("p", "g", "n1", cpu=2))
     believer.cluster.queue_cache.dirty_jobs.clear()
 
-    believer.apply(Gone("Queue", "", "q", "q"))
+    believer.apply(Deleted("Queue", "", "q", "q"))
     assert ("q" in believer.cluster.queues, list(believer.cluster.queue_cache.dirty_jobs)) == (False, ["default/g"])
 
     believer.apply(pod("p", "g", "n1", "Succeeded", cpu=2), queue("q"))
@@ -233,7 +233,7 @@ def test_a_queue_that_is_gone_is_named_to_those_who_wait_for_it() -> None:
 def test_the_default_queue_outlives_its_object() -> None:
     believer = Believer(queue("default", capability={"cpu": "1"}), node("n1"), group("g"), pod("p", "g", "n1", cpu=2))
 
-    believer.apply(Gone("Queue", "", "default", "default"))
+    believer.apply(Deleted("Queue", "", "default", "default"))
 
     assert (believer.cluster.queues["default"].spec.capability, believer.allocated()) == ({}, 2_000)
 
@@ -323,5 +323,5 @@ def test_labels_of_namespaces_are_known_and_a_change_may_help() -> None:
         True,
     )
 
-    believer.apply(Gone("Namespace", "", "a", "a"))
+    believer.apply(Deleted("Namespace", "", "a", "a"))
     assert cluster.queue_cache.namespaces == {}

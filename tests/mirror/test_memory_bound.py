@@ -15,7 +15,7 @@ from volsched.mirror.apply import Mirror
 from volsched.mirror.memory_bound import MemoryUse
 from volsched.mirror.quarantine import MEMORY, NO_MEMORY
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
+from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.dra import api as dra
 from volsched.model.native import api as native
 from volsched.model.status import TaskStatus
@@ -30,9 +30,9 @@ def a_claim(namespace: str, name: str, size: int = 10 * KIB, *, allocated: bool 
     return Put(dra.ResourceClaim(meta, status=dra.ResourceClaimStatus(allocation)))
 
 
-def gone(of: Put) -> Gone:
+def gone(of: Put) -> Deleted:
     meta = of.object.metadata
-    return Gone(native.kind_of(of.object), meta.namespace, meta.name, meta.uid)
+    return Deleted(native.kind_of(of.object), meta.namespace, meta.name, meta.uid)
 
 
 def refused_in(changes: Sequence[Change]) -> list[str]:
@@ -193,7 +193,7 @@ def test_the_running_total_is_that_of_what_is_kept_and_never_above_the_bound(giv
             match change:
                 case Put(found):
                     kept[found.metadata.namespace, found.metadata.name] = change
-                case Gone() | Refused() | Unreadable():
+                case Deleted() | Refused() | Unreadable():
                     kept.pop((change.namespace, change.name), None)
         again = MemoryUse(10**9)
         again.of(list(kept.values()))

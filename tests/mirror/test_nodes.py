@@ -8,7 +8,7 @@ import pytest
 
 from tests.mirror.objects import Believer, gone, group, node, pod, queue
 from volsched.mirror.problems import ReadingProblem
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.observers import Observer
@@ -121,7 +121,7 @@ def zoned(name: str, zone: str) -> Change:
         ([zoned("a", "1"), zoned("a", "1")], ["a:>1"]),
         ([zoned("a", "1"), zoned("a", "2")], ["a:>2"]),  # seen twice before anybody was told
         ([zoned("a", "1"), queue("q"), zoned("a", "2"), zoned("a", "3")], ["a:>3"]),
-        ([zoned("a", "1"), Gone("Queue", "", "q", ""), zoned("a", "2"), zoned("a", "3")], ["a:>1", "a:1>3"]),
+        ([zoned("a", "1"), Deleted("Queue", "", "q", ""), zoned("a", "2"), zoned("a", "3")], ["a:>1", "a:1>3"]),
         ([zoned("a", "1"), gone("Node", "a"), zoned("a", "2")], ["a:>1", "-a", "a:>2"]),
     ],
 )
@@ -221,7 +221,7 @@ def test_storage_is_kept_by_kind_and_name() -> None:
     version = storage.version
     assert list(storage.claims) == ["default/c"]
 
-    believer.apply(Gone("PersistentVolumeClaim", "default", "c", ""))
+    believer.apply(Deleted("PersistentVolumeClaim", "default", "c", ""))
 
     assert (storage.claims, storage.version > version) == ({}, True)
 
@@ -282,6 +282,6 @@ def test_a_change_of_an_unknown_kind_of_object_is_none_of_ours() -> None:
     believer = Believer()
     generation = believer.cluster.clocks.requeue_generation
 
-    believer.apply(put(config), Gone("ConfigMap", "d", "c", ""), Gone("Whatever", "", "x", ""))
+    believer.apply(put(config), Deleted("ConfigMap", "d", "c", ""), Deleted("Whatever", "", "x", ""))
 
     assert believer.cluster.clocks.requeue_generation == generation

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.actions.rigs import conf, cycle, events, rig
 from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.model.job import NATIVE
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 from volsched.testing.builders import (
@@ -177,7 +177,7 @@ def test_what_is_kept_ends_with_the_pod() -> None:
     mirror = mirror_of([NODE, queue("default", "honest"), a_passer()])
     assert len(mirror.passers_by) == 1
 
-    mirror.apply([Gone("Pod", "evil", "p", "evil-p")])
+    mirror.apply([Deleted("Pod", "evil", "p", "evil-p")])
 
     assert (len(mirror.passers_by), len(mirror.passers_by.uncharged)) == (0, 0)
 
@@ -222,7 +222,7 @@ def test_a_native_group_that_may_not_use_its_queue_counts_elsewhere_with_pods_th
         anew = mirror_of([NODE, *queues, as_shown(made, mirror), *pods])
         anew.cluster.queue_cache.settle_queues()
         assert holding(anew) == counts_in
-        mirror.apply([Gone("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods])
+        mirror.apply([Deleted("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods])
         mirror.cluster.queue_cache.settle_queues()
         [job] = mirror.cluster.jobs.values()
         assert job.queue == (made["metadata"].get("annotations", {}).get(QUEUE) or "default")
@@ -235,7 +235,7 @@ def test_members_of_a_native_group_that_is_not_there_count_as_other_pods_that_ca
     mirror = mirror_of([NODE, queue("default", "honest"), queue("q", "honest"), queue("mine", "evil"), *pods])
     assert holding(mirror) == {"mine": 3}
 
-    mirror.apply([Gone("Pod", "evil", "n-0", "evil-n-0")])
+    mirror.apply([Deleted("Pod", "evil", "n-0", "evil-n-0")])
 
     assert holding(mirror) == {"mine": 2}
     assert mirror.cluster.queue_cache.moves.kept == {}
@@ -256,7 +256,7 @@ def test_pods_that_are_added_with_a_node_once_the_right_is_lost_fill_no_queue_of
 
     assert holding(mirror) == {"mine": 3}
     assert faults(mirror.cluster) == []
-    left = [Gone("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods]
+    left = [Deleted("Pod", "evil", pod["metadata"]["name"], pod["metadata"]["uid"]) for pod in pods]
     mirror.apply(left)
     mirror.cluster.queue_cache.settle_queues()
     [job] = mirror.cluster.jobs.values()
@@ -301,7 +301,7 @@ def test_the_account_is_what_whoever_counts_anew_comes_to(changes: list[Any]) ->
         else:
             kind, name = change
             for key in [key for key in have if key[0] == kind and key[2] == name]:
-                live.apply([Gone(*key, have.pop(key)["metadata"].get("uid", ""))])
+                live.apply([Deleted(*key, have.pop(key)["metadata"].get("uid", ""))])
         live.cluster.queue_cache.settle_queues()
 
         assert faults(live.cluster) == []

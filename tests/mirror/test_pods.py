@@ -9,7 +9,7 @@ import pytest
 from tests.amounts import future_idle
 from tests.mirror.objects import Believer, gone, group, node, pod, queue
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import BindFailed, Bound, EvictFailed, Gone
+from volsched.model.changes import BindFailed, Bound, Deleted, EvictFailed
 from volsched.model.pods.claim_use import ResourceClaimUse
 from volsched.model.status import TaskStatus
 
@@ -116,7 +116,9 @@ def test_an_update_with_the_version_that_is_known_is_passed_over() -> None:
 
 
 def test_a_pod_that_is_gone_was_perhaps_never_known() -> None:
-    believer = Believer(gone("Pod", "p"), Gone("Node", "", "n", "u"), Gone("Queue", "", "q", ""), gone("PodGroup", "g"))
+    believer = Believer(
+        gone("Pod", "p"), Deleted("Node", "", "n", "u"), Deleted("Queue", "", "q", ""), gone("PodGroup", "g")
+    )
 
     assert believer.cluster.tasks == {}
 

@@ -14,7 +14,7 @@ from tests.mirror.objects import Believer, gone, group, node, pod, priority_clas
 from volsched.mirror.apply import Mirror
 from volsched.mirror.pods import ASSUMED
 from volsched.mirror.settings import MirrorSettings
-from volsched.model.changes import BindFailed, Bound, Change, EvictFailed, Gone, GroupWriteFailed
+from volsched.model.changes import BindFailed, Bound, Change, Deleted, EvictFailed, GroupWriteFailed
 from volsched.model.cluster import Cluster
 from volsched.model.pods.workload import LABEL, ONLINE
 from volsched.model.status import HOLDS_ROOM, IS_ALLOCATED, TaskStatus
@@ -174,7 +174,7 @@ class Changes(RuleBasedStateMachine):
     def drop_pod(self, data: st.DataObject) -> None:
         if self.objects.pods:
             shape = self.objects.pods.pop(data.draw(st.sampled_from(sorted(self.objects.pods))))
-            self.believer.mirror.apply([Gone("Pod", "default", shape.name, shape.uid)])
+            self.believer.mirror.apply([Deleted("Pod", "default", shape.name, shape.uid)])
 
     # -- the scheduler ------------------------------------------------------------------------------------------------
 
@@ -236,7 +236,7 @@ class Changes(RuleBasedStateMachine):
                 if not shape.on and task.node is not None:
                     self.believer.mirror.apply([BindFailed(task.uid, task.node.name, "no", None)])
                 if not shape.on and task.node is None:
-                    self.believer.mirror.apply([Gone("Pod", "default", task.name, task.uid)])
+                    self.believer.mirror.apply([Deleted("Pod", "default", task.name, task.uid)])
                 self.tell(shape)
         for name in ("g1", "g2"):  # what a PodGroup said is kept for its pods when it goes
             self.put_group(name, "q1", 1, high=False)

@@ -16,7 +16,7 @@ from volsched.controllers.writes import COMMAND, JOB, POD, QUEUE, Create, Delete
 from volsched.kube.errors import ApiError
 from volsched.kube.fence import Fence
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.plan import RecordEvent
 from volsched.operator.engine import KEYS_AT_ONCE, ControllerEngine
 from volsched.operator.options import ControllerOptions
@@ -103,7 +103,7 @@ def test_what_is_known_is_looked_at_some_at_a_time_so_that_others_have_their_tur
         async def watch() -> None:
             while True:
                 seen.append(engine.queue.depth().total())
-                engine.store.gone(Gone("Pod", "ns", f"p{pods - len(seen)}", f"uid-p{pods - len(seen)}"))
+                engine.store.gone(Deleted("Pod", "ns", f"p{pods - len(seen)}", f"uid-p{pods - len(seen)}"))
                 await asyncio.sleep(0)
 
         watching = asyncio.create_task(watch())
@@ -147,7 +147,7 @@ def test_what_goes_after_its_job_brings_nothing_of_the_job_back() -> None:
         assert engine.tables()["engine.paces"]() == 1
 
         engine.event_handlers.see(JOB, False, job("j", "1"))
-        engine.store.gone(Gone("PodGroup", "default", "j-uid-j", "g-j"))
+        engine.store.gone(Deleted("PodGroup", "default", "j-uid-j", "g-j"))
         await settled(engine)
         assert {name for name, size in engine.tables().items() if name.startswith("engine.") and size()} == set()
 

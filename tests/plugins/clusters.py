@@ -166,12 +166,12 @@ class Lab:
         rows, every = self.engine.nodes.columns.all_rows, self.engine.nodes.all()
         nodes = self.cluster.rows
         for predicate in session.rules.nodes.predicates:
-            if predicate.vector is None or not predicate.speaks(task):
+            if predicate.vector is None or not predicate.applies_to_task(task):
                 continue
             expected = [predicate.ask(task, node) is None for node in nodes]
             assert predicate.vector(predicate.pod(task), every).tolist() == expected, predicate.fn
         for order in session.rules.nodes.node_orders:
-            if order.vector is not None and order.speaks(task):
+            if order.vector is not None and order.applies_to_task(task):
                 wanted = [order.ask(task, node) for node in nodes]
                 assert order.vector(order.pod(task), every).tolist() == wanted, order.fn
         for batch in session.rules.nodes.batch_orders:

@@ -22,7 +22,7 @@ from tests.simulation.clusters import (
     workload,
 )
 from volsched.model import api
-from volsched.model.changes import Gone, Put
+from volsched.model.changes import Deleted, Put
 from volsched.model.plan import Bind, Evict, LiftGate, RecordEvent, VolumeWrite, WritePodCondition
 from volsched.simulation.api_server import SimulatedApiServer
 
@@ -284,13 +284,13 @@ def test_a_volcano_jobs_pods_say_whose_they_are() -> None:
     found = simulation(
         node("n1"), volcano_job("train", {"worker": 1}, {"annotations": {"volcano.sh/preemptable": "false"}})
     )
-    made = found.world.pods["default/train-worker-0"]
+    made = found.api_server.pods["default/train-worker-0"]
     assert made.spec.scheduler_name == "volcano"
     assert made.metadata.annotations["volcano.sh/task-spec"] == "worker"
     assert made.metadata.annotations["volcano.sh/preemptable"] == "false"
     assert made.metadata.labels["volcano.sh/job-name"] == "train"
     assert made.metadata.annotations["scheduling.k8s.io/group-name"] in {
-        g.metadata.name for g in found.world.groups.values()
+        g.metadata.name for g in found.api_server.groups.values()
     }
 
 
@@ -329,7 +329,7 @@ def moved(found: SimulatedApiServer, steps: Sequence[Any]) -> list[str]:
         if isinstance(change, Put)
         else f"Gone {change.name}"
         for change in changes
-        if isinstance(change, Put | Gone)
+        if isinstance(change, Put | Deleted)
     ]
 
 
@@ -355,7 +355,7 @@ def test_an_evicted_pod_is_gone_and_its_controller_makes_another() -> None:
 
 
 def test_a_volcano_jobs_evicted_pod_comes_back_under_its_name() -> None:
-    found = simulation(node("n1"), volcano_job("train", {"w": 1})).world
+    found = simulation(node("n1"), volcano_job("train", {"w": 1})).api_server
     before = found.pods["default/train-w-0"].metadata.uid
     moved(found, [evict("train-w-0")])
     assert found.pods["default/train-w-0"].metadata.uid != before

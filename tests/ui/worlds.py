@@ -10,7 +10,7 @@ from typing import Any
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.simulation.api_server import SimulatedApiServer
 from volsched.simulation.documents import read_documents
 from volsched.simulation.manifests import Inventory, completed, decode, read_inventory
@@ -95,4 +95,4 @@ def puts(*objects: api.ApiObject) -> Sequence[Change]:
 def gone(found: api.ApiObject) -> Change:
     """Return the change by which an object goes."""
     meta = found.metadata
-    return Gone(type(found).__name__, meta.namespace, meta.name, meta.uid)
+    return Deleted(type(found).__name__, meta.namespace, meta.name, meta.uid)

@@ -585,7 +585,7 @@ WAITING = "volcano.sh/sla-waiting-time"
 def test_a_waiting_time_is_warned_about_where_it_reaches_no_group(on: tuple[str, ...], key: str, read: bool) -> None:
     deployment = changed(workload("Deployment", "w", 1), *on, "annotations", to={key: "1h"})
 
-    [made] = simulation(deployment).world.groups.values()
+    [made] = simulation(deployment).api_server.groups.values()
 
     assert (key in made.metadata.annotations) is read
     assert [p.field for p in problems(deployment)] == ([] if read else [f"{'.'.join(on)}.annotations[{key}]"])
@@ -594,7 +594,7 @@ def test_a_waiting_time_is_warned_about_where_it_reaches_no_group(on: tuple[str,
 def test_a_waiting_time_of_a_bare_pod_is_warned_about() -> None:
     lone = changed(pod("p"), "metadata", "annotations", to={WAITING: "1h"})
 
-    [made] = simulation(lone).world.groups.values()
+    [made] = simulation(lone).api_server.groups.values()
 
     assert made.metadata.annotations == {}
     [found] = problems(lone)

@@ -92,7 +92,7 @@ def _serve_still(paths: Sequence[str], flags: Mapping[str, Any], address: str) -
         cluster = StaticCluster(found, schedules=snapshot_in(paths) is None, on_cycle=progress.cycle)
     except ConfigError as error:
         refuse(error, found.origin)
-    _run(serve_still(cluster, address, _tell_link))
+    _run(serve_still(cluster, address, _report_link))
 
 
 def _serve_cluster(flags: Mapping[str, Any], address: str, *, auth: bool) -> None:
@@ -102,10 +102,10 @@ def _serve_cluster(flags: Mapping[str, Any], address: str, *, auth: bool) -> Non
     in_force.check_flags((), flags)
     configured = _configured(flags)
     source = Source(flags["kubeconfig"], flags["kube_context"], flags["master"])
-    _run(serve(source, configured, address, _tell_link, with_access=auth))
+    _run(serve(source, configured, address, _report_link, with_access=auth))
 
 
-def _tell_link(link: str) -> None:
+def _report_link(link: str) -> None:
     report(f"serving {link}", "note")
 
 

@@ -89,7 +89,7 @@ class PodMaker:
                 spec = self._parts.claim(shared.place)
                 body = {"apiVersion": CLAIM.group_version, "kind": CLAIM.name, "metadata": meta, "spec": spec}
                 yield Create(CLAIM, job.metadata.namespace, shared.claim, body, is_own=True)
-        yield from self._outfit.companions()
+        yield from self._outfit.owned_objects()
 
     def misnamed(self) -> str:
         """Return the task whose pods could not have the host names by which they find each other."""

@@ -32,7 +32,7 @@ from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
 from volsched.mirror.reading import GENERATED_GROUP, GROUP_NAME, as_name, generated_group_name, seconds
 from volsched.model import api
-from volsched.model.changes import Gone, Refused
+from volsched.model.changes import Deleted, Refused
 from volsched.model.job import UNKNOWN
 from volsched.model.pods.owners import Owner, controller_of, group_of, named_by
 from volsched.model.values.bounded import Bounded, Size
@@ -197,7 +197,7 @@ class Store:
             case api.PriorityClass():
                 self.classes[found.metadata.name] = found.value
 
-    def gone(self, gone: Gone) -> None:
+    def gone(self, gone: Deleted) -> None:
         """Take in that an object is no longer there."""
         self.tombstones.put(gone.uid, gone.kind, gone.namespace, gone.name)
         key = f"{gone.namespace}/{gone.name}" if gone.namespace else gone.name
@@ -264,7 +264,7 @@ class Store:
         if view.pod_index is not None:
             view.pod_index.put(self._member(pod, view))
             self._pod_indexes[view.whose] = view.pod_index
-        self._tell_of_pod(view, known)
+        self._update_job_pods(view, known)
 
     def _member(self, pod: api.Pod, view: PodView) -> JobPod:
         """Return a pod of a Volcano Job as it is; the Job states which pods are to go."""
@@ -307,7 +307,7 @@ class Store:
         group_template = grouping.group_template_of(pod)
         return self._group_templates.setdefault(astuple(group_template), group_template)
 
-    def _tell_of_pod(self, view: PodView, known: PodView | None) -> None:
+    def _update_job_pods(self, view: PodView, known: PodView | None) -> None:
         if view.pod_index is not None:
             job = self._job_of(view)
             if job is not None:
@@ -488,7 +488,7 @@ class Store:
             self.owners[owner] = view
             self.dirty(Key(GROUP.name, f"{meta.namespace}/podgroup-{meta.uid}"))
 
-    def _drop_owner(self, gone: Gone) -> None:
+    def _drop_owner(self, gone: Deleted) -> None:
         group = next((group_of(version) for version, kind in WORKLOADS.values() if kind == gone.kind), "")
         self.owners.pop(Owner(gone.namespace, group, gone.kind, gone.name, gone.uid), None)
         self.dirty(Key(GROUP.name, f"{gone.namespace}/podgroup-{gone.uid}"))

@@ -10,7 +10,7 @@ from volsched.diagnose.records import Difference, PodDifference
 from volsched.mirror.reading import GROUP_NAME
 from volsched.model import api
 from volsched.model.status import TaskStatus
-from volsched.simulation.result import waiting_verdict
+from volsched.simulation.result import waiting_refusal
 from volsched.simulation.runner import Simulation
 
 SORTS: Final = ("starts", "waits", "moves", "evicted", "spared", "reason")
@@ -54,7 +54,7 @@ def _outcomes(simulation: Simulation) -> dict[str, _PodOutcome]:
     evicted = {f"{step.namespace}/{step.name}": step for _, step in simulation.api_server.history.evictions}
     found: dict[str, _PodOutcome] = {}
     for task in sorted(simulation.mirror.cluster.tasks.values(), key=lambda task: task.key):
-        verdict = waiting_verdict(simulation, task) if task.spec.ours and task.status is TaskStatus.PENDING else None
+        verdict = waiting_refusal(simulation, task) if task.spec.ours and task.status is TaskStatus.PENDING else None
         job, gone = task.job, evicted.pop(task.key, None)
         found[task.key] = _PodOutcome(
             task.node.name if task.node is not None else "",

@@ -15,9 +15,9 @@ from volsched.diagnose.queries import (
     figures_of,
     jobs_in_order,
     quantities,
+    refusal_of_job,
     since,
     usage_of,
-    verdict_of_job,
     waiting_jobs,
 )
 from volsched.diagnose.records import Explanation, Gang, Holder, NodeLine, QueuePosition, Short, Subject, WaitingPod
@@ -34,7 +34,7 @@ from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Step, Verdict
 from volsched.quota.report import asked_of, held_of_queue, held_of_quota
 from volsched.simulation.manifests import subject_of
-from volsched.simulation.result import waiting_verdict
+from volsched.simulation.result import waiting_refusal
 from volsched.simulation.runner import Simulation
 from volsched.validation.deadlocks import deadlock_faults
 from volsched.validation.jobs import dependency_faults
@@ -295,7 +295,7 @@ def _queue(simulation: Simulation, subject: Subject) -> Explanation:
 
 def _waits(simulation: Simulation, subject: Subject, found: AskedAbout, *, nodes: bool) -> Explanation:
     job = found.job
-    verdict = waiting_verdict(simulation, found.pod) if found.pod is not None else verdict_of_job(simulation, job)
+    verdict = waiting_refusal(simulation, found.pod) if found.pod is not None else refusal_of_job(simulation, job)
     use = usage_of(simulation).queues.get(job.queue)
     return Explanation(
         subject,
@@ -381,7 +381,7 @@ def _pods(simulation: Simulation, found: AskedAbout) -> Iterator[WaitingPod]:
     if found.pod is not None:
         return
     for task in found.waiting:
-        verdict = waiting_verdict(simulation, task)
+        verdict = waiting_refusal(simulation, task)
         yield WaitingPod(task.key, verdict.step.value, verdict.reason, verdict.message)
 
 

@@ -12,7 +12,7 @@ from volsched.model.job import JobInfo
 from volsched.model.values.quantity import format_amount
 from volsched.model.verdict import Verdict
 from volsched.quota.report import asked_of, unlimited_usage
-from volsched.simulation.result import Looked, waiting_verdict
+from volsched.simulation.result import Looked, waiting_refusal
 
 _MILLI: Final = 1000
 _NUMBERED: Final = 1e8
@@ -47,7 +47,7 @@ def waiting_jobs(simulation: Looked) -> tuple[WaitingJob, ...]:
 
 def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
     """Return the data of a waiting job."""
-    verdict = verdict_of_job(simulation, job)
+    verdict = refusal_of_job(simulation, job)
     return WaitingJob(
         job.name,
         job.namespace,
@@ -62,11 +62,11 @@ def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
     )
 
 
-def verdict_of_job(simulation: Looked, job: JobInfo) -> Verdict:
+def refusal_of_job(simulation: Looked, job: JobInfo) -> Verdict:
     """Return why a job waits: the reason of most of its pods, that others of the gang wait being the last to count."""
-    verdicts = [waiting_verdict(simulation, task) for task in job.waiting.values() if task.spec.ours]
+    verdicts = [waiting_refusal(simulation, task) for task in job.waiting.values() if task.spec.ours]
     if not verdicts:
-        return waiting_verdict(simulation, job)
+        return waiting_refusal(simulation, job)
     counted = Counter(verdicts)
     return max(counted, key=lambda verdict: (verdict.step.value != "gang", counted[verdict], verdict.message))
 

@@ -13,7 +13,7 @@ import yaml
 
 from volsched.diagnose import options
 from volsched.diagnose.options import Option
-from volsched.diagnose.plugin_remedies import option_of, remedies_of
+from volsched.diagnose.plugin_suggestions import option_of, suggestions_of
 from volsched.diagnose.records import Help
 from volsched.diagnose.what_if import Change, WhatIf
 from volsched.framework.quota_report import CARD, NODE_QUOTA, QUOTA
@@ -48,13 +48,13 @@ def _node_quota(what_if: WhatIf) -> Iterator[Option]:
 
 def _together(what_if: WhatIf, sort: str) -> Iterator[Option]:
     """Yield all remedies of a sort as one change, each as small as will do."""
-    if found := [remedy for remedy in remedies_of(what_if) if remedy.sort == sort]:
+    if found := [suggestion for suggestion in suggestions_of(what_if) if suggestion.sort == sort]:
         yield option_of(what_if, found)
 
 
 def _cards(what_if: WhatIf) -> Iterator[Option]:
     """Yield each other card that the job could name."""
-    return (option_of(what_if, [remedy]) for remedy in remedies_of(what_if) if remedy.sort == CARD)
+    return (option_of(what_if, [suggestion]) for suggestion in suggestions_of(what_if) if suggestion.sort == CARD)
 
 
 # --- the gang -------------------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def _node_text(node: api.Node) -> str:
 # --- other pods -----------------------------------------------------------------------------------------------------
 
 
-def _pods_gone(what_if: WhatIf) -> Iterator[Option]:
+def _deleted_pods(what_if: WhatIf) -> Iterator[Option]:
     """Yield the smallest jobs that hold what is asked for, gone."""
     api_server = what_if.stage.simulation.api_server
     holding = _jobs_holding(what_if)
@@ -277,7 +277,7 @@ SEARCHES: Final[dict[str, Search]] = {
     "toleration": _tolerations,
     "selector": _selectors,
     "nodes": _nodes,
-    "pods": _pods_gone,
+    "pods": _deleted_pods,
 }
 """What is searched for, in this order."""
 

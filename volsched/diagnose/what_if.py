@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from volsched.diagnose.explain import AskedAbout
-from volsched.diagnose.queries import verdict_of_job
+from volsched.diagnose.queries import refusal_of_job
 from volsched.model.verdict import Verdict
-from volsched.simulation.result import waiting_verdict
+from volsched.simulation.result import waiting_refusal
 from volsched.simulation.runner import Simulation, Stage
 
 Change = Callable[[Simulation], None]
@@ -98,12 +98,12 @@ class WhatIf:
             task = cluster.tasks.get(pod.uid)
             if task is None:
                 return f"pod {pod.key} is gone"
-            return "" if task.node is not None else _in_words(waiting_verdict(simulation, task))
+            return "" if task.node is not None else _in_words(waiting_refusal(simulation, task))
         job = cluster.jobs.get(self.found.job.key)
         if job is None:
             return f"PodGroup {self.found.job.key} is gone"
         starts = job.is_ready and job.placed_count > before if job.tasks else job.phase not in ("", "Pending")
-        return "" if starts else _in_words(verdict_of_job(simulation, job))
+        return "" if starts else _in_words(refusal_of_job(simulation, job))
 
     def smallest(self, change: Callable[[int], Change], least: int, most: int) -> int:
         """Return the smallest amount from ``least`` to ``most`` with which it starts; ``most`` is known to do.

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from volsched.framework.callbacks import ProtectedFn
-from volsched.framework.columns.views import Floats, Mask
+from volsched.framework.columns.arrays import Floats, Mask
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.signature import name_of
 from volsched.model.errors import VolschedError
@@ -36,12 +36,12 @@ def is_protected(plugin: str, protects: ProtectedFn, victim: TaskInfo, task: Tas
     raise AnswerError(plugin, protects, answer, "it returns True where the pod may not be evicted, else False")
 
 
-def verdict_of(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> Verdict | None:
+def ask_predicate(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> Verdict | None:
     """Ask a predicate about one node; raises AnswerError."""
-    return as_verdict(predicate, predicate.ask(task, node))
+    return checked_refusal(predicate, predicate.ask(task, node))
 
 
-def as_verdict(predicate: Predicate, answer: object) -> Verdict | None:
+def checked_refusal(predicate: Predicate, answer: object) -> Verdict | None:
     """Return what a predicate answered; raises AnswerError."""
     if answer is None or isinstance(answer, Verdict):
         return answer

@@ -133,7 +133,7 @@ class Bounds:
         times = self.paused_jobs.wake_at(now), self.admissions.wake_at(now)
         return min((time for time in times if time is not None), default=None)
 
-    def leaves_alone(self, job: JobInfo, now: float) -> bool:
+    def is_paused(self, job: JobInfo, now: float) -> bool:
         """True if a job is not to be admitted now."""
         return self.paused_jobs.holds(job, now) or self.admissions.pauses(job, now)
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from volsched.framework.columns.views import Floats, Mask, NodeTable, Rows
+from volsched.framework.columns.arrays import Floats, Mask, Rows
+from volsched.framework.columns.views import NodeTable
 from volsched.framework.deprecated_names import former
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo

@@ -28,11 +28,11 @@ class Refusals:
     whose gang cannot start, by key, and whether an earlier session found so too.
     """
 
-    def __init__(self, cluster: Cluster, tell: Callable[[RecordEvent], None]) -> None:
+    def __init__(self, cluster: Cluster, record_event: Callable[[RecordEvent], None]) -> None:
         self.refused: dict[str, TaskInfo] = {}
         self.unschedulable: dict[str, bool] = {}
         self._cluster = cluster
-        self._tell = tell
+        self._record_event = record_event
         self._before: dict[TaskInfo, Verdict | None] = {}
 
     def refuse_task(self, task: TaskInfo, verdict: Verdict) -> None:
@@ -80,7 +80,7 @@ class Refusals:
         self.unschedulable[job.key] = any(c.type == condition.type and c.status == "True" for c in job.conditions)
         is_told = job.refusal is not None and job.refusal.step is not Step.OVERUSED
         if condition not in job.conditions and not is_told:
-            self._tell(about_group(job, "Warning", condition.type, condition.message))
+            self._record_event(about_group(job, "Warning", condition.type, condition.message))
         self.set_conditions(job, with_condition(job.conditions, condition))
 
     def set_conditions(self, job: JobInfo, conditions: tuple[PodGroupCondition, ...]) -> None:

@@ -55,7 +55,7 @@ undone: give the same mapping again while nothing has changed, and never change 
 labels that is left out disappears."""
 
 
-class QueueHoldings(Protocol):
+class QueueAllocation(Protocol):
     """The amounts of placed pods in a plugin's own terms, for `status.allocated` of Queues.
 
     Only allocated pods count (``model.status.IS_ALLOCATED``): pipelined pods do not.
@@ -87,7 +87,7 @@ class Report(Rule, frozen=True):
     table: QuotaTableFn | None = None
     usage: QueueUsageFn | None = None
     amounts: QueueAmountsFn | None = None
-    allocated: QueueHoldings | None = None
+    allocated: QueueAllocation | None = None
     card_name: CardNameFn | None = None
     shared_cards: Mapping[str, str] = {}
     consumers: ConsumersFn | None = None

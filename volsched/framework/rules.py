@@ -47,7 +47,7 @@ from volsched.framework.callbacks import (
     WakeFn,
     WordingsFn,
 )
-from volsched.framework.columns.views import NodeTable, shown, shown_of
+from volsched.framework.columns.views import NodeTable, node_view, template_view
 from volsched.framework.deprecated_flags import FormerFlags
 from volsched.framework.deprecated_names import former
 from volsched.framework.signature import UNTYPED, Signature, SignatureError
@@ -378,11 +378,11 @@ class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
     def pod(self, task: TaskInfo) -> Any:
         """Return the part of a task that the callback reads."""
         view = self.signature.pod
-        return task if view == "task" else shown_of(task.template, view)
+        return task if view == "task" else template_view(task.template, view)
 
     def ask(self, task: TaskInfo, node: NodeInfo) -> Any:
         """Call the plain function about one node."""
-        return self.fn(self.pod(task), shown(self.signature.node, node))
+        return self.fn(self.pod(task), node_view(self.signature.node, node))
 
     def applies(self, task: TaskInfo) -> bool:
         """True if the callback applies to tasks of this template."""

@@ -204,11 +204,11 @@ class Statement:
                 self._session.nominations.displace(task)
         if job is not None:
             steps.extend(self._session.release_waiting(job))
-        self._hold_promises()
+        self._hold_pipelined()
         self._session.submit(steps)
         return steps
 
-    def _hold_promises(self) -> None:
+    def _hold_pipelined(self) -> None:
         """Keep the room of pipelined tasks until the session ends.
 
         If no pod leaves the node for such a task, or is leaving anyway, no promise is reported.

@@ -51,7 +51,7 @@ class ApiError(VolschedError):
         return self.status in (500, 502, 503, 504) or self.reason in ("Timeout", "Broken")
 
     @property
-    def is_gone(self) -> bool:
+    def is_deleted(self) -> bool:
         """True if the object does not exist any more, or another one has its name."""
         if self.status == 404:
             return True
@@ -59,7 +59,7 @@ class ApiError(VolschedError):
 
     @property
     def is_transient(self) -> bool:
-        """True if the same request may succeed a little later (for 409: unless `is_gone`)."""
+        """True if the same request may succeed a little later (for 409: unless `is_deleted`)."""
         return self.status in {0, 409, 429} or self.status >= 500
 
 

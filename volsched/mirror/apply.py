@@ -36,7 +36,7 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.model import api
 from volsched.model.annotations import KeptAnnotations
-from volsched.model.changes import Change, DroppedFields, Gone, KindServed, Put, Refused, Unreadable
+from volsched.model.changes import Change, Deleted, DroppedFields, KindServed, Put, Refused, Unreadable
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.native import api as native
@@ -99,7 +99,7 @@ class Mirror:
             **dict.fromkeys(native.VERSIONS.values(), groups.native.put),
             native.Workload: groups.native.put_workload,
         }
-        self._drop: dict[str, Callable[[Gone], None]] = {
+        self._drop: dict[str, Callable[[Deleted], None]] = {
             "Pod": pods.drop,
             "Node": self._nodes.drop,
             "PodGroup": groups.drop,
@@ -190,7 +190,7 @@ class Mirror:
         match change:
             case Put(found):
                 self._put.get(type(found), self._put_other)(found)
-            case Gone():
+            case Deleted():
                 self._drop.get(change.kind, self._drop_other)(change)
             case Unreadable():
                 self._closed_nodes.quarantine(unreadable(change))
@@ -206,7 +206,7 @@ class Mirror:
     def _refuse(self, change: Refused) -> None:
         """Forget an object for which there is no memory, unless it is about to hold something."""
         if not is_in_use(self.cluster, change):
-            gone = Gone(change.kind, change.namespace, change.name, change.uid)
+            gone = Deleted(change.kind, change.namespace, change.name, change.uid)
             self._drop.get(change.kind, self._drop_other)(gone)
             self._closed_nodes.quarantine(refused(change))
 
@@ -215,7 +215,7 @@ class Mirror:
         self._native.put_namespace(found)
         self.passers_by.put_namespace(found.metadata.name, found.metadata.annotations.get(QUEUE_NAME, ""))
 
-    def _drop_namespace(self, gone: Gone) -> None:
+    def _drop_namespace(self, gone: Deleted) -> None:
         self.cluster.queue_cache.remove_namespace(gone.name)
         self._native.drop_namespace(gone)
         self.passers_by.put_namespace(gone.name, "")
@@ -225,7 +225,7 @@ class Mirror:
         if self.cluster.storage.put(found) or self.cluster.devices.put(found):
             self.cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
-    def _drop_other(self, gone: Gone) -> None:
+    def _drop_other(self, gone: Deleted) -> None:
         named = (gone.kind, gone.namespace, gone.name)
         if self.cluster.storage.drop(*named) or self.cluster.devices.drop(*named):
             self.cluster.wake(ClusterEvent.DEVICES_CHANGED)

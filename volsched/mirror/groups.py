@@ -15,7 +15,7 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.superseded_groups import SupersededGroups
 from volsched.mirror.ungrouped_pods import UngroupedPods
 from volsched.model import api, unserved
-from volsched.model.changes import Gone, GroupWriteFailed
+from volsched.model.changes import Deleted, GroupWriteFailed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
@@ -130,7 +130,7 @@ class Groups:
             report(wish.field, wish.message)
         self._problems.report_labels("PodGroup", group)
 
-    def drop(self, gone: Gone) -> None:
+    def drop(self, gone: Deleted) -> None:
         """Forget a PodGroup; its pods stay."""
         job = self._cluster.jobs.get(f"{gone.namespace}/{gone.name}")
         if job is None or not job.spec.has_group:

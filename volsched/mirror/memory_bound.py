@@ -22,7 +22,7 @@ from typing import Final
 import msgspec
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
+from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
 from volsched.model.job import NATIVE, RUNNING, UNKNOWN
@@ -130,7 +130,7 @@ class MemoryUse:
                 case Put(found) if found.metadata.namespace:
                     taken.extend(self._take(change, kind or native.kind_of(found)))
                     continue
-                case Gone(stated, namespace, name) | Unreadable(stated, _, namespace, name):
+                case Deleted(stated, namespace, name) | Unreadable(stated, _, namespace, name):
                     self._drop(kind or stated, namespace, name)
                     self.refused.pop((kind or stated, namespace, name), None)
                     if stated == "Pod":

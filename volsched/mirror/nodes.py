@@ -14,7 +14,7 @@ from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.problems import ReadingProblems
 from volsched.mirror.quarantine import Identity, Quarantine, QuarantinedObject
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.pods.task import TaskInfo
@@ -53,7 +53,7 @@ class Nodes:
         for spec, _ in nodes:
             self._unknown.arrived(spec.name)
 
-    def drop(self, gone: Gone) -> None:
+    def drop(self, gone: Deleted) -> None:
         """Forget a node: pods that are bound to it wait for it, pods that are being bound are pending again."""
         node = self._cluster.nodes.get(gone.name)
         if node is None:

@@ -17,7 +17,7 @@ from volsched.mirror.retries import Retries
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
@@ -83,7 +83,7 @@ class Pods:
         is_member = pod.spec.scheduling_group is not None  # finished ones count towards their group's minimum
         return bool(pod.spec.node_name) and (is_member or pod.status.phase not in ("Succeeded", "Failed"))
 
-    def drop(self, gone: Gone) -> None:
+    def drop(self, gone: Deleted) -> None:
         """Forget a pod."""
         task = self._cluster.tasks.get(gone.uid)
         if task is not None and task.node is not None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from volsched.mirror.events import MirrorEvents
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
+from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.dra import api as dra
 from volsched.model.errors import shortened
 from volsched.model.native import api as native
@@ -104,7 +104,7 @@ def stopped_by(change: Change, error: Exception) -> QuarantinedObject | None:
             has_ended = getattr(status, "phase", "") in ("Succeeded", "Failed")
             node = "" if has_ended or kind != "Pod" else getattr(spec, "node_name", "")
             uid, name, namespace = meta.uid, meta.name, meta.namespace
-        case Gone(kind, namespace, name, uid):
+        case Deleted(kind, namespace, name, uid):
             node = ""
         case _:
             return None
@@ -186,7 +186,7 @@ def identity_of(change: Change) -> Identity | None:
     match change:
         case Put(found):
             return native.kind_of(found), found.metadata.namespace, found.metadata.name
-        case Gone(kind, namespace, name, _):
+        case Deleted(kind, namespace, name, _):
             return kind, namespace, name
         case _:
             return None

@@ -9,7 +9,7 @@ from volsched.mirror.kept import AnnotationReader
 from volsched.mirror.problems import NO_EFFECT, ReadingProblems
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.queues.allowed_namespaces import FIELD as ALLOWED_FIELD
 from volsched.model.queues.queue import QueueInfo, QueueProperties
@@ -60,7 +60,7 @@ class Queues:
         for wish in ignored_by(found):
             report(wish.field, wish.message)
 
-    def drop(self, gone: Gone) -> None:
+    def drop(self, gone: Deleted) -> None:
         """Forget a Queue; a built-in queue stays, with default properties."""
         if gone.name in ("root", self._settings.default_queue):
             self._cluster.queue_cache.put_queue(_builtin_queue(gone.name))

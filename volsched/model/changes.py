@@ -19,7 +19,7 @@ class Put:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class Deleted:
     """An object is no longer there. ``kind`` is its kind's name, as ``Pod``."""
 
     kind: str
@@ -114,5 +114,14 @@ class KindServed:
 
 
 Change: TypeAlias = (
-    Put | Gone | Unreadable | Refused | Bound | BindFailed | EvictFailed | GroupWriteFailed | DroppedFields | KindServed
+    Put
+    | Deleted
+    | Unreadable
+    | Refused
+    | Bound
+    | BindFailed
+    | EvictFailed
+    | GroupWriteFailed
+    | DroppedFields
+    | KindServed
 )

@@ -35,7 +35,7 @@ class LostPod(NamedTuple):
 def condition_of(lost: Iterable[LostPod]) -> PodGroupCondition:
     """Return the condition of a gang that has lost pods, with those for which room is kept."""
     listed = ", ".join(f"{pod} on node {node} {_how_long(until)}" for pod, node, until in lost)
-    message = f"{_BEGINNING}{f'{_ROOM}{listed}' if told else _NO_ROOM}"
+    message = f"{_BEGINNING}{f'{_ROOM}{listed}' if listed else _NO_ROOM}"
     return PodGroupCondition(LOST_PODS, "True", LOST_PODS, message)
 
 

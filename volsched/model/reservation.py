@@ -38,7 +38,7 @@ _MESSAGE: Final = (
 _PAUSED: Final = rf"no nodes are held for its namespace before ({_TIME}), for (\d{{1,9}}) seconds"
 
 
-class Promise(NamedTuple):
+class StatedReservation(NamedTuple):
     """A reservation: the time of its statement, its start (None: not known), both in seconds, and its nodes."""
 
     at: float
@@ -58,19 +58,19 @@ def condition_of(at: float, start: float | None, nodes: Sequence[str]) -> PodGro
     return PodGroupCondition(RESERVED, "True", RESERVED, message)
 
 
-def promise_in(text: str) -> Promise | None:
+def stated_reservation_in(text: str) -> StatedReservation | None:
     """Read a promise from the message of a condition; None when it states none."""
     found = re.fullmatch(_MESSAGE, text)
     if found is None:
         return None
     at, start, nodes = found.groups()
-    return Promise(_seconds(at), _seconds(start) if start else None, tuple(nodes.split(", ")))
+    return StatedReservation(_seconds(at), _seconds(start) if start else None, tuple(nodes.split(", ")))
 
 
-def promise_of(job: JobInfo) -> Promise | None:
+def stated_reservation_of(job: JobInfo) -> StatedReservation | None:
     """Return what a job's PodGroup states that it was promised."""
     conditions = (c for c in job.conditions if c.type == RESERVED and c.status == "True")
-    return next((promise for c in conditions if (promise := promise_in(c.message)) is not None), None)
+    return next((promise for c in conditions if (promise := stated_reservation_in(c.message)) is not None), None)
 
 
 def paused(job: JobInfo, until: float, seconds: float) -> tuple[PodGroupCondition, ...]:
@@ -91,12 +91,12 @@ def pause_in(text: str) -> tuple[float, float] | None:
     return (_seconds(found[1]), float(found[2])) if found is not None else None
 
 
-def without_promise(job: JobInfo) -> tuple[PodGroupCondition, ...]:
+def without_reservation(job: JobInfo) -> tuple[PodGroupCondition, ...]:
     """Return a job's conditions once no nodes are held for it.
 
     A native group's condition stays, as False: conditions of that kind are merged by type and cannot be left out.
     """
-    if job.is_native and promise_of(job) is not None:
+    if job.is_native and stated_reservation_of(job) is not None:
         ended = PodGroupCondition(RESERVED, "False", "NotReserved", "no nodes are held for the pod group")
         return with_condition(job.conditions, ended)
     return tuple(condition for condition in job.conditions if condition.type != RESERVED or job.is_native)

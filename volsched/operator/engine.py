@@ -65,11 +65,11 @@ _LARGE_JOB: Final = 128 << 10
 
 
 class ControllerEngine:
-    """The controllers at work. `tell` takes Events; nothing is written before `begin` and after `pause`."""
+    """The controllers at work. `record_event` takes Events; nothing is written before `begin` and after `pause`."""
 
-    def __init__(self, options: ControllerOptions, writer: Writer, tell: Callable[[RecordEvent], None]) -> None:
+    def __init__(self, options: ControllerOptions, writer: Writer, record_event: Callable[[RecordEvent], None]) -> None:
         self._options = options
-        self._tell = tell
+        self._record_event = record_event
         self._is_active = False
         self._told: dict[str, tuple[str, str]] = {}
         self._written_at: dict[str, float] = {}
@@ -79,7 +79,7 @@ class ControllerEngine:
             self._dirty, time.time, default_queue=options.default_queue, inherit=options.inherit_owner_annotations
         )
         self.memory_use = MemoryUse(options.kept_bytes, is_in_use, bytes_of, _LARGE_JOB)
-        self.event_handlers = EventHandlers(options, self.store, tell, self._dirty, self._forget_job)
+        self.event_handlers = EventHandlers(options, self.store, record_event, self._dirty, self._forget_job)
         self.writes = Writes(writer, self.store, self.event_handlers, options.workers)
         self.lag = Histogram(LAG_SECONDS)
         self._controllers = {
@@ -146,7 +146,7 @@ class ControllerEngine:
         self.queue.forget(key)
 
     def _failed(self, key: Key, error: Exception) -> None:
-        self.event_handlers.set_aside_key(key, error)
+        self.event_handlers.quarantine_key(key, error)
 
     def _builtin_queues(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys((ROOT, self._options.default_queue)))
@@ -187,8 +187,8 @@ class ControllerEngine:
             await self.writes.all(list(reconcile_group(self.store, key.name)))
         except ApiError as error:
             if not error.is_transient:
-                for tell in failed_group(self.store, key.name, str(error)):
-                    self._tell(tell)
+                for event in failed_group(self.store, key.name, str(error)):
+                    self._record_event(event)
             raise
 
     async def _work_on_queue(self, key: Key) -> None:
@@ -237,13 +237,13 @@ class ControllerEngine:
             news = (event.reason, event.message)
             if self._told.get(key) != news:
                 self._told[key] = news
-                self._tell(event)
+                self._record_event(event)
 
     def _report_failure(self, job: api.Job, error: ApiError) -> None:
         """Record that an object of a Job was refused for a reason that its user can change."""
         if error.is_transient and not isinstance(error, ElsewhereError):
             return
-        self._tell(job_controller.failed_create(job, str(error)))
+        self._record_event(job_controller.failed_create(job, str(error)))
 
     async def _work_on_command(self, key: Key) -> None:
         """Carry out a Command at most once: it is deleted first, and its deleter carries it out."""
@@ -258,7 +258,7 @@ class ControllerEngine:
         why_not = commands.why_not(command, self.store, self._options.command_namespaces)
         _log.info("command", action=command.action, target=f"{target.kind}/{target.name}", refused=why_not)
         if why_not:
-            self._tell(commands.refused(command, why_not))
+            self._record_event(commands.refused(command, why_not))
         elif target.kind == JOB.name:
             self.store.jobs[f"{meta.namespace}/{target.name}"].command = command.action
             self.queue.add(Key(JOB.name, f"{meta.namespace}/{target.name}"))

@@ -29,7 +29,7 @@ from volsched.mirror.quarantine import (
     unreadable,
 )
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Refused, Unreadable
+from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.errors import ObjectError
 from volsched.model.plan import RecordEvent
 from volsched.operator.options import ControllerOptions
@@ -43,21 +43,21 @@ _log = structlog.get_logger(__name__)
 
 
 class EventHandlers:
-    """Feeds a store. ``changed`` takes the keys of Commands, ``on_job_gone`` those of Volcano Jobs that are gone."""
+    """Feeds a store. ``changed`` takes the keys of Commands, ``on_job_deleted`` those of Volcano Jobs that are gone."""
 
     def __init__(
         self,
         options: ControllerOptions,
         store: Store,
-        tell: Callable[[RecordEvent], None],
+        record_event: Callable[[RecordEvent], None],
         changed: Callable[[Key], None],
-        on_job_gone: Callable[[Key], None],
+        on_job_deleted: Callable[[Key], None],
     ) -> None:
         self._options = options
         self._store = store
-        self._tell = tell
+        self._record_event = record_event
         self._changed = changed
-        self._on_job_gone = on_job_gone
+        self._on_job_deleted = on_job_deleted
         self._events = MirrorEvents()
         self.quarantine = Quarantine(self._events)
         self.commands: dict[str, Command] = {}
@@ -73,11 +73,11 @@ class EventHandlers:
             match change:
                 case Put(RawJob() as found):
                     self.see(JOB, True, found.as_json())
-                case Gone():
+                case Deleted():
                     identity = {"namespace": change.namespace, "name": change.name, "uid": change.uid}
                     self.see(JOB, False, {"metadata": identity})
                 case Unreadable():
-                    self._set_aside(unreadable(change))
+                    self._quarantine_object(unreadable(change))
                 case Refused():
                     self._observe(change)
 
@@ -88,7 +88,7 @@ class EventHandlers:
             self._see(kind, is_there, raw, meta)
         except Exception as error:
             whose = (kind.name, kind.group_version, meta.namespace, meta.name, meta.uid)
-            self._set_aside(QuarantinedObject(*whose, MIRROR, message_of(error), error=error))
+            self._quarantine_object(QuarantinedObject(*whose, MIRROR, message_of(error), error=error))
         else:
             if not is_there:
                 self.quarantine.drop((kind.name, meta.namespace, meta.name))
@@ -96,9 +96,9 @@ class EventHandlers:
     def drop_job(self, key: str, uid: str) -> None:
         """Forget a Volcano Job, and what is kept beside it."""
         self._store.drop_job(key, uid)
-        self._on_job_gone(Key(JOB.name, key))
+        self._on_job_deleted(Key(JOB.name, key))
 
-    def set_aside_key(self, key: Key, error: Exception) -> None:
+    def quarantine_key(self, key: Key, error: Exception) -> None:
         """Set the object aside over which a controller failed."""
         namespace, name, uid = self.identity(key)
         if not uid:
@@ -107,7 +107,7 @@ class EventHandlers:
             )
             return
         whose = (key.kind, KINDS[key.kind].group_version, namespace, name, uid)
-        self._set_aside(QuarantinedObject(*whose, RECONCILING, message_of(error), error=error))
+        self._quarantine_object(QuarantinedObject(*whose, RECONCILING, message_of(error), error=error))
 
     def understood(self, key: Key) -> None:
         """End the quarantine of the object of a key: its controller has done its work."""
@@ -135,7 +135,7 @@ class EventHandlers:
         try:
             take(change)
         except Exception as error:
-            self._set_aside(stopped_by(change, error))
+            self._quarantine_object(stopped_by(change, error))
         else:
             identity = identity_of(change)
             if self.quarantine and identity is not None:
@@ -145,30 +145,30 @@ class EventHandlers:
         match change:
             case Put(found):
                 self._store.put(found)
-            case Gone():
+            case Deleted():
                 self._store.gone(change)
             case Unreadable():
-                self._set_aside_quietly(unreadable(change))
+                self._quarantine_quietly(unreadable(change))
             case Refused():
                 self._store.refuse(change)
-                self._set_aside(refused(change))
+                self._quarantine_object(refused(change))
 
     def _see(self, kind: ApiKind, is_there: bool, raw: Json, meta: api.ObjectMeta) -> None:
         if kind is QUEUE:
-            self._see_queue(is_there, raw, Gone(QUEUE.name, "", meta.name, meta.uid))
+            self._see_queue(is_there, raw, Deleted(QUEUE.name, "", meta.name, meta.uid))
         elif kind is JOB:
             self._see_job(is_there, raw, f"{meta.namespace}/{meta.name}", meta.uid)
         else:
             self._see_command(is_there, raw, f"{meta.namespace}/{meta.name}")
 
-    def _see_queue(self, is_there: bool, raw: Json, gone: Gone) -> None:
+    def _see_queue(self, is_there: bool, raw: Json, gone: Deleted) -> None:
         if not is_there:
             self._store.gone(gone)
             return
         try:
             self._store.put(api.decode_as(api.Queue, raw))
         except ObjectError as error:
-            self._set_aside_quietly(_undecodable(error, QUEUE, api.identity_of(raw)))
+            self._quarantine_quietly(_undecodable(error, QUEUE, api.identity_of(raw)))
 
     def _see_job(self, is_there: bool, raw: Json, key: str, uid: str) -> None:
         if is_there:
@@ -186,11 +186,11 @@ class EventHandlers:
             found = api.decode_as(Command, raw)
             self.commands[key] = msgspec.structs.replace(found, metadata=api.identity_of(raw))
         except ObjectError as error:
-            self._set_aside(_undecodable(error, COMMAND, api.identity_of(raw)))
+            self._quarantine_object(_undecodable(error, COMMAND, api.identity_of(raw)))
         else:
             self._changed(Key(COMMAND.name, key))
 
-    def _set_aside(self, found: QuarantinedObject | None) -> None:
+    def _quarantine_object(self, found: QuarantinedObject | None) -> None:
         """Report once of an object that it is set aside."""
         if found is None:
             return
@@ -199,9 +199,9 @@ class EventHandlers:
             where = f"{failed.namespace}/{failed.name}"
             _log.error("an object is set aside", kind=failed.kind, object=where, exc_info=failed.error)
         for event in self._events.take():
-            self._tell(event)
+            self._record_event(event)
 
-    def _set_aside_quietly(self, found: QuarantinedObject) -> None:
+    def _quarantine_quietly(self, found: QuarantinedObject) -> None:
         """Set an object aside of a kind that the scheduler follows as well: it tells."""
         self.quarantine.add(found)
         self._events.take()

@@ -115,7 +115,7 @@ class KopfThread(ABC):
         """Start kopf again whenever it ends: it gives up after a minute of outage, and lists again then."""
         backoff = Backoff(*_PAUSES)
         while not self._stopping.is_set():
-            reason, ending = "it ended", _Ending(self._tell_of_no_end)
+            reason, ending = "it ended", _Ending(self._report_no_end)
             try:
                 asyncio.run(self._operate(ending))
             except (Exception, asyncio.CancelledError) as error:
@@ -128,7 +128,7 @@ class KopfThread(ABC):
                 _log.warning("kopf ended; beginning again", thread=name, error=reason, retry_in=round(wait, 1))
                 self._stopping.wait(wait)
 
-    def _tell_of_no_end(self, why: str) -> None:
+    def _report_no_end(self, why: str) -> None:
         if not self._stopping.is_set():
             self._on_death(f"{self._thread.name} failed and does not end: {why}")
 
@@ -189,14 +189,14 @@ class KopfThread(ABC):
 class _Ending:
     """Reports, on a thread of its own since the loop may hang, an end that is due and does not come."""
 
-    def __init__(self, tell: Callable[[str], None]) -> None:
-        self._tell = tell
+    def __init__(self, record_event: Callable[[str], None]) -> None:
+        self._record_event = record_event
         self._timer: threading.Timer | None = None
 
     def is_due(self, why: str) -> None:
         """Wait for the end from now on; only the first time counts."""
         if self._timer is None:
-            self._timer = threading.Timer(ENDING_SECONDS, self._tell, [why])
+            self._timer = threading.Timer(ENDING_SECONDS, self._record_event, [why])
             self._timer.daemon = True
             self._timer.start()
 

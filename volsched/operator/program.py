@@ -32,7 +32,7 @@ from volsched.kube.watch.informer import Informer, Sink, unheard, unlisted
 from volsched.kube.watch.resources import VOLCANO, Resource
 from volsched.kube.write.events import Events
 from volsched.model import api
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.plan import RecordEvent
 from volsched.operator.engine import ControllerEngine
 from volsched.operator.gauges import add_gauges
@@ -199,7 +199,7 @@ class ControllerProgram(Process):
     def _observe(self, take: Sink, changes: Sequence[Change]) -> None:
         """Let the engine take in changes of an informer; no more is reported about a deleted object."""
         for change in changes:
-            if isinstance(change, Gone):
+            if isinstance(change, Deleted):
                 self._events.forget(change.uid)
         take(changes)
 
@@ -261,17 +261,17 @@ class ControllerProgram(Process):
         if sign:
             message = f"{sign}: standing aside"
             _log.warning(message)
-            self._tell_on_lease("Warning", "StandingAside", message)
+            self._record_on_lease("Warning", "StandingAside", message)
         elif self._sign is not None:
             message = "Volcano's own controllers are gone: taking over"
             _log.info(message)
-            self._tell_on_lease("Normal", "TakingOver", message)
+            self._record_on_lease("Normal", "TakingOver", message)
         elif self._options.volcano.mode == "never":
             _log.info("everything is listed, whether Volcano's own controllers run is not asked: at work")
         else:
             _log.info("everything is listed, Volcano's own controllers do not run: at work")
 
-    def _tell_on_lease(self, kind: str, reason: str, message: str) -> None:
+    def _record_on_lease(self, kind: str, reason: str, message: str) -> None:
         """Tell about this process where an administrator finds it: on the Lease that it holds."""
         lease = self._options.lease
         if self._lease is not None:

@@ -15,7 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 from volsched.kube.watch.resources import Resource
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 
 LEASE_NAME: Final = "vc-controller-manager"
 
@@ -64,7 +64,7 @@ class VolcanoWatch:
                 self._put_lease(change.object)
             elif isinstance(change, Put) and isinstance(change.object, api.Pod):
                 self._put_pod(change.object)
-            elif isinstance(change, Gone):
+            elif isinstance(change, Deleted):
                 self._leases.pop(change.uid, None)
                 self._drop_pod(change.uid)
 

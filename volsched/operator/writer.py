@@ -120,7 +120,7 @@ class Writer:
             else:
                 raw = await self._send("GET", path, kind, None)
         except ApiError as error:
-            if _is_gone(error, write.name):
+            if _is_deleted(error, write.name):
                 return None
             raise
         return api.decode_text(api.ApiObject, raw).metadata
@@ -132,7 +132,7 @@ class Writer:
         try:
             return await self._send("PATCH", path, write.kind, write.body, MERGE_PATCH, plural)
         except ApiError as error:
-            if _is_gone(error, write.name):
+            if _is_deleted(error, write.name):
                 return None
             raise
 
@@ -141,7 +141,7 @@ class Writer:
         try:
             await self._send("DELETE", _path(write), write.kind, body)
         except ApiError as error:
-            if not _is_gone(error, write.name):
+            if not _is_deleted(error, write.name):
                 raise
             return None
         return b""
@@ -169,12 +169,12 @@ def _name_of(write: Create) -> str:
     return f'{write.kind.name} "{write.name}"'
 
 
-def _is_gone(error: ApiError, name: str) -> bool:
+def _is_deleted(error: ApiError, name: str) -> bool:
     """True if an object, or the intended one, does not exist any more.
 
     An API server that has just been started does not know custom kinds for a moment, and answers 404 to everything.
     """
-    return error.is_gone and (error.status != 404 or f'"{name}"' in error.message)
+    return error.is_deleted and (error.status != 404 or f'"{name}"' in error.message)
 
 
 def _collection(kind: ApiKind, namespace: str) -> str:

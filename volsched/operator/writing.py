@@ -12,7 +12,7 @@ from volsched.controllers.store import Store
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE, ApiKind, Delete, Patch, Write
 from volsched.kube.errors import ApiError, ElsewhereError, FenceError
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.values import json_text
 from volsched.operator.event_handlers import EventHandlers
 from volsched.operator.writer import Writer
@@ -103,7 +103,7 @@ class Writes:
     def _lost(self, write: Patch) -> None:
         """Forget objects that were deleted; kopf does not report deletions that happened while it was away."""
         if write.kind is QUEUE and (queue := self._store.queues.get(write.name)) is not None:
-            self._store.gone(Gone(QUEUE.name, "", write.name, queue.metadata.uid))
+            self._store.gone(Deleted(QUEUE.name, "", write.name, queue.metadata.uid))
         elif write.kind is JOB and (job := self._store.jobs.get(f"{write.namespace}/{write.name}")) is not None:
             self._event_handlers.drop_job(f"{write.namespace}/{write.name}", job.job.metadata.uid)
 

@@ -73,6 +73,9 @@ if TYPE_CHECKING:
     from volsched.framework.callbacks import TaskEvents as TaskEvents
     from volsched.framework.callbacks import VersionFn as VersionFn
     from volsched.framework.callbacks import Vote as Vote
+    from volsched.framework.columns.arrays import Floats as Floats
+    from volsched.framework.columns.arrays import Mask as Mask
+    from volsched.framework.columns.arrays import Rows as Rows
     from volsched.framework.columns.node_terms import selector_mask as selector_mask
     from volsched.framework.columns.node_terms import selects as selects
     from volsched.framework.columns.node_terms import term_mask as term_mask
@@ -80,11 +83,8 @@ if TYPE_CHECKING:
     from volsched.framework.columns.tables import ChangedNodes as ChangedNodes
     from volsched.framework.columns.tables import NodeColumns as NodeColumns
     from volsched.framework.columns.tables import PropertyColumns as PropertyColumns
-    from volsched.framework.columns.views import Floats as Floats
-    from volsched.framework.columns.views import Mask as Mask
     from volsched.framework.columns.views import NodePropertiesView as NodePropertiesView
     from volsched.framework.columns.views import NodeTable as NodeTable
-    from volsched.framework.columns.views import Rows as Rows
     from volsched.framework.config.arguments import Argument as Argument
     from volsched.framework.config.arguments import ArgumentProblem as ArgumentProblem
     from volsched.framework.config.arguments import ArgumentType as ArgumentType

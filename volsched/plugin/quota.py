@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from volsched.framework.quota_report import Target as Target
     from volsched.framework.quota_report import Usage as Usage
     from volsched.framework.quota_report import Value as Value
-    from volsched.framework.reports import QueueHoldings as QueueHoldings
+    from volsched.framework.reports import QueueAllocation as QueueAllocation
     from volsched.quota.amounts import Amounts as Amounts
     from volsched.quota.amounts import Guarantees as Guarantees
     from volsched.quota.amounts import capability_of as capability_of

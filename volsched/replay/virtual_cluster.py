@@ -11,7 +11,7 @@ from volsched.mirror.reading import GROUP_NAME, ROLE
 from volsched.model import api
 from volsched.model.changes import Change
 from volsched.model.plan import Bind, Evict, RecordEvent
-from volsched.model.reservation import RESERVED, promise_in
+from volsched.model.reservation import RESERVED, stated_reservation_in
 from volsched.replay.jobs import EXPECTED_DURATION, ReplayJob, Role
 from volsched.simulation.api_server import STAMP, SimulatedApiServer, SimulationHistory
 from volsched.simulation.manifests import Inventory
@@ -62,7 +62,7 @@ class VirtualCluster(SimulatedApiServer):
         """Write a PodGroup, and note the start that it was promised if that is new."""
         super().put_group(group)
         condition = next((c for c in group.status.conditions if c.type == RESERVED and c.status == "True"), None)
-        promise = promise_in(condition.message) if condition is not None else None
+        promise = stated_reservation_in(condition.message) if condition is not None else None
         if promise is None:
             return
         start = promise.start - self.epoch if promise.start is not None else None

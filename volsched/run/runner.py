@@ -40,7 +40,7 @@ from volsched.kube.serve.listeners import Listeners
 from volsched.kube.serve.loop_lag import STUCK_SECONDS
 from volsched.kube.serve.reader_access import ReaderAccess
 from volsched.kube.serve.scheduler_metrics import SchedulerMetrics
-from volsched.kube.watch.config_source import ConfigMapSource, FileSource, Verdicts
+from volsched.kube.watch.config_source import ConfigMapSource, ConfigReports, FileSource
 from volsched.kube.watch.inbox import Inbox
 from volsched.kube.watch.informer import SILENCE_SECONDS, Informer, unheard, unlisted
 from volsched.kube.watch.node_selection import NodeSelection
@@ -157,8 +157,10 @@ class SchedulerProgram(Process):
         self._api: Api
         self._snapshots: Snapshots | None = None
         self._executor: ClusterExecutor
-        self._verdicts = Verdicts(self._parse, self._thread.use, self._metrics.config, self._tell, speaks=False)
-        self._plugin_errors = PluginErrors(partial(self._call_from_thread, self._verdicts.warn_of_plugin))
+        self._config_reports = ConfigReports(
+            self._parse, self._thread.use, self._metrics.config, self._record_event, is_reporting=False
+        )
+        self._plugin_errors = PluginErrors(partial(self._call_from_thread, self._config_reports.warn_of_plugin))
         self._metrics.add_plugin_errors(self._plugin_errors.numbers)
 
     # -- start ----------------------------------------------------------------------------------------------------
@@ -175,7 +177,7 @@ class SchedulerProgram(Process):
         self._api = await Api.connect(options.source, qps=options.qps, burst=options.burst)
         self._cleanup.push_async_callback(self._api.close)
         _log.info("API server", server=self._api.server, credentials=self._api.origin)
-        views = Views(on_gone=self._forget, on_queue=self._queue_shown, on_placed=self._placed)
+        views = Views(on_deleted=self._forget, on_queue=self._queue_shown, on_placed=self._placed)
         self._executor = ClusterExecutor(
             self._api,
             self._fence,
@@ -207,7 +209,7 @@ class SchedulerProgram(Process):
             self._api,
             options.scheduler_names,
             options.default_queue,
-            lambda: (self._verdicts.text_in_force, state.source),
+            lambda: (self._config_reports.text_in_force, state.source),
             self._annotations.trim,
             options.kept_bytes,
         )
@@ -269,7 +271,7 @@ class SchedulerProgram(Process):
             self._thread.kick()
 
     async def _load_configuration(self) -> None:
-        options, state, verdicts = self._options, self._metrics.config, self._verdicts
+        options, state, verdicts = self._options, self._metrics.config, self._config_reports
         if options.scheduler_configmap:
             state.source = f"{leases.CONFIG_MAP}{options.scheduler_configmap}"
             namespace, _, name = options.scheduler_configmap.partition("/")
@@ -304,7 +306,7 @@ class SchedulerProgram(Process):
 
     def _begin_leading(self, reported_hash: str = "") -> None:
         self._leading = True
-        self._verdicts.speak(reported_hash)
+        self._config_reports.start_reporting(reported_hash)
         self._thread.kick()
         if self._options.makes_builtin_queues:
             work = make_builtin_queues(self._api, self._fence, self._options.default_queue)
@@ -358,8 +360,8 @@ class SchedulerProgram(Process):
     def _report(self, change: Change) -> None:
         self._inbox.put((change,), wake=not isinstance(change, Bound))
 
-    def _tell(self, tell: RecordEvent) -> None:
-        self._executor.events.record(tell)
+    def _record_event(self, event: RecordEvent) -> None:
+        self._executor.events.record(event)
 
     def _queue_shown(self, queue: api.Queue) -> None:
         self._executor.statuses.queue_shown(queue)
@@ -395,7 +397,7 @@ class SchedulerProgram(Process):
                 "newestHash": config.newest,
                 "verdict": config.verdict,
                 "loadedAt": config.loaded_at,
-                "text": self._verdicts.text_in_force,
+                "text": self._config_reports.text_in_force,
             },
             "leader": self._fence.is_open,
             "logLevel": logs.level_name(),

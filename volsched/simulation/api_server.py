@@ -19,7 +19,7 @@ from volsched.controllers.queues import wanted_state
 from volsched.controllers.waiting import Wait
 from volsched.mirror.reading import GROUP_NAME, seconds
 from volsched.model import api
-from volsched.model.changes import BindFailed, Change, Gone, KindServed, Put
+from volsched.model.changes import BindFailed, Change, Deleted, KindServed, Put
 from volsched.model.dra import api as dra
 from volsched.model.native import api as native
 from volsched.model.plan import (
@@ -264,9 +264,9 @@ class SimulatedApiServer:
         self.pods[pod.key] = pod
         if pod.metadata.deletion_timestamp is not None:
             self._leaving[pod.key] = pod
-        self._controllers.saw(pod)
-        self.kubelets.saw(pod)
-        self._disruptions.saw(pod)
+        self._controllers.on_change(pod)
+        self.kubelets.on_change(pod)
+        self._disruptions.on_change(pod)
         self._changes.append(Put(pod))
 
     def put_group(self, group: api.PodGroup) -> None:
@@ -333,7 +333,7 @@ class SimulatedApiServer:
         self._controllers.lost(pod)
         self.kubelets.lost(pod)
         self._disruptions.lost(pod)
-        self._changes.append(Gone("Pod", meta.namespace, meta.name, meta.uid))
+        self._changes.append(Deleted("Pod", meta.namespace, meta.name, meta.uid))
         group = self.groups.get(f"{meta.namespace}/{meta.annotations.get(GROUP_NAME, '')}")
         if group is not None and controller_of(group.metadata) == as_owner(pod):
             self._collect(self.groups, group, "PodGroup")
@@ -346,7 +346,7 @@ class SimulatedApiServer:
     def _collect(self, table: dict[str, T], found: T, kind: str) -> None:
         meta = found.metadata
         del table[found.key]
-        self._changes.append(Gone(kind, meta.namespace, meta.name, meta.uid))
+        self._changes.append(Deleted(kind, meta.namespace, meta.name, meta.uid))
 
     def _versioned(self, found: T) -> T:
         self._versions += 1

@@ -31,7 +31,7 @@ class Disruptions:
         self._healthy: dict[str, int] = {}
         self._changed = {found.metadata.namespace for found in self._budgets.values()}
 
-    def saw(self, pod: api.Pod) -> None:
+    def on_change(self, pod: api.Pod) -> None:
         """Follow a pod as it is now."""
         healthy = is_healthy(pod)
         if self._budgets and self._health.get(pod.key) != healthy:

@@ -125,8 +125,8 @@ class Controllers:
                     self._group_of.setdefault(owner, found.metadata.name)
             elif isinstance(found, api.Pod):
                 self._objects.pods[found.key] = found
-                self._objects.kubelets.saw(_with_standing(found))
-                self.saw(found)
+                self._objects.kubelets.on_change(_with_standing(found))
+                self.on_change(found)
         daemons = [found for found in known if isinstance(found, api.DaemonSet)]
         running = {as_owner(found): self._missing_pods(found) for found in daemons}
         return [
@@ -139,7 +139,7 @@ class Controllers:
         """Return the pods that controllers make now, and tell on Volcano Jobs why they wait."""
         for workload in self._workloads.values():
             if isinstance(workload, api.Job):
-                self._tell_wait(workload)
+                self._report_wait(workload)
         for job, refusal in self.jobs_not_run():
             self._objects.record_event(about_refusal(job, refusal))
         return [pod for workload in self._workloads.values() for pod in self._missing_pods(workload)]
@@ -197,7 +197,7 @@ class Controllers:
         waits = lifecycle.phase_of(job) in _MAKES_PODS and as_owner(job) not in self._group_of
         return waits and not self._is_left_alone(job) and as_owner(job) in self._refused
 
-    def saw(self, pod: api.Pod) -> None:
+    def on_change(self, pod: api.Pod) -> None:
         """Note a pod as it is now."""
         owner = controller_of(pod.metadata)
         if owner is not None:
@@ -303,7 +303,7 @@ class Controllers:
         if kubelets.refusal(node, pod) is not None:
             return bound
         started = _with_standing(msgspec.structs.replace(bound, status=api.PodStatus()))
-        kubelets.saw(started)
+        kubelets.on_change(started)
         return started
 
     def _job_pods(self, job: api.Job) -> Iterator[api.Pod]:
@@ -323,7 +323,7 @@ class Controllers:
             if member.task.name in startable and not self._exists(job, member.name):
                 yield workloads.job_pod(job, member, group.metadata.name, self._identity(job, member.name))
 
-    def _tell_wait(self, job: api.Job) -> None:
+    def _report_wait(self, job: api.Job) -> None:
         """Tell on a Job why its PodGroup waits, as the Job's controller does."""
         name = self._group_of.get(as_owner(job), "")
         wait = wait_of(self._objects.groups.get(f"{job.metadata.namespace}/{name}"))
@@ -373,7 +373,7 @@ class Controllers:
             for claim in made:
                 self._objects.put_resource_claim(claim)
         self._objects.pods[pod.key] = pod
-        self.saw(pod)
+        self.on_change(pod)
         return pod
 
     def _with_policy(self, pod: api.Pod) -> api.Pod:

@@ -68,7 +68,7 @@ class Kubelets:
         self._node_of: dict[str, str] = {}
         self._counted: dict[str, _Kubelet] = {}
 
-    def saw(self, pod: api.Pod) -> None:
+    def on_change(self, pod: api.Pod) -> None:
         """Follow a pod as it is now: it holds its request while it is on a node and has not finished."""
         node = pod.spec.node_name if pod.status.phase not in FINISHED else ""
         if node == self._node_of.get(pod.key, ""):

@@ -267,7 +267,7 @@ def _pending(simulation: Simulation) -> list[Json]:
     return sorted(waiting, key=lambda entry: (entry["pod"] or entry["podGroup"], entry["pod"] is None))
 
 
-def waiting_verdict(simulation: Looked, of: TaskInfo | JobInfo) -> Verdict:
+def waiting_refusal(simulation: Looked, of: TaskInfo | JobInfo) -> Verdict:
     """Return why a pod of ours without a node waits, or a PodGroup without pods."""
     if isinstance(of, TaskInfo):
         return reporter.refusal_of(of) or _unlooked(simulation, of)
@@ -275,7 +275,7 @@ def waiting_verdict(simulation: Looked, of: TaskInfo | JobInfo) -> Verdict:
 
 
 def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
-    verdict = waiting_verdict(simulation, task)
+    verdict = waiting_refusal(simulation, task)
     return {
         "pod": task.key,
         "podGroup": _group_key(task, task.namespace, task.spec.annotations),
@@ -285,7 +285,7 @@ def _waiting_pod(simulation: Simulation, task: TaskInfo) -> Json:
 
 
 def _waiting_group(simulation: Simulation, job: JobInfo) -> Json:
-    verdict = waiting_verdict(simulation, job)
+    verdict = waiting_refusal(simulation, job)
     return {"pod": None, "podGroup": job.key, "queue": job.queue or None, **_why(verdict)}
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 import msgspec
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.plan import VolumeWrite
 from volsched.model.selectors import NodeSelector
 from volsched.model.storage import OLD_CLASS
@@ -74,11 +74,11 @@ class VolumeController:
         meta = claim.metadata
         del self.claims[claim.key]
         self._unbound.pop(claim.key, None)
-        self._tell(Gone("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid))
+        self._tell(Deleted("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid))
         made = self._made.pop(claim.spec.volume_name, None)
         if made is not None and self._classes[made[0]].reclaim_policy == "Delete":
             volume = self.volumes.pop(claim.spec.volume_name)
-            self._tell(Gone("PersistentVolume", "", volume.metadata.name, volume.metadata.uid))
+            self._tell(Deleted("PersistentVolume", "", volume.metadata.name, volume.metadata.uid))
             self._use_storage(*made[:2], -made[2])
 
     def settle(self) -> None:

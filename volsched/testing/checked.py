@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from volsched.framework.columns.views import NodePropertiesView, Rows
+from volsched.framework.columns.arrays import Rows
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.engine.entry import Entry
 from volsched.framework.engine.fast import FastEngine
 from volsched.framework.engine.questions import version_of

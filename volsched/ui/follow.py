@@ -12,7 +12,7 @@ from volsched import registry
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import find_in_data
 from volsched.kube.client.rest import Api
-from volsched.kube.watch.config_source import ConfigMapSource, Verdicts
+from volsched.kube.watch.config_source import ConfigMapSource, ConfigReports
 from volsched.kube.watch.config_state import ConfigState
 from volsched.kube.watch.informer import SILENCE_SECONDS, Informer
 from volsched.kube.watch.resources import watched
@@ -182,7 +182,7 @@ class Follower:
     async def _follow_configuration(self, config_map: str) -> None:
         """Use what the ConfigMap holds from now on, as the scheduler does; what does not hold is only noticed."""
         namespace, _, name = config_map.partition("/")
-        verdicts = Verdicts(_parsed, self._reconfigure, self._state, _unrecorded)
+        verdicts = ConfigReports(_parsed, self._reconfigure, self._state, _unrecorded)
         source = ConfigMapSource(self._server, namespace, name, find_in_data, verdicts)
         try:
             await source.first()

@@ -24,7 +24,7 @@ from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
-from volsched.model.changes import Change, EvictFailed, Gone, Put, Refused
+from volsched.model.changes import Change, Deleted, EvictFailed, Put, Refused
 from volsched.model.job import PENDING, JobInfo
 from volsched.model.plan import Bind, Evict, LiftGate, PlanStep, StepRecorder, WritePodCondition
 from volsched.model.status import TaskStatus
@@ -93,7 +93,7 @@ class ReadOnlyScheduler:
                 self.objects[identity_of(change.object)] = change.object
                 if isinstance(change.object, api.PodGroup):
                     self._believe(change.object)
-            elif isinstance(change, Gone | Refused):
+            elif isinstance(change, Deleted | Refused):
                 self.objects.pop((change.kind, change.namespace, change.name), None)
         self.mirror.apply(changes)
         self.mirror.quarantine.take_errors()  # the scheduler's log has them

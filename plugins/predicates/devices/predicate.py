@@ -22,7 +22,7 @@ from plugins.predicates.devices.releases import release_useless
 from plugins.predicates.devices.resource_claims import ClaimNeeds, left_over
 from plugins.predicates.devices.vacancies import Vacancies
 from plugins.predicates.verdicts import pod_refusal
-from volsched.framework.answers import verdict_of
+from volsched.framework.answers import ask_predicate
 from volsched.plugin import (
     ON_NODE,
     ClaimWrite,
@@ -234,7 +234,7 @@ class DeviceRules(Observer):
         if self._session is None or not (node.fits_future(request) if is_promise else node.fits_idle(request)):
             return False
         others = (rule for rule in self._session.rules.nodes.predicates if rule.fn != self.refuse)
-        return all(verdict_of(rule, task, node) is None for rule in others if rule.applies(task))
+        return all(ask_predicate(rule, task, node) is None for rule in others if rule.applies(task))
 
     def _as_it_will_be(self, task: TaskInfo, node: NodeInfo) -> AbstractContextManager[None]:
         """For a pod that is promised room, have devices free that those have who are leaving."""

@@ -14,7 +14,7 @@ from plugins.fragmentation.node_cards import NodeCards, Richest
 from tests.plugins.fragmentation.device_worlds import gpus
 from tests.plugins.fragmentation.worlds import a_plain_rig, cards, demand_of
 from volsched.framework.accounts.card_lists import CardLists
-from volsched.model.changes import Change, Gone
+from volsched.model.changes import Change, Deleted
 from volsched.model.nodes.node import NodeInfo
 from volsched.testing.builders import a_cluster, put
 
@@ -33,7 +33,7 @@ def labels(random: Random) -> dict[str, str]:
 def a_change(random: Random) -> Change:
     name, sort = f"n{random.randrange(6)}", random.randrange(5)
     if sort == 0:
-        return Gone("Node", "", name, f"node-{name}")
+        return Deleted("Node", "", name, f"node-{name}")
     if sort == 1:
         return put(gpus(name, random.randrange(1, 5)))
     shut = {"spec": {"unschedulable": True}} if sort == 2 else {}

@@ -9,7 +9,7 @@ import pytest
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, held, part
 from volsched.framework.dra.search import MOST_STEPS, _AllocationSearch
 from volsched.framework.engine.fast import FastEngine
-from volsched.model.changes import BindFailed, Bound, Gone
+from volsched.model.changes import BindFailed, Bound, Deleted
 from volsched.model.plan import Bind, ReleaseClaim
 from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
@@ -135,7 +135,7 @@ def test_a_pod_that_is_deleted_gives_back_what_nobody_has_written() -> None:
     rig = a_rig(cluster, CONFIGURATION)
     rig.cycle()
 
-    rig.cycle(Gone("Pod", "default", "a-0", "pod-default-a-0"))
+    rig.cycle(Deleted("Pod", "default", "a-0", "pod-default-a-0"))
 
     assert is_untouched(rig)
 

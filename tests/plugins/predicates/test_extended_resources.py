@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.framework.dra.worlds import claim, device, device_class, exactly, part
 from volsched.framework.dra.extended import claim_name
-from volsched.model.changes import BindFailed, Gone
+from volsched.model.changes import BindFailed, Deleted
 from volsched.model.plan import Bind, ClaimWrite, ReleaseClaim
 from volsched.model.pods.owners import as_pod
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_rig, put
@@ -56,9 +56,9 @@ def devices_of(write: ClaimWrite) -> list[str]:
     return [f"{r.pool}/{r.device}" for r in write.allocation.devices.results]
 
 
-def gone(found: dict[str, Any]) -> Gone:
+def gone(found: dict[str, Any]) -> Deleted:
     meta = found["metadata"]
-    return Gone(found["kind"], meta.get("namespace", ""), meta["name"], meta.get("uid", ""))
+    return Deleted(found["kind"], meta.get("namespace", ""), meta["name"], meta.get("uid", ""))
 
 
 def is_untouched(rig: Rig) -> bool:

@@ -74,10 +74,10 @@ class Outfit:
             if name in job.spec.plugins
         ]
 
-    def companions(self) -> Iterator[Create]:
+    def owned_objects(self) -> Iterator[Create]:
         """Yield the objects that the plugins make beside pods."""
         for _, plugin, setting in self._plugins:
-            yield from plugin.companions(setting)
+            yield from plugin.owned_objects(setting)
 
     def equip(self, member: jobs.WantedPod, spec: Json) -> None:
         """Give a pod's spec what the plugins add."""

@@ -88,7 +88,7 @@ class Setting:
         """The Job's name."""
         return self.job.metadata.name
 
-    def companion(
+    def owned_object(
         self, kind: ApiKind, name: str, fields: Json, *, must_match: bool = False, with_keys: bool = False
     ) -> Create:
         """Return an object of the Job's own, in its namespace; see `Create`."""
@@ -100,7 +100,7 @@ class Setting:
         return Create(kind, namespace, name, body, must_match, with_keys, is_own=True, garbage_until=until)
 
 
-CompanionsFn: TypeAlias = Callable[[Setting], Iterable[Create]]
+OwnedObjectsFn: TypeAlias = Callable[[Setting], Iterable[Create]]
 """Returns the objects that pods of the Job need."""
 
 EquipFn: TypeAlias = Callable[[Setting, jobs.WantedPod, Json], None]
@@ -131,7 +131,7 @@ class JobPlugin:
     flags: tuple[Flag, ...]
     equip: EquipFn
     adds: AddsFn
-    companions: CompanionsFn = _nothing
+    owned_objects: OwnedObjectsFn = _nothing
     makes: MakesFn = _no_bytes
     faults: FaultsFn = _nothing
 

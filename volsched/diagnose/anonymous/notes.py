@@ -198,7 +198,7 @@ def message(names: Names, condition: PodGroupCondition) -> str:
     is_reserved = condition.type == reservation.RESERVED
     if is_reserved and reservation.pause_in(condition.message) is not None:
         return condition.message
-    promise = reservation.promise_in(condition.message) if is_reserved else None
+    promise = reservation.stated_reservation_in(condition.message) if is_reserved else None
     if promise is not None:
         nodes = [names.name(node) for node in promise.nodes]
         return reservation.condition_of(promise.at, promise.start, nodes).message

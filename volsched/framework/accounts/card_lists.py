@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from volsched.framework.accounts.sources import Sources
-from volsched.framework.columns.views import Mask
+from volsched.framework.columns.arrays import Mask
 from volsched.framework.deprecated_names import former
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.pods.template import PodTemplate

@@ -10,8 +10,9 @@ from collections.abc import Hashable, Mapping
 
 import numpy as np
 
+from volsched.framework.columns.arrays import Mask
 from volsched.framework.columns.tables import PropertyColumns
-from volsched.framework.columns.views import Mask, NodePropertiesView
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.selectors import DOES_NOT_EXIST, EXISTS, IN, NOT_IN, NodeSelector, NodeTerm, Requirement
 

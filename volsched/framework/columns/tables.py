@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from volsched.framework.columns.views import Rows
+from volsched.framework.columns.arrays import Rows
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.values.resources import MAX_AMOUNT
 

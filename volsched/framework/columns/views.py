@@ -6,11 +6,9 @@ So an answer is shared by all pods and nodes that agree in these properties; see
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from volsched.framework.columns.arrays import Rows
 from volsched.framework.deprecated_names import former
 from volsched.model.api import Taint
 from volsched.model.errors import no_attribute
@@ -20,12 +18,6 @@ from volsched.model.pods.template import PodTemplate
 
 if TYPE_CHECKING:
     from volsched.framework.columns.tables import NodeColumns, Path, PropertyColumns
-
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-Mask: TypeAlias = npt.NDArray[np.bool_]
-Rows: TypeAlias = npt.NDArray[np.intp]
-"""Rows of the cluster: places of nodes in order of their names."""
 
 
 class NodeTable:
@@ -194,14 +186,14 @@ class NodePropertiesView:
             )
 
 
-def shown(view: str, node: NodeInfo) -> Any:
+def node_view(view: str, node: NodeInfo) -> Any:
     """Return what a callback is shown of a node: ``properties``, ``amounts``, or the ``node`` itself."""
     if view == "node":
         return node
     return node.amounts if view == "amounts" else NodePropertiesView().show(node)
 
 
-def shown_of(template: PodTemplate, view: str) -> Any:
+def template_view(template: PodTemplate, view: str) -> Any:
     """Return the view of equal pods for a callback: their ``template``, or the part of it that it names."""
     if view == "template":
         return template

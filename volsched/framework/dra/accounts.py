@@ -78,7 +78,7 @@ class DeviceAccounts(Observer):
         self._job_queues: dict[str, str] = {}
         self.version = 0
         self.era = 0
-        self.turned: Callable[[str], None] = _tell_nobody
+        self.turned: Callable[[str], None] = _notify_nothing
         self._classes_version = -1
         self._read_classes()
 
@@ -277,5 +277,5 @@ def claims_of(task: TaskInfo, devices: Devices) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _tell_nobody(_: str) -> None:
+def _notify_nothing(_: str) -> None:
     pass

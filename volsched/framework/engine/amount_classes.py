@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from volsched.framework.columns.views import Floats, Rows
+from volsched.framework.columns.arrays import Floats, Rows
 from volsched.model.cluster import Cluster
 from volsched.model.nodes.node import NodeInfo
 

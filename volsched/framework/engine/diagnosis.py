@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from volsched.framework.answers import as_mask, as_verdict, verdict_of
+from volsched.framework.answers import as_mask, ask_predicate, checked_refusal
 from volsched.framework.callbacks import WordingsFn
-from volsched.framework.columns.views import Mask, Rows
+from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.engine.nodes import AskedNodes
 from volsched.framework.engine.property_classes import StaticAnswers
 from volsched.framework.rules import NodeCallbacks, Predicate
@@ -54,13 +54,13 @@ class Diagnosis:
     def _count_by_class(self, task: TaskInfo, predicate: Predicate, refused: Mask, found: NodeRefusals) -> None:
         """Count a static predicate's refusals: one message for each class, or for all if it answers by vector."""
         if predicate.vector is not None:
-            verdict = verdict_of(predicate, task, self._nodes.cluster.rows[int(refused.argmax())])
+            verdict = ask_predicate(predicate, task, self._nodes.cluster.rows[int(refused.argmax())])
             message, plugin = ("", predicate.plugin) if verdict is None else (verdict.message, verdict.plugin)
             found.add(message, int(np.count_nonzero(refused)), plugin)
             return
         answers, classes = self._static.by_class(predicate, predicate.pod(task))
         for answer, count in zip(answers, np.bincount(classes[refused], minlength=len(answers)), strict=True):
-            verdict = as_verdict(predicate, answer)
+            verdict = checked_refusal(predicate, answer)
             if verdict is not None and count:
                 found.add(verdict.message, int(count), verdict.plugin)
 
@@ -72,7 +72,7 @@ class Diagnosis:
             rows = self._count_by_wording(task, predicate, predicate.wordings, rows, undecided, found)
         nodes = self._nodes.cluster.rows
         for row in rows:
-            verdict = verdict_of(predicate, task, nodes[row])
+            verdict = ask_predicate(predicate, task, nodes[row])
             if verdict is not None:
                 found.add_verdict(verdict, nodes[row].name)
                 undecided[row] = False
@@ -90,7 +90,7 @@ class Diagnosis:
         numbers = wordings(predicate.pod(task), self._nodes.table(rows))
         _, first, of_row, counts = np.unique(numbers, return_index=True, return_inverse=True, return_counts=True)
         for place, count in zip(first, counts, strict=True):
-            verdict = verdict_of(predicate, task, self._nodes.cluster.rows[rows[place]])
+            verdict = ask_predicate(predicate, task, self._nodes.cluster.rows[rows[place]])
             if count > DETAILED and verdict is not None:
                 found.add(verdict.message, int(count), verdict.plugin)
         told = counts[of_row] > DETAILED

@@ -8,8 +8,8 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from volsched.framework.columns.arrays import Rows
 from volsched.framework.columns.tables import PropertyColumns
-from volsched.framework.columns.views import Rows
 from volsched.model.nodes.node import NodeProperties
 from volsched.model.pods.placement_rules import PodTerm, Toleration
 from volsched.model.selectors import NodeSelector

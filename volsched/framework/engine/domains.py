@@ -20,8 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from volsched.framework.columns.arrays import Mask, Rows
 from volsched.framework.columns.tables import PropertyColumns
-from volsched.framework.columns.views import Mask, Rows
 from volsched.framework.engine.domain_counts import (
     Census,
     DomainTable,
@@ -93,7 +93,7 @@ class Domains(Observer):
         self._namespaces_version = cluster.clocks.namespace_generation
         self._clock = 0
         self._nodes = DomainNodes(cluster)
-        self._era = cluster.clocks.template_generation
+        self._template_generation = cluster.clocks.template_generation
         self._censuses: dict[Selection, Census] = {}
         self._finder: Finder[Census] = Finder()
         self._index = PodIndex(cluster)
@@ -251,8 +251,8 @@ class Domains(Observer):
     def sweep(self) -> None:
         """Forget what has not been needed for long: called when a session opens."""
         is_full = len(self._censuses) > _MOST_CENSUSES or len(self._nodes.eligible) > _MOST_ELIGIBLE
-        if is_full or self._era != self._cluster.clocks.template_generation:
-            self._era = self._cluster.clocks.template_generation
+        if is_full or self._template_generation != self._cluster.clocks.template_generation:
+            self._template_generation = self._cluster.clocks.template_generation
             self._forget_questions()
             self._forget_idle_terms(most=0)
             self._nodes.keep({term.topology_key for placed in (self._apart, self._liked) for term in placed.known})

@@ -15,8 +15,8 @@ from typing import Final
 
 import numpy as np
 
-from volsched.framework.answers import check_scores, verdict_of
-from volsched.framework.columns.views import Floats, Mask, Rows
+from volsched.framework.answers import ask_predicate, check_scores
+from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.engine.amount_classes import ClassScores
 from volsched.framework.engine.questions import Questions
 from volsched.framework.engine.scores import NEVER, UNKNOWN, NodeScores
@@ -96,7 +96,7 @@ class Entry:
             self._score_all()
             return
         if self.questions.scoped and self.questions.is_outdated(task, cluster):
-            self._ask_again(self.questions.are_shown())
+            self._ask_again(self.questions.node_views())
             return
         log = cluster.node_cache.usage_log
         end = log.end
@@ -113,11 +113,11 @@ class Entry:
         else:
             self._score_changed(np.frombuffer(log.rows[-behind:], dtype=np.int64))
 
-    def _ask_again(self, shown: set[str]) -> None:
+    def _ask_again(self, views: set[str]) -> None:
         """Ask all callbacks again which are shown this of nodes, as they have another version."""
-        if self.class_scores is not None and "amounts" in shown:
+        if self.class_scores is not None and "amounts" in views:
             self.class_scores.forget()
-        if "properties" in shown:
+        if "properties" in views:
             self._take_properties()
         self._score_all()
 
@@ -384,7 +384,7 @@ class Entry:
 
 def could_go(task: TaskInfo, node: NodeInfo, asked: Sequence[Predicate]) -> bool:
     """True if eviction can change every refusal of a task on a node."""
-    verdicts = (verdict_of(predicate, task, node) for predicate in asked)
+    verdicts = (ask_predicate(predicate, task, node) for predicate in asked)
     return all(verdict is None or verdict.resolvable for verdict in verdicts)
 
 

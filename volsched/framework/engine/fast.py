@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 
 from volsched.framework.callbacks import KeyFn
-from volsched.framework.columns.views import Floats, Rows
+from volsched.framework.columns.arrays import Floats, Rows
 from volsched.framework.engine.diagnosis import Diagnosis
 from volsched.framework.engine.entries import Entries
 from volsched.framework.engine.entry import Entry, could_go

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from volsched.framework.answers import as_mask, as_scores
+from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.tables import NodeColumns, PropertyColumns
-from volsched.framework.columns.views import Floats, Mask, NodeTable, Rows, shown
+from volsched.framework.columns.views import NodeTable, node_view
 from volsched.framework.rules import BatchNodeOrder, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
@@ -46,7 +47,7 @@ class AskedNodes:
         asked = rows[undecided].tolist()
         self.callbacks_asked += len(asked)
         passed = undecided.copy()
-        passed[undecided] = [fn(pod, shown(view, nodes[row])) is None for row in asked]
+        passed[undecided] = [fn(pod, node_view(view, nodes[row])) is None for row in asked]
         return passed
 
     def scores(self, pod: Any, order: NodeOrder, rows: Rows) -> Floats:
@@ -55,7 +56,7 @@ class AskedNodes:
             return as_scores(order, order.vector(pod, self.table(rows)), len(rows))
         nodes, fn, view = self.cluster.rows, order.fn, order.signature.node
         self.callbacks_asked += len(rows)
-        return as_scores(order, [fn(pod, shown(view, nodes[row])) for row in rows.tolist()], len(rows))
+        return as_scores(order, [fn(pod, node_view(view, nodes[row])) for row in rows.tolist()], len(rows))
 
     def batch_scores(self, task: TaskInfo, batch: BatchNodeOrder, rows: Rows) -> Floats:
         """Return the scores of a batch order for some rows."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import TypeAlias
 
-from volsched.framework.answers import verdict_of
+from volsched.framework.answers import ask_predicate
 from volsched.framework.callbacks import KeyFn
 from volsched.framework.rules import NodeCallbacks, Predicate
 from volsched.model.cluster import Cluster
@@ -49,7 +49,7 @@ def refusal_of(
     """Return why one node refuses a task: the first predicate's refusal, or the missing resources."""
     for predicate in callbacks.predicates:
         if predicate.applies(task):
-            verdict = verdict_of(predicate, task, node)
+            verdict = ask_predicate(predicate, task, node)
             if verdict is not None:
                 return verdict, [verdict.message]
     lacking = [
@@ -68,7 +68,7 @@ def refused_from_afar(callbacks: NodeCallbacks, task: TaskInfo, node: NodeInfo) 
         for predicate in callbacks.predicates
         if predicate.scope == "domain" and predicate.applies_to_task(task)
     )
-    return any(verdict_of(predicate, task, node) is not None for predicate in keyed)
+    return any(ask_predicate(predicate, task, node) is not None for predicate in keyed)
 
 
 def refusals_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
@@ -138,7 +138,7 @@ def lasting(predicates: Sequence[Predicate]) -> list[Predicate]:
 def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:
     if not predicate.applies(task):
         return True
-    verdict = verdict_of(predicate, task, node)
+    verdict = ask_predicate(predicate, task, node)
     return verdict is None or (predicate.scope != "static" and verdict.resolvable)
 
 

@@ -8,8 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from volsched.framework.answers import as_mask, as_scores
+from volsched.framework.columns.arrays import Floats, Mask, Rows
 from volsched.framework.columns.tables import Path
-from volsched.framework.columns.views import Floats, Mask, NodePropertiesView, Rows
+from volsched.framework.columns.views import NodePropertiesView
 from volsched.framework.engine.nodes import AskedNodes
 from volsched.framework.rules import NodeOrder, Predicate
 from volsched.model.pods.task import TaskInfo

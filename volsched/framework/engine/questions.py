@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import Any, NamedTuple
 
-from volsched.framework.columns.views import Floats
+from volsched.framework.columns.arrays import Floats
 from volsched.framework.rules import NodeCallbacks, NodeOrder, Predicate
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
@@ -138,6 +138,6 @@ class Questions:
             scoped.version = version_of(scoped.callback, task, cluster)
         return True
 
-    def are_shown(self) -> set[str]:
+    def node_views(self) -> set[str]:
         """Return the views of nodes that the ``domain`` callbacks read."""
         return {scoped.callback.signature.node for scoped in self.scoped}

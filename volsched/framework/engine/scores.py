@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from volsched.framework.columns.views import Floats, Rows
+from volsched.framework.columns.arrays import Floats, Rows
 
 NEVER: Final = -np.inf
 """The score of a node where the task cannot go."""

@@ -127,13 +127,13 @@ class LeaseThread:
     async def _lead(self, elector: Elector) -> None:
         await elector.acquire()
         with contextlib.suppress(RuntimeError):  # the loop is closed: the program has ended
-            self._home.call_soon_threadsafe(self._tell_acquired, elector.predecessor)
+            self._home.call_soon_threadsafe(self._report_acquired, elector.predecessor)
         self._over(f"lost the lease: {await elector.keep()}")
 
     def _over(self, reason: str) -> None:
         self._fence.close()
         self._candidate.ended(reason)
 
-    def _tell_acquired(self, previous: Predecessor) -> None:
+    def _report_acquired(self, previous: Predecessor) -> None:
         if not self._acquired.done():
             self._acquired.set_result(previous)

@@ -132,7 +132,7 @@ class _Listening:
         self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._opening = Tasks()
-        self._told_at = -QUIET_SECONDS
+        self._reported_at = -QUIET_SECONDS
         self._timer = self._loop.call_later(LOOK_SECONDS, self._look)
         listener.setblocking(False)
         self._loop.add_reader(listener.fileno(), self._accept)
@@ -178,11 +178,11 @@ class _Listening:
             table.add(connection)
             self._loop.add_reader(accepted.fileno(), self._open, accepted, connection)
         if table.closed.total() != before:
-            self._tell(peer, now)
+            self._report_refused(peer, now)
 
-    def _tell(self, peer: str, now: float) -> None:
-        if now - self._told_at >= QUIET_SECONDS:
-            self._told_at = now
+    def _report_refused(self, peer: str, now: float) -> None:
+        if now - self._reported_at >= QUIET_SECONDS:
+            self._reported_at = now
             table = self._site.table
             _log.warning(
                 "idle connections give way to new ones",

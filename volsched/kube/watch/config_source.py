@@ -35,11 +35,11 @@ T = TypeVar("T")
 _log = structlog.get_logger(__name__)
 
 
-class Verdicts(Generic[T]):
-    """Judges each new text: `parse` states what it means (raising ConfigError), `use` takes what holds.
+class ConfigReports(Generic[T]):
+    """Checks each new text: `parse` returns its meaning and warnings (or raises ConfigError), `use` takes a valid one.
 
-    With the meaning, `parse` returns warnings about it. `tell` takes Events, each verdict once; `target` is the object
-    that they are about, once there is one. Replicas that do not lead judge as well and are silent until `speak`.
+    `record_event` takes Events, each result once; `target` is their object, if there is one. Replicas that do not lead
+    check as well, and report nothing until `start_reporting`.
     """
 
     def __init__(
@@ -47,31 +47,31 @@ class Verdicts(Generic[T]):
         parse: Callable[[str], tuple[T, Sequence[str]]],
         use: Callable[[T], None],
         state: ConfigState,
-        tell: Callable[[RecordEvent], None],
+        record_event: Callable[[RecordEvent], None],
         *,
-        speaks: bool = True,
+        is_reporting: bool = True,
     ) -> None:
         self._parse = parse
         self._use = use
         self._state = state
-        self._tell = tell
-        self._speaks = speaks
+        self._record_event = record_event
+        self._is_reporting = is_reporting
         self._unreported: list[RecordEvent] = []
         self._text: str | None = None
         self.target: api.ConfigMap | None = None
         self.text_in_force = ""
 
-    def speak(self, reported_hash: str = "") -> None:
+    def start_reporting(self, reported_hash: str = "") -> None:
         """Report the last result, and every later one.
 
         The former leader has reported already that the text with the hash `reported_hash` is in force.
         """
-        self._speaks = True
+        self._is_reporting = True
         unreported, self._unreported = self._unreported, []
         if self._state.verdict == LOADED and self._state.hash == reported_hash:
             return
-        for tell in unreported:
-            self._tell(tell)
+        for event in unreported:
+            self._record_event(event)
 
     def offer(self, text: str) -> ConfigError | None:
         """Take a text; return its problem, None if it is in force now or nothing new."""
@@ -125,17 +125,17 @@ class Verdicts(Generic[T]):
             return
         meta = self.target.metadata
         name, uid, action = meta.name, meta.uid, "LoadConfiguration"
-        tell = RecordEvent("ConfigMap", "v1", meta.namespace, name, uid, kind, reason, message, action, each=True)
-        if self._speaks:
-            self._tell(tell)
+        event = RecordEvent("ConfigMap", "v1", meta.namespace, name, uid, kind, reason, message, action, each=True)
+        if self._is_reporting:
+            self._record_event(event)
         else:
-            self._unreported.append(tell)
+            self._unreported.append(event)
 
 
 class FileSource(Generic[T]):
     """A configuration in a file. A file that is replaced by rename, or behind a link that is switched, is followed."""
 
-    def __init__(self, path: str, verdicts: Verdicts[T], poll: float = POLL_SECONDS) -> None:
+    def __init__(self, path: str, verdicts: ConfigReports[T], poll: float = POLL_SECONDS) -> None:
         self._path = Path(path)
         self._verdicts = verdicts
         self._poll = poll
@@ -188,7 +188,7 @@ class ConfigMapSource(Generic[T]):
         namespace: str,
         name: str,
         pick: Callable[[Mapping[str, str]], str | None],
-        verdicts: Verdicts[T],
+        verdicts: ConfigReports[T],
     ) -> None:
         self._name = f"{namespace}/{name}"
         self._pick = pick

@@ -28,7 +28,7 @@ from volsched.kube.errors import TOO_LARGE, ApiError
 from volsched.kube.watch.decoding import KindReader, Unread, WatchEvent
 from volsched.kube.watch.resources import Resource, Trim, trim_nothing
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Unreadable
+from volsched.model.changes import Change, Deleted, Put, Unreadable
 
 SILENCE_SECONDS: Final = 75.0
 """The longest silence of a watch before it is closed: the server sends a bookmark every minute."""
@@ -418,9 +418,9 @@ class Informer:
         whose = (resource.kind, resource.group_version, meta.namespace, meta.name, meta.uid)
         return Unreadable(*whose, found.field, found.message, found.node)
 
-    def _forget(self, key: str) -> Gone:
+    def _forget(self, key: str) -> Deleted:
         namespace, _, name = key.rpartition("/")
-        return Gone(self.resource.kind, namespace, name, self._known.pop(key))
+        return Deleted(self.resource.kind, namespace, name, self._known.pop(key))
 
     def _emit(self, changes: list[Change]) -> None:
         """Pass on changes; a failure over one ends with that one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 
 Label = tuple[str, str]
 
@@ -39,4 +39,4 @@ class NodeSelection:
             yield change
         elif meta.name in self._seen:
             self._seen.discard(meta.name)
-            yield Gone("Node", "", meta.name, meta.uid)
+            yield Deleted("Node", "", meta.name, meta.uid)

@@ -274,7 +274,7 @@ class Events:
         for key in list(self._later.take(now)):
             self._route(key)
         behind_binds = self._binds_waiting() > 0
-        while (self._ready or self._may_tell_where(behind_binds)) and self._may_send(behind_binds):
+        while (self._ready or self._may_write_scheduled(behind_binds)) and self._may_send(behind_binds):
             self._start_next(behind_binds)
         if self.depth:
             due = self._later.next()
@@ -289,14 +289,14 @@ class Events:
             return False
         return self._bucket.take()
 
-    def _may_tell_where(self, behind_binds: bool) -> bool:
+    def _may_write_scheduled(self, behind_binds: bool) -> bool:
         """True if the next Event is a `Scheduled` one: if no other waits, else some each second."""
         if not self._scheduled:
             return False
         return not (self._ready or behind_binds) or not self._scheduled_at_least.wait()
 
     def _start_next(self, behind_binds: bool) -> None:
-        if self._may_tell_where(behind_binds):
+        if self._may_write_scheduled(behind_binds):
             self._scheduled_at_least.take()
             key = self._scheduled.take()
             talk = self._where.pop(key, None)

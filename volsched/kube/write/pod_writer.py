@@ -93,10 +93,10 @@ class _WriteJob:
 class PodWriter:
     """Carries out `Bind`, `Evict` and `LiftGate` steps, some at a time; lives on the I/O loop.
 
-    Those of one namespace go in the order given, and namespaces take turns, with what is tried again as well.
+    Those of one namespace go in the order given, and namespaces take turns, with retries as well.
 
-    `report` takes what came of each step; `tell` takes Events and pod conditions; `under_way` gives a write on the
-    same pod that is still under way elsewhere, to be waited for. `durations` are the seconds from a decision to its
+    `report` takes the result of each step; `record_event` takes Events and pod conditions; `under_way` returns another
+    write on the same pod that is still under way, to be awaited. `durations` are the seconds from a decision to its
     binding, `waits` by queue those from a pod's creation to its binding.
     """
 
@@ -106,7 +106,7 @@ class PodWriter:
         fence: Fence,
         views: Views,
         report: Callable[[Change], None],
-        tell: Callable[[RecordEvent], None],
+        record_event: Callable[[RecordEvent], None],
         under_way: Callable[[str], Awaitable[object] | None],
         *,
         prebinder: Prebinder | None = None,
@@ -116,7 +116,7 @@ class PodWriter:
         self._fence = fence
         self._views = views
         self._report = report
-        self._tell = tell
+        self._record_event = record_event
         self._under_way = under_way
         self._prebinder = prebinder
         self._limit = in_flight
@@ -321,12 +321,14 @@ class PodWriter:
         self.waits.setdefault((step.queue,), Histogram(WAITING_SECONDS)).add(waited)
         self._refusals.pop(step.uid, None)
         self._report(Bound(step.uid, step.node))
-        self._tell(_about(step, "Normal", "Scheduled", f"Successfully assigned {_key(step)} to {step.node}", "Binding"))
+        self._record_event(
+            _about(step, "Normal", "Scheduled", f"Successfully assigned {_key(step)} to {step.node}", "Binding")
+        )
         if not self._views.node_exists(step.node, step.node_uid):
             self.lost_nodes += 1
             message = f"node {step.node} was deleted while the pod was being bound to it; the pod will be collected"
             _log.warning("a node went while a pod was bound to it", pod=_key(step), node=step.node)
-            self._tell(_about(step, "Warning", "NodeLost", message, "Binding"))
+            self._record_event(_about(step, "Warning", "NodeLost", message, "Binding"))
 
     async def _judge(self, job: _WriteJob, step: Bind, error: ApiError) -> None:
         """Decide the meaning of an unconfirmed binding."""
@@ -375,7 +377,7 @@ class PodWriter:
             )
             await self._write("DELETE", _pod_path(step), "pods", delete_body(step))
         except ApiError as error:
-            if error.is_gone:
+            if error.is_deleted:
                 return
             if error.is_overload or (error.is_transient and job.attempts < ATTEMPTS):
                 self._retry(job, error)
@@ -398,7 +400,7 @@ class PodWriter:
             await self._write("PATCH", _pod_path(step, "/status"), "pods/status", ungated_body(step), STRATEGIC_PATCH)
             await self._write("PATCH", _pod_path(step), "pods", gate_body(step), STRATEGIC_PATCH)
         except ApiError as error:
-            if error.is_gone:
+            if error.is_deleted:
                 return
             if error.is_transient:
                 self._retry(job, error)
@@ -413,7 +415,7 @@ class PodWriter:
             job.refused_for = why
             _log.warning("a scheduling gate could not be lifted", pod=_key(step), gate=step.gate, error=why)
             message = f'the gate "{step.gate}" stays on the pod: {why}'
-            self._tell(_about(step, "Warning", "GateNotLifted", message, "Scheduling"))
+            self._record_event(_about(step, "Warning", "GateNotLifted", message, "Scheduling"))
         backoff = self._refusals.setdefault(step.uid, Backoff(FIRST_BACKOFF_SECONDS, LONGEST_GATE_PAUSE_SECONDS))
 
         def again() -> None:

@@ -59,8 +59,8 @@ _log = structlog.get_logger(__name__)
 class ResourceClaims:
     """A `Prebinder`: makes the writes of `Bind.claims`; carries out `ReleaseClaim` steps beside that.
 
-    `report` gets each claim after a write, so that the scheduler knows it before its watch does; `tell` takes the Event
-    of a pod that waits for binding conditions.
+    `report` gets each claim after a write, so that the scheduler knows it before its watch does; `record_event` takes
+    the Event of a pod that waits for binding conditions.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class ResourceClaims:
         fence: Fence,
         views: Views,
         report: Callable[[Change], None],
-        tell: Callable[[RecordEvent], None],
+        record_event: Callable[[RecordEvent], None],
     ) -> None:
         self._api = api_server
         self._fence = fence
         self._views = views
         self._report = report
-        self._tell = tell
+        self._record_event = record_event
         self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
         self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
         self._releasing = Tasks()
@@ -114,7 +114,7 @@ class ResourceClaims:
         try:
             await self._unreserve(write, step)
         except (ApiError, FenceError) as error:
-            if not (isinstance(error, ApiError) and error.is_gone):
+            if not (isinstance(error, ApiError) and error.is_deleted):
                 _log.warning("a claim stays reserved", claim=write.claim, pod=step.name, error=str(error))
 
     async def _unreserve(self, write: ClaimWrite, step: Bind) -> None:
@@ -171,7 +171,7 @@ class ResourceClaims:
                     claim = claim or await self._get(write.claim)
                     await self._write(claim, write, step)
             except ApiError as error:
-                if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
+                if error.is_deleted or not error.is_transient or backoff.failures >= ATTEMPTS:
                     raise PrebindError(f"resourceclaim {write.claim}: {error.message}") from error
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
                 claim = None
@@ -247,7 +247,7 @@ class ResourceClaims:
                 async with self._spaces.turn(step.namespace):
                     await self._send("PATCH", pod, "pods/status", body)
             except ApiError as error:
-                if error.is_gone or not error.is_transient or backoff.failures >= ATTEMPTS:
+                if error.is_deleted or not error.is_transient or backoff.failures >= ATTEMPTS:
                     raise PrebindError(f"status of pod {step.namespace}/{step.name}: {error.message}") from error
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
             else:
@@ -264,7 +264,7 @@ class ResourceClaims:
             gone = {"preconditions": {"uid": claim.metadata.uid}}
             await self._send("DELETE", _path(key), "resourceclaims", gone)
         except (ApiError, FenceError) as error:
-            if not (isinstance(error, ApiError) and error.is_gone):
+            if not (isinstance(error, ApiError) and error.is_deleted):
                 _log.warning("a claim could not be deleted", claim=key, error=str(error))
 
     async def _release_in_turn(self, step: ReleaseClaim) -> None:
@@ -292,7 +292,7 @@ class ResourceClaims:
         began = time.time()
         waiting = [write for write in step.claims if not self._readiness(write, step).is_reached]
         if waiting:
-            self._tell(_pending_event(step))
+            self._record_event(_pending_event(step))
         while waiting:
             for write in waiting:
                 self._check(write, self._readiness(write, step), began)

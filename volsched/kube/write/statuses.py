@@ -360,10 +360,10 @@ class Statuses:
         the watch reports it.
         """
         is_shown = isinstance(entry.step, WriteQueueStatus) and self._known_queue(entry.step) is not None
-        if error.is_gone and not is_shown:
+        if error.is_deleted and not is_shown:
             self._paces.pop(key, None)
             self._groups_have_status = None  # a 404 may also mean that the kind was installed anew, without or with it
-        elif error.is_gone or error.is_transient or error.status in _RIGHTS:
+        elif error.is_deleted or error.is_transient or error.status in _RIGHTS:
             if error.status in _RIGHTS and entry.backoff.failures == 0:
                 _log.warning("not allowed to write a status", object=_name(entry.step), error=str(error))
             entry.not_before = time.monotonic() + max(entry.backoff.next(), error.retry_after or 0.0)

@@ -15,7 +15,7 @@ import msgspec
 import structlog
 
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put, Refused
+from volsched.model.changes import Change, Deleted, Put, Refused
 from volsched.model.dra import api as dra
 from volsched.model.dra import observed
 from volsched.model.labels import is_without_devices
@@ -55,13 +55,13 @@ class Versioned:
 class Views:
     """Nodes and Queues by name, claims and PodGroups of both kinds by key, refusals of waiting pods by uid.
 
-    `on_gone` gets the uid of every deleted pod, PodGroup and Queue, `on_placed` that of a pod that has a node, and
+    `on_deleted` gets the uid of every deleted pod, PodGroup and Queue, `on_placed` that of a pod that has a node, and
     `on_queue` every Queue as it is now. All entries end with their objects, and hold only the data that a write needs.
     """
 
     def __init__(
         self,
-        on_gone: Callable[[str], None] = lambda _: None,
+        on_deleted: Callable[[str], None] = lambda _: None,
         on_queue: Callable[[api.Queue], None] = lambda _: None,
         on_placed: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -72,8 +72,8 @@ class Views:
         self.native_groups: dict[str, native.PodGroup] = {}
         self.queues: dict[str, api.Queue] = {}
         self._pods: dict[str, Versioned] = {}
-        self._gone_lately: Bounded[str, float] = Bounded(GONE_LATELY)
-        self._on_gone = on_gone
+        self._recently_deleted: Bounded[str, float] = Bounded(GONE_LATELY)
+        self._on_deleted = on_deleted
         self._on_queue = on_queue
         self._on_placed = on_placed
         self._put: dict[type[api.ApiObject], Callable[[api.ApiObject], None]] = {
@@ -88,7 +88,7 @@ class Views:
 
     def observe(self, changes: Sequence[Change]) -> None:
         """Take in changes of an informer; a failure over an object ends with that object."""
-        self._forget_gone(time.monotonic() - GONE_LATELY_SECONDS)
+        self._forget_deleted(time.monotonic() - GONE_LATELY_SECONDS)
         for change in changes:
             try:
                 self._observe(change)
@@ -100,15 +100,15 @@ class Views:
             take = self._put.get(type(change.object))
             if take is not None:
                 take(change.object)
-        elif isinstance(change, Gone):
+        elif isinstance(change, Deleted):
             self._gone(change)
         elif isinstance(change, Refused):
             self._forget(change.kind, change.namespace, change.name, change.uid)
 
-    def _forget_gone(self, before: float) -> None:
+    def _forget_deleted(self, before: float) -> None:
         """Drop objects that were deleted so long ago that no write to them is under way; the oldest come first."""
-        while self._gone_lately and next(iter(self._gone_lately.values())) < before:
-            self._gone_lately.popitem(last=False)
+        while self._recently_deleted and next(iter(self._recently_deleted.values())) < before:
+            self._recently_deleted.popitem(last=False)
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here."""
@@ -119,7 +119,7 @@ class Views:
             "views.groups": lambda: len(self.groups) + len(self.native_groups),
             "views.queues": lambda: len(self.queues),
             "views.refusals": lambda: len(self._pods),
-            "views.gone": lambda: len(self._gone_lately),
+            "views.gone": lambda: len(self._recently_deleted),
         }
 
     def node_exists(self, name: str, uid: str = "") -> bool:
@@ -137,14 +137,14 @@ class Views:
 
         Returns whether it was taken in: the answer to a write may be late.
         """
-        if found.metadata.uid in self._gone_lately:
+        if found.metadata.uid in self._recently_deleted:
             return False
         self.observe((Put(found),))
         return True
 
     def wrote_refusal(self, uid: str, refusal: PodRefusal, version: str) -> None:
         """Remember a write, and the version of the pod with it, unless the pod is gone by now."""
-        if uid not in self._gone_lately:
+        if uid not in self._recently_deleted:
             self._pods[uid] = Versioned(number(version), refusal)
 
     def forget_pod(self, uid: str) -> None:
@@ -204,8 +204,8 @@ class Views:
             elif known is not None:
                 del self._pods[uid]
 
-    def _gone(self, gone: Gone) -> None:
-        self._gone_lately[gone.uid] = time.monotonic()
+    def _gone(self, gone: Deleted) -> None:
+        self._recently_deleted[gone.uid] = time.monotonic()
         self._forget(gone.kind, gone.namespace, gone.name, gone.uid)
 
     def _forget(self, kind: str, namespace: str, name: str, uid: str) -> None:
@@ -228,7 +228,7 @@ class Views:
             case "Queue":
                 self.queues.pop(name, None)
         if kind in _TOLD_WHEN_GONE:
-            self._on_gone(uid)
+            self._on_deleted(uid)
 
 
 _TOLD_WHEN_GONE: Final = ("Pod", "PodGroup", native.KIND, "Queue")
@@ -261,7 +261,7 @@ def _identity(found: api.ApiObject) -> api.ObjectMeta:
 def _name_of(change: Change) -> str:
     if isinstance(change, Put):
         return f"{type(change.object).__name__}/{change.object.key}"
-    return f"{change.kind}/{change.namespace}/{change.name}" if isinstance(change, Gone) else type(change).__name__
+    return f"{change.kind}/{change.namespace}/{change.name}" if isinstance(change, Deleted) else type(change).__name__
 
 
 def number(version: str) -> int:

@@ -75,7 +75,7 @@ class Volumes:
                 async with self._spaces.turn(write.claim.partition("/")[0]):
                     return await make(write)
             except ApiError as error:
-                if error.is_gone or not error.is_transient or backoff.failures >= _ATTEMPTS:
+                if error.is_deleted or not error.is_transient or backoff.failures >= _ATTEMPTS:
                     raise PrebindError(f"claim {write.claim}: {error.message}") from error
                 await asyncio.sleep(max(backoff.next(), error.retry_after or 0.0))
 

@@ -17,7 +17,7 @@ from volsched.mirror.reading import GROUP_NAME, as_name
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.superseded_groups import SupersededGroups
 from volsched.mirror.ungrouped_pods import UngroupedPods
-from volsched.model.changes import Gone, KindServed
+from volsched.model.changes import Deleted, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.conditions import REMEMBERED
@@ -172,7 +172,7 @@ class NativeGroups:
                 known = with_condition(known, condition)
         job.reported = shown_as(known)
 
-    def drop(self, gone: Gone) -> None:
+    def drop(self, gone: Deleted) -> None:
         """Forget a PodGroup; its pods stay, and wait for another one of its name."""
         job = self._cluster.jobs.get(f"{gone.namespace}/{NATIVE}{gone.name}")
         if job is None or not job.spec.has_group:

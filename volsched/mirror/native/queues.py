@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from volsched.mirror.reading import as_name
 from volsched.model import api
-from volsched.model.changes import Gone
+from volsched.model.changes import Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.native.group import QUEUE_NAME
@@ -70,7 +70,7 @@ class NativeQueues:
         meta = workload.metadata
         self._name(self._workloads, workload.key, as_name(meta.annotations.get(QUEUE_NAME, "")), meta.namespace)
 
-    def drop_workload(self, gone: Gone) -> None:
+    def drop_workload(self, gone: Deleted) -> None:
         """Forget a Workload."""
         self._name(self._workloads, f"{gone.namespace}/{gone.name}", "", gone.namespace)
 
@@ -79,7 +79,7 @@ class NativeQueues:
         meta = namespace.metadata
         self._name(self._namespaces, meta.name, as_name(meta.annotations.get(QUEUE_NAME, "")), meta.name)
 
-    def drop_namespace(self, gone: Gone) -> None:
+    def drop_namespace(self, gone: Deleted) -> None:
         """Forget a namespace."""
         self._name(self._namespaces, gone.name, "", gone.name)
 

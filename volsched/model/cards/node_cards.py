@@ -144,7 +144,7 @@ class _Product:
 
 
 def _product(labels: Mapping[str, str], warnings: _CardWarnings) -> _Product | None:
-    """The first product label, in order of keys, that has its companions."""
+    """The first product label, in order of keys, that has its owned_objects."""
     complete: list[_Product] = []
     lacking: list[tuple[str, str]] = []
     for key in sorted(key for key in labels if key.endswith(".product")):
@@ -171,8 +171,8 @@ def _product(labels: Mapping[str, str], warnings: _CardWarnings) -> _Product | N
 
 
 def _memory(labels: Mapping[str, str], kind: str, warnings: _CardWarnings) -> int:
-    companions = (f"{kind}.count", f"{kind}.memory")
-    for key in companions:
+    owned_objects = (f"{kind}.count", f"{kind}.memory")
+    for key in owned_objects:
         if _number(labels[key]) is None:
             warnings.add(f"label {key} is {_quoted(labels[key])}, which is no whole number")
     return _number(labels[f"{kind}.memory"]) or 0

@@ -21,7 +21,7 @@ from volsched.kube.client.credentials import Source
 from volsched.kube.serve.metrics import Metrics
 from volsched.kube.serve.site import LimitedSites
 from volsched.model import api
-from volsched.model.changes import Change, Gone, Put
+from volsched.model.changes import Change, Deleted, Put
 from volsched.model.native import api as native
 from volsched.operator.kopf_thread import KopfThread
 from volsched.operator.webhooks.listening import Listening
@@ -68,7 +68,7 @@ class Neighbourhood:
                 self._put_node(change.object)
             elif isinstance(change, Put) and isinstance(change.object, api.Namespace):
                 self._put_namespace(change.object)
-            elif isinstance(change, Gone):
+            elif isinstance(change, Deleted):
                 table = self._namespaces if change.kind == "Namespace" else self._nodes
                 if table.pop(change.name, None) is not None:
                     self._surroundings = None

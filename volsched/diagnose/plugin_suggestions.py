@@ -23,57 +23,59 @@ Objects = dict[Target, api.ApiObject]
 class _Dose(NamedTuple):
     """So much of a remedy, to these of its objects."""
 
-    remedy: Suggestion
+    suggestion: Suggestion
     size: int
     targets: tuple[Target, ...]
 
     @property
     def text(self) -> str:
-        return self.remedy.text(self.size, [name for _, name in self.targets])
+        return self.suggestion.text(self.size, [name for _, name in self.targets])
 
 
-def remedies_of(what_if: WhatIf) -> Iterator[Suggestion]:
+def suggestions_of(what_if: WhatIf) -> Iterator[Suggestion]:
     """Yield the suggestions of the plugins in force for a job, as far as their objects exist."""
     simulation = what_if.stage.simulation
     there = _objects(simulation)
     session = simulation.session
     for fn in session.reported(lambda report: report.suggestions) if session is not None else ():
-        for remedy in fn(what_if.found.job):
-            kept = tuple(target for target in remedy.objects if target in there)
+        for suggestion in fn(what_if.found.job):
+            kept = tuple(target for target in suggestion.objects if target in there)
             if kept:
-                yield replace(remedy, objects=kept)
+                yield replace(suggestion, objects=kept)
 
 
-def option_of(what_if: WhatIf, remedies: Sequence[Suggestion]) -> Option:
+def option_of(what_if: WhatIf, suggestions: Sequence[Suggestion]) -> Option:
     """Return remedies of one sort as one change; of several each may come to nothing."""
     there = _objects(what_if.stage.simulation)
-    smallest = 0 if len(remedies) > 1 else 1
-    least = tuple(size for remedy in remedies for size in _sizes(remedy, smallest, 1))
-    most = tuple(size for remedy in remedies for size in _sizes(remedy, remedy.most, len(remedy.objects)))
+    smallest = 0 if len(suggestions) > 1 else 1
+    least = tuple(size for suggestion in suggestions for size in _sizes(suggestion, smallest, 1))
+    most = tuple(
+        size for suggestion in suggestions for size in _sizes(suggestion, suggestion.most, len(suggestion.objects))
+    )
 
     def change(sizes: Sizes) -> Change:
-        return lambda simulation: _make(simulation, _doses(remedies, sizes))
+        return lambda simulation: _make(simulation, _doses(suggestions, sizes))
 
-    return Option(remedies[0].sort, least, most, change, lambda sizes: _help(_doses(remedies, sizes), there))
-
-
-def _sizes(remedy: Suggestion, size: int, objects: int) -> Sizes:
-    return (size, objects) if _counts(remedy) else (size,)
+    return Option(suggestions[0].sort, least, most, change, lambda sizes: _help(_doses(suggestions, sizes), there))
 
 
-def _counts(remedy: Suggestion) -> bool:
+def _sizes(suggestion: Suggestion, size: int, objects: int) -> Sizes:
+    return (size, objects) if _counts(suggestion) else (size,)
+
+
+def _counts(suggestion: Suggestion) -> bool:
     """True if the number of objects is a size of its own."""
-    return remedy.is_each and len(remedy.objects) > 1
+    return suggestion.is_each and len(suggestion.objects) > 1
 
 
-def _doses(remedies: Sequence[Suggestion], sizes: Sizes) -> list[_Dose]:
+def _doses(suggestions: Sequence[Suggestion], sizes: Sizes) -> list[_Dose]:
     """Return how much of each remedy sizes stand for; those left out that come to nothing."""
     left, found = iter(sizes), []
-    for remedy in remedies:
+    for suggestion in suggestions:
         size = next(left)
-        count = next(left) if _counts(remedy) else len(remedy.objects)
+        count = next(left) if _counts(suggestion) else len(suggestion.objects)
         if size:
-            found.append(_Dose(remedy, size, remedy.objects[:count]))
+            found.append(_Dose(suggestion, size, suggestion.objects[:count]))
     return found
 
 
@@ -93,7 +95,7 @@ def _changed(doses: Sequence[_Dose], there: Objects) -> Objects:
     for dose in doses:
         for target in dose.targets:
             if target in there:
-                found[target] = dose.remedy.changed(found.get(target, there[target]), dose.size)
+                found[target] = dose.suggestion.changed(found.get(target, there[target]), dose.size)
     return found
 
 
@@ -113,10 +115,10 @@ def _help(doses: Sequence[_Dose], there: Objects) -> Help | None:
     """Return what people do: patch queues and nodes, and change the template of pods; None where that is nothing."""
     if not doses:
         return None
-    remedy, changed = doses[0].remedy, _changed(doses, there)
+    suggestion, changed = doses[0].suggestion, _changed(doses, there)
     pairs = {target: (there[target], after) for target, after in changed.items()}
     pods = [pair for (kind, _), pair in pairs.items() if kind is api.Pod]
     others = [pair for (kind, _), pair in pairs.items() if kind in (api.Queue, api.Node)]
-    sentence = doses[0].text if remedy.is_alternative else f"Raise {', '.join(dose.text for dose in doses)}."
+    sentence = doses[0].text if suggestion.is_alternative else f"Raise {', '.join(dose.text for dose in doses)}."
     patch = yaml.safe_dump(merge_patch(*pods[0])) if pods else ""
-    return Help(remedy.sort, sentence, patch_commands(others), patch)
+    return Help(suggestion.sort, sentence, patch_commands(others), patch)
