@@ -1,8 +1,8 @@
 """Discrete events over the engine: jobs come, start when the scheduler decides, and end after their duration.
 
-The mirror, the scheduler, its actions and plugins are those of ``volsched run``. A session runs at each instant at
-which something happens, and at the times for which plugins ask to be woken; between these the clock jumps. So a replay
-costs what its events cost, whatever time lies between them.
+The mirror, the scheduler, its actions and plugins are those of ``volsched run``. A session runs at each event, and at
+the times that plugins ask for; between these the clock jumps. So a replay costs as much as its events, whatever time
+lies between them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from volsched.scheduler import Profile, Scheduler
 from volsched.simulation.manifests import Inventory
 
 MOST_SESSIONS: Final = 100
-"""Sessions at one instant: who evicts more often than this without the clock moving does so for ever."""
+"""The most sessions at one instant: more evictions without a move of the clock would never end."""
 
 MOST_IDLE_WAKES: Final = 1000
-"""Sessions that a plugin asks for after the last job that could end has ended, and in which nothing starts."""
+"""The most fruitless sessions that a plugin asks for after the last job that could end has ended."""
 
 
 LONGEST_SECONDS: Final = 1000 * YEAR
-"""What comes later than this, from the beginning on, never does."""
+"""The latest submission after the beginning that counts."""
 
 
 class ReplayError(VolschedError):
@@ -51,7 +51,7 @@ class ReplaySettings:
 
 @dataclass(frozen=True, slots=True)
 class ReplayProgress:
-    """How far a replay is: its clock, and how many jobs came, run, wait and are over."""
+    """The progress of a replay: its clock, and how many jobs came, run, wait and are over."""
 
     seconds: float
     submitted: int
@@ -74,7 +74,7 @@ class _ReplayClock:
         return time.perf_counter()
 
     def cpu(self) -> float:
-        """Return 0: a replay takes its time, so that it comes out the same on every machine."""
+        """Return 0: a replay uses no CPU time, so that its result is the same on every machine."""
         return 0.0
 
 
@@ -108,7 +108,7 @@ class Replay:
 
     @property
     def cluster(self) -> ReplayedCluster:
-        """What the summary must know of the cluster: what jobs can have, less what pods hold that stay."""
+        """Return the data of the cluster for the summary: the capacity for jobs, without pods that stay."""
         return self._cluster
 
     def run(self) -> list[JobRecord]:
@@ -192,7 +192,7 @@ class Replay:
     # -- sessions -----------------------------------------------------------------------------------------------------
 
     def _settle(self) -> bool:
-        """Run sessions until one makes nothing that the next would see again; whether a pod was placed."""
+        """Run sessions until one changes nothing for the next; return True if a pod was placed."""
         placed = False
         for _ in range(MOST_SESSIONS):
             self.mirror.apply(self.api_server.take())
@@ -220,7 +220,7 @@ class Replay:
             heapq.heappush(self._ends, (now + record.job.duration, self._pushed, record.run, record))
 
     def _evicted(self, eviction: Evict) -> None:
-        """Have the pod made again; when its job lacks it, the whole job starts again, and what it did is lost."""
+        """Make the pod again; if its job lacks it, the whole job starts again, and its work is lost."""
         record = self._record_of(eviction)
         if record is None:
             return

@@ -1,4 +1,4 @@
-"""The in-memory cluster in virtual time: jobs come and go, and what happened to their pods is noted."""
+"""The in-memory cluster in virtual time: jobs come and go, and changes of their pods are noted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from volsched.simulation.manifests import Inventory
 
 
 class _StepLog(SimulationHistory):
-    """What was done since it was last asked for; a replay keeps no Events."""
+    """The steps since the last call; a replay keeps no Events."""
 
     def record(self, cycle: int, event: RecordEvent) -> None:
         """Keep nothing."""
@@ -32,7 +32,7 @@ class _StepLog(SimulationHistory):
 
 
 Promise: TypeAlias = tuple[float, float | None]
-"""When a start was promised and for when, in seconds of the replay; None: nodes are held, and nobody knows how long."""
+"""A promised start and the time of the promise, in seconds; None: nodes are held without a known start."""
 
 
 class VirtualCluster(SimulatedApiServer):
@@ -92,7 +92,7 @@ class VirtualCluster(SimulatedApiServer):
             self._runs.pop(f"{job.namespace}/{name}", None)
 
     def take(self) -> list[Change]:
-        """Return what changed since the mirror was last told."""
+        """Return the changes since the last call, for the mirror."""
         return self._take()
 
     def _pod(self, job: ReplayJob, name: str, role: Role, created: str) -> api.Pod:

@@ -1,7 +1,7 @@
-"""What each person who looks may see: the API server is asked, and its answer is kept for a minute.
+"""What each reader of the page may see: the API server is asked, and its answer is kept for a minute.
 
-Whoever may `get` the path /ui sees the page. Names on it are those of namespaces whose pods the person may `list`, of
-queues that they may `list` or `get`, and of nodes if they may `list` them; of everything else there are counts alone.
+A person who may `get` the path /ui sees the page. Names on it are those of namespaces whose pods the person may `list`,
+of queues that they may `list` or `get`, and of nodes if they may `list` them; everything else is only counted.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Visibility:
-    """What somebody may see by name. ``namespaces`` and ``queues``: None for all of them."""
+    """The names that a reader may see. ``namespaces`` and ``queues``: None for all of them."""
 
     namespaces: frozenset[str] | None = None
     queues: frozenset[str] | None = None
@@ -42,7 +42,7 @@ class Visibility:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything may be seen."""
+        """True if everything may be seen."""
         return self.namespaces is None and self.queues is None and self.nodes
 
     def names(self, namespace: str) -> bool:
@@ -55,11 +55,11 @@ class Visibility:
 
 
 WHOLE: Final = Visibility()
-"""What whoever runs the page on their own machine sees: it was read with their own rights."""
+"""The view of the owner of the machine: the cluster was read with their own rights."""
 
 
 class AccessReviews:
-    """Asks about people. Tokens that nobody knows are asked about a few times a second only."""
+    """Reviews readers. Unknown tokens are reviewed a few times a second only."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -69,7 +69,7 @@ class AccessReviews:
         self._asking = asyncio.Semaphore(QUESTIONS_AT_ONCE)
 
     async def who(self, authorization: str, address: str = "") -> Person | AccessRefusal:
-        """Return who sends this header, from an address, or why they may not look at the page."""
+        """Return the sender of this header, from an address, or why they may not look at the page."""
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
@@ -99,7 +99,7 @@ class AccessReviews:
         return person
 
     async def scope(self, person: Person, namespaces: Iterable[str], queues: Iterable[str]) -> Visibility:
-        """Which of these namespaces and queues somebody may see by name; what cannot be found out is not shown."""
+        """Return the names among these namespaces and queues that a reader may see; without an answer none."""
         pods, all_queues, nodes = await asyncio.gather(
             self._may(person, "list", "", "pods"),
             self._may(person, "list", VOLCANO, "queues"),
@@ -112,7 +112,7 @@ class AccessReviews:
     async def _those(
         self, person: Person, verb: str, group: str, resource: str, places: Iterable[tuple[str, str]]
     ) -> frozenset[str]:
-        """Return the namespaces, or names, of those places that somebody may see."""
+        """Return the namespaces, or names, of those that a reader may see."""
         asked = list(places)
         answers = await asyncio.gather(*(self._may(person, verb, group, resource, *place) for place in asked))
         return frozenset(namespace or name for (namespace, name), yes in zip(asked, answers, strict=True) if yes)

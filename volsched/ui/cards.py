@@ -1,4 +1,4 @@
-"""The cards of all nodes, kept as the cluster changes: a node's are listed again when something of it changed."""
+"""The cards of all nodes; a node's are listed again after a change of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What if: which quotas of a queue and which nodes there are to change, and the objects that a change leads to."""
+"""What-if changes: the quotas of a queue and the nodes that may be changed, and the resulting objects."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ class EditableQuota:
 
     @property
     def key(self) -> str:
-        """How a form calls it."""
+        """The name in a form."""
         return f"{self.field}:{self.name}"
 
     @property
     def unit(self) -> str:
-        """What it is counted in, where that is not the thing itself."""
+        """The unit, if it is not the thing itself."""
         return "GiB" if self.name in _BY_GIB else ""
 
 
@@ -72,7 +72,7 @@ class Model:
 
 
 def limits_of(queue: api.Queue, state: QueueState | None) -> tuple[EditableQuota, ...]:
-    """Return the quotas of a queue, and those that it might have of what is used in it."""
+    """Return the quotas of a queue, and possible ones for the resources that it uses."""
     quotas = [*_stated_quotas(queue)]
     known = {limit.name for limit in quotas if limit.field != DESERVED}
     for figures in state.figures if state is not None else ():
@@ -95,7 +95,7 @@ def _stated_quotas(queue: api.Queue) -> Iterator[EditableQuota]:
 
 
 def _most_of(figures: Figures) -> int:
-    """Return the largest quota to try of what has none of its own: what bounds it otherwise, else more than is used."""
+    """Return the largest quota to try for a resource without one: its other bound, else more than its usage."""
     bound = _units(figures.resource, figures.quota) if figures.quota is not None else None
     return bound or _room(_units(figures.resource, figures.used) or 0)
 
@@ -160,7 +160,7 @@ def changed(
 ) -> ClusterSnapshot:
     """Return the cluster with other quotas of a queue, by ``EditableQuota.key``, and more or fewer nodes by name.
 
-    Raises ChangeError for what is not there or out of bounds.
+    Raises ChangeError for unknown names and values out of bounds.
     """
     objects = [*_with_quotas(known, queue, amounts), *_with_nodes(known, nodes)]
     return known.with_objects(objects)

@@ -1,4 +1,4 @@
-"""The cluster, followed by watches: what came is taken in, and looked at when somebody wants to see it."""
+"""Follows the cluster by watches: changes are taken in, and sessions are run while a reader looks."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ from volsched.ui.picture import Live, Picture
 from volsched.ui.waiting import Reason
 
 PAUSE_SECONDS: Final = 0.3
-"""How long changes wait for others before they are looked at."""
+"""The time that changes wait for others before a session."""
 
 REST: Final = 2.0
-"""After a look the page rests so many times as long as that took, so that looks take a third of a core at most."""
+"""The pause after a session, as a multiple of its duration, so that sessions use a third of a core at most."""
 
 KEEP_UP_SECONDS: Final = 1.0
-"""What came is taken in this often while nobody looks, and what is due at a time is found."""
+"""The time between two updates while no reader looks."""
 
 CONFIG_MAP: Final = "ConfigMap/"
 
@@ -65,7 +65,7 @@ class Follower:
 
     @property
     def notice(self) -> str:
-        """What is wrong with the configuration as it is written; empty while it is in force."""
+        """Return the problem of the written configuration; empty while it is in force."""
         return self._state.problem
 
     @property
@@ -86,7 +86,7 @@ class Follower:
             group.create_task(self._keep_up())
 
     def _all_informers(self) -> list[Informer]:
-        """Return what follows each kind that the scheduler follows."""
+        """Return the informers of each kind that the scheduler follows."""
         trim = kept_annotations(registry.installed_annotations()).trim
         followed: list[Informer] = [
             Informer(self._server, resource, self._take, on_listed=self._on_listed, trim=trim)
@@ -168,7 +168,7 @@ class Follower:
             self._complete.set()
 
     async def _begin(self) -> None:
-        """Let pictures be made; what was listed stays, so no collection of garbage needs to look at it."""
+        """Start making pictures; listed objects stay, so the garbage collector may ignore them."""
         await self._complete.wait()
         number, changes, self._changes = self._number, self._changes, []
         self._made = number, await asyncio.to_thread(self._look, changes)
@@ -180,7 +180,7 @@ class Follower:
     # -- the scheduler's configuration --------------------------------------------------------------------------------
 
     async def _follow_configuration(self, config_map: str) -> None:
-        """Use what the ConfigMap holds from now on, as the scheduler does; what does not hold is only noticed."""
+        """Use the ConfigMap's content from now on, as the scheduler does; an invalid one is only reported."""
         namespace, _, name = config_map.partition("/")
         verdicts = ConfigReports(_parsed, self._reconfigure, self._state, _unrecorded)
         source = ConfigMapSource(self._server, namespace, name, find_in_data, verdicts)

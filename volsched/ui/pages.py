@@ -1,4 +1,4 @@
-"""From what somebody sees to HTML: whole pages, and the views that are followed live, row by row."""
+"""HTML of pictures: whole pages, and views that are updated live, row by row."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HistoryOf = Callable[[str, str], Sequence[Moment]]
 
 
 class Bar(NamedTuple):
-    """How long the parts of a bar are, in percent of all of it; None for what there is not."""
+    """The lengths of the parts of a bar, in percent; None for missing parts."""
 
     used: int
     reserved: int
@@ -43,7 +43,7 @@ class Bar(NamedTuple):
 
 
 class QueueRow(NamedTuple):
-    """A queue in the list: how deep it stands, who waits longest in it, and what was used of its first resource."""
+    """A queue in the list: its depth, its longest waiting job, and the usage of its first resource."""
 
     queue: QueueState
     depth: int
@@ -54,7 +54,7 @@ class QueueRow(NamedTuple):
 
 @dataclass(slots=True)
 class View:
-    """One view as one browser shows it: ``show`` what somebody sees now, and send the events that it returns."""
+    """One view in one browser: ``show`` a picture, and send the events that it returns."""
 
     name: str
     table: Table
@@ -76,7 +76,7 @@ class View:
 
     @property
     def page(self) -> int:
-        """Which page is asked for, from 1."""
+        """The requested page, from 1."""
         text = self.filters.get("page", "1")
         return max(1, int(text)) if text.isdecimal() and len(text) < 7 else 1
 
@@ -96,7 +96,7 @@ FILTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "cards": ("model", "node", "holder"),
     "waiting": ("namespace", "queue", "reason"),
 }
-"""By what each view can be filtered."""
+"""The filters of each view."""
 
 
 def environment() -> Environment:
@@ -118,7 +118,7 @@ SORT_WORDS: Final[Mapping[str, str]] = {
     "spared": "would not be evicted",
     "reason": "would wait for another reason",
 }
-"""What becomes of so many pods, by the sorts of ``diff``."""
+"""The counts of pods, by the sorts of ``diff``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,16 +191,16 @@ _NAMES: Final[Mapping[str, Callable[[Any], tuple[str, ...]]]] = {
     "cards": lambda row: (row.model, row.node, row.sort),
     "waiting": lambda row: (row.namespace, row.name),
 }
-"""What tells the rows of each view apart."""
+"""The keys of the rows of each view."""
 
 
 def row_id(*names: str) -> str:
-    """Return what a row is called in HTML, whatever its object is called."""
+    """Return the HTML id of a row, whatever its object is called."""
     return "row-" + hashlib.sha256("\0".join(names).encode()).hexdigest()[:16]
 
 
 def tree(queues: Iterable[QueueState]) -> Iterator[tuple[QueueState, int]]:
-    """Yield queues with their depth, parents before children; one whose parent is not there stands at the top."""
+    """Yield queues with their depth, parents before children; one without an existing parent is at the top."""
     by_parent: dict[str, list[QueueState]] = {}
     known = {queue.name: queue for queue in queues}
     for queue in known.values():
@@ -221,7 +221,7 @@ def tree(queues: Iterable[QueueState]) -> Iterator[tuple[QueueState, int]]:
 
 
 def bar(figures: Figures) -> Bar:
-    """Return how long the parts of the bar of a resource are: all of it is the most of used, deserved and quota."""
+    """Return the lengths of the parts of a resource's bar: the whole is the largest of used, deserved and quota."""
     used, reserved = number(figures.used), number(figures.reserved or "0")
     deserved, quota = (None if text is None else number(text) for text in (figures.deserved, figures.quota))
     most = max(used + reserved, deserved or 0, quota or 0) or 1
@@ -233,7 +233,7 @@ def bar(figures: Figures) -> Bar:
 
 
 def points(moments: Sequence[Moment]) -> str:
-    """Return moments as a chart takes them: lists of times, of what was used, and of quotas."""
+    """Return samples in the form of a chart: lists of times, of usage, and of quotas."""
     return json.dumps([[int(m.at) for m in moments], [m.used for m in moments], [m.quota for m in moments]])
 
 

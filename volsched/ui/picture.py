@@ -1,4 +1,4 @@
-"""What the page shows of a cluster at one moment, and the cluster that it is made of, kept as changes come."""
+"""The picture of a cluster at one moment, and the cluster that it is made of, updated with changes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Live:
 
     @property
     def known(self) -> ClusterSnapshot:
-        """The cluster as a value, for questions that are asked of it in sessions of their own."""
+        """The cluster as a value, for questions in sessions of their own."""
         return replace(self._configured, objects=tuple(self._scheduler.objects.values()))
 
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:
@@ -84,7 +84,7 @@ class Live:
         self._scheduler.take(changes)
 
     def due(self) -> float | None:
-        """When a look would show something new although nothing changes, in seconds since the epoch."""
+        """Return when a picture changes without changes of objects, in seconds since the epoch."""
         times = [self._waiting.due, *(time for time in [self._scheduler.wake_at()] if time is not None)]
         return min(times) if min(times) < float("inf") else None
 
@@ -118,7 +118,7 @@ class Live:
         return [job for key, job in dirty.items() if key in self.cluster.jobs]
 
     def _queues(self, now: float) -> tuple[QueueState, ...]:
-        """Return the queues as they were before the session, with who waits after it."""
+        """Return the queues as they were before the session, with jobs that wait after it."""
         usage = self._scheduler.usage
         uses = usage.queues if usage is not None else {}
         queues = tuple(queue_state(use, *self._counts.get(name, (0, 0))) for name, use in uses.items())

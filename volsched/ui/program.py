@@ -1,4 +1,4 @@
-"""`volsched ui`, wired together: a cluster is followed, or stands still, and is served until a signal comes."""
+"""`volsched ui`, wired together: a followed or static cluster is served until a signal comes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from volsched.ui.static_cluster import StaticCluster
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 CONNECTIONS: Final = ConnectionLimits(total=512, per_peer=256)
-"""A browser holds one for each open view, and all people come from the address of the proxy that logs them in."""
+"""The most streams: a browser holds one for each open view, and a login proxy has one address for all readers."""
 
 
 OnServing = Callable[[str], None]
@@ -69,7 +69,7 @@ async def _served(ui: Ui, address: str, on_serving: OnServing, tls: SSLContext |
 
 
 def _check_loopback(listener: socket.socket, address: str) -> None:
-    """Raise KubeSetupError where others than this machine reach a socket: a name may stand for any address."""
+    """Raise KubeSetupError if other machines reach a socket: a name may stand for any address."""
     if not ipaddress.ip_address(listener.getsockname()[0]).is_loopback:
         listener.close()
         raise KubeSetupError(

@@ -1,8 +1,7 @@
-"""A scheduler that follows a cluster and writes nothing: its sessions show why what waits does.
+"""A scheduler that follows a cluster and writes nothing: its sessions show why jobs wait.
 
-Mirror, plugins and engine are those of ``volsched run``, so a session costs what has changed and not what there is.
-What a session decides is looked at and taken back: nothing of it has happened, neither for the API server nor for the
-next session.
+Mirror, plugins and engine are those of ``volsched run``, so a session costs as much as the changes and not as the
+cluster. The decisions of a session are shown and taken back: neither the API server nor the next session sees them.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ Identity = tuple[str, str, str]
 
 
 class _CollectingPlugin:
-    """A plugin that decides nothing: it hears of a session once all others have their accounts, and when it closes."""
+    """A plugin that decides nothing: it is called when all others have their accounts, and at the end."""
 
     name = "page"
 
@@ -55,10 +54,10 @@ class _CollectingPlugin:
 
 
 class ReadOnlyScheduler:
-    """Give it changes with ``take``; ``run`` holds a session, and ``take_back`` undoes it.
+    """Give it changes with ``take``; ``run`` runs a session, and ``take_back`` undoes it.
 
-    ``objects`` are all that it was told of. ``usage`` is what queues held before the session, where ``wants_usage``
-    asked for it; ``dirty`` are the jobs of which it may report something new. Only one thread may use it at a time.
+    ``objects`` are all given objects. ``usage`` is the usage of queues before the session, if ``wants_usage``;
+    ``dirty`` are jobs with possible news. Only one thread may use it at a time.
     """
 
     def __init__(self, profile: Profile, scheduler_names: tuple[str, ...], default_queue: str) -> None:
@@ -99,13 +98,13 @@ class ReadOnlyScheduler:
         self.mirror.quarantine.take_errors()  # the scheduler's log has them
 
     def wake_at(self) -> float | None:
-        """When a session is due even if nothing changes (seconds since the epoch); None: not before something does."""
+        """Return when a session is due without changes (seconds since the epoch); None: only after a change."""
         return self._scheduler.wake_at()
 
     # -- a session ----------------------------------------------------------------------------------------------------
 
     def run(self) -> Mapping[str, str]:
-        """Hold a session; return which jobs it starts, each with a node. What it decided stands until taken back."""
+        """Run a session; return the jobs that it starts, each with a node. Its decisions stand until taken back."""
         self._scheduler.cycle()
         starts: dict[str, str] = {}
         for step in self._plan.steps:
@@ -120,13 +119,13 @@ class ReadOnlyScheduler:
             self.usage, self.wants_usage = usage_of(self), False
 
     def _closing(self, session: Session) -> None:
-        """Note which jobs this session will report on; what was only held is still in its place."""
+        """Note the jobs of this session's report; held tasks are still in place."""
         dirty = session.cluster.queue_cache.dirty_jobs
         self.dirty.update(dirty)
         self._reported = tuple(dirty.values())
 
     def take_back(self) -> None:
-        """Let nothing of the session have happened. Nobody is woken by that: nothing has become possible."""
+        """Undo the session. No job is requeued by that: nothing has become possible."""
         with self.mirror.cluster.without_requeue():
             for step in reversed(self._plan.take()):
                 self._undo(step)
@@ -135,7 +134,7 @@ class ReadOnlyScheduler:
             self._reported = ()
 
     def _undo(self, step: PlanStep) -> None:
-        """Take a step of a plan back out of the mirror: the cluster has not carried it out."""
+        """Undo a step of a plan in the mirror: the cluster has not carried it out."""
         match step:
             case Bind():
                 self._unbind(step)
@@ -166,7 +165,7 @@ class ReadOnlyScheduler:
             self.mirror.cluster.queue_cache.set_phase(job, found.status.phase, admits=True)
 
     def _believe(self, group: api.PodGroup) -> None:
-        """Take a PodGroup as it is shown next, as no status of ours is under way."""
+        """Accept the next state of a PodGroup, as no status of ours is under way."""
         job = self.mirror.cluster.jobs.get(group.key)
         if job is not None:
             job.reported, job.confirmed = None, True

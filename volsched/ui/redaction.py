@@ -1,6 +1,6 @@
-"""What somebody sees of a picture: what they may not see by name becomes counts, before anything else is done with it.
+"""The visible part of a picture: hidden names become counts, before anything else is done.
 
-Filters and pages come after, so that no question tells more than the lists do.
+Filters and pages come after, so no question shows more than the lists do.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Seen:
 
 
 def namespaces_in(picture: Picture) -> frozenset[str]:
-    """Return the namespaces of which a picture names objects."""
+    """Return the namespaces whose objects a picture names."""
     jobs = {job.namespace for job in picture.waiting}
     holders = {pod.partition("/")[0] for cards in picture.cards for cell in cards.cells for pod in _pods(cell.holder)}
     return frozenset((jobs | holders) - {""})
 
 
 def seen_by(scope: Visibility, picture: Picture) -> Seen:
-    """Return what somebody sees."""
+    """Return the visible part."""
     if scope.is_whole:
         return Seen(picture.queues, picture.cards, picture.waiting, {})
     others = Counter(_queue_name(scope, job.queue) for job in picture.waiting if not scope.names(job.namespace))
@@ -73,7 +73,7 @@ def _job(scope: Visibility, job: WaitingJob) -> WaitingJob:
 
 
 def without_names(scope: Visibility, text: str) -> str:
-    """Return a text in which pods and jobs of namespaces that somebody may not see are not named."""
+    """Return a text without names of pods and jobs in namespaces that the reader may not see."""
     return text if scope.namespaces is None else without(text, scope.names)
 
 
@@ -103,7 +103,7 @@ def _pods(holder: str) -> list[str]:
 
 
 def _by_model(cards: Iterable[NodeCards]) -> Iterator[NodeCards]:
-    """Yield one entry for each model, with how many nodes have it; cells are those of whoever looks."""
+    """Yield one entry for each model, with its number of nodes; cells are those of the reader."""
     models: dict[tuple[str, str], list[NodeCards]] = {}
     for each in cards:
         models.setdefault((each.model, each.sort), []).append(each)
@@ -118,7 +118,7 @@ def _by_model(cards: Iterable[NodeCards]) -> Iterator[NodeCards]:
 
 
 def difference_for(scope: Visibility, difference: Difference) -> tuple[Difference, dict[str, int]]:
-    """Return the pods that somebody may see of a difference, and how many others there are, by sort."""
+    """Return the visible pods of a difference, and the number of others, by sort."""
     if scope.is_whole:
         return difference, {}
     own = [pod for pod in difference.pods if scope.names(pod.pod.partition("/")[0])]

@@ -1,4 +1,4 @@
-"""Where the page has its cluster from: what it asks of one that is followed, and of one that stands still."""
+"""The source of the page's cluster: followed, or static."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from volsched.ui.waiting import Reason
 
 
 class PictureSource(Protocol):
-    """A cluster of which there are pictures. Numbers tell pictures apart."""
+    """A cluster with pictures, which have numbers."""
 
     @property
     def notice(self) -> str:
-        """What is wrong with the configuration as it is written; empty while it is in force."""
+        """Return the problem of the written configuration; empty while it is in force."""
 
     @property
     def about(self) -> str:
-        """What is to be said of the cluster above each view; empty for one that is followed."""
+        """Return the notice above each view; empty for a followed cluster."""
 
     async def picture(self) -> tuple[int, Picture]:
         """Return the newest picture, and its number."""

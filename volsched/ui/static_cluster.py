@@ -1,4 +1,4 @@
-"""A cluster that stands still, for the page: manifests once they have been scheduled in memory, or a snapshot."""
+"""A static cluster for the page: manifests after a simulation, or a snapshot."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StaticCluster:
 
     @property
     def about(self) -> str:
-        """What the picture is of."""
+        """Return the source of the picture."""
         return SCHEDULED if self._schedules else SNAPSHOT
 
     async def picture(self) -> tuple[int, Picture]:
@@ -50,7 +50,7 @@ class StaticCluster:
         return _NUMBER, self._picture
 
     async def after(self, number: int) -> tuple[int, Picture]:
-        """Return the picture to who has another one; who has it waits for ever."""
+        """Return the picture to a reader with another one; others wait for ever."""
         while number == _NUMBER:
             await asyncio.Event().wait()
         return await self.picture()
@@ -65,7 +65,7 @@ class StaticCluster:
 
 
 def _changes(known: ClusterSnapshot, on_cycle: OnCycle | None, *, schedules: bool) -> list[Change]:
-    """Return all that a scheduler would have been told of a cluster, until sessions change nothing any more."""
+    """Return all changes that a scheduler would have got of a cluster, until sessions change nothing any more."""
     on_changes: list[Change] = []
     stage = known.stage(on_changes=on_changes.extend)
     if schedules:

@@ -1,4 +1,4 @@
-"""Who waits and why, kept as sessions report something new of a job; and the reasons so far."""
+"""The waiting jobs and their reasons, updated from the reports of sessions, with former reasons."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from volsched.model.observers import Observer
 from volsched.ui.read_only_scheduler import ReadOnlyScheduler
 
 GRACE_SECONDS: Final = 5.0
-"""A job that the next session would start is listed when nobody has bound its pods for so long."""
+"""The time without bound pods after which a job that the next session would start is listed."""
 
 STARTS: Final = "starts"
 """The step of such a job."""
@@ -26,7 +26,7 @@ _FAR: Final = float("inf")
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why a job was seen to wait, since a moment in seconds since the epoch."""
+    """A reason of a waiting job, and since when it was seen, in seconds since the epoch."""
 
     since: float
     step: str
@@ -66,7 +66,7 @@ class WaitingList(Observer):
             self._drop(job.key)
 
     def note(self, jobs: Iterable[JobInfo], starts: Mapping[str, str]) -> dict[str, str]:
-        """Take in what a session reports of jobs, while it stands; return those that it starts whole, with a node."""
+        """Take in the report of a session before it is undone; return the jobs that it starts whole, with a node."""
         started: dict[str, str] = {}
         for job in jobs:
             if is_waiting(job):
@@ -78,7 +78,7 @@ class WaitingList(Observer):
         return started
 
     def note_started(self, started: Mapping[str, str], now: float) -> None:
-        """Take in which jobs the next session would start, each with a node, once that was taken back."""
+        """Take in the jobs that the next session would start, each with a node, after it was undone."""
         for key, node in started.items():
             job = self._scheduler.mirror.cluster.jobs.get(key)
             if job is not None and is_waiting(job):
@@ -88,7 +88,7 @@ class WaitingList(Observer):
                 self._put(job, _ListedJob(job, record, self._listed_from(job, record.since, now)))
 
     def _listed_from(self, job: JobInfo, since: float | None, now: float) -> float:
-        """Return when a job that could start is shown: soon after it was made, or seen where that is not known."""
+        """Return when a job that could start is listed: soon after it was made, or first seen."""
         known = self._queues.get(job.queue, {}).get(job.key)
         if since is None and known is not None and known.record.step == STARTS:
             return known.listed_from
