@@ -49,13 +49,13 @@ class Profile:
 
     @cached_property
     def kept_annotations(self) -> KeptAnnotations:
-        """The annotations that are kept of objects."""
+        """Return the annotations that are kept of objects."""
         configured = (*self.actions, *(plugin for tier in self.plugins for _, plugin in tier))
         return kept_annotations(map(declared_annotations, configured))
 
     @cached_property
     def registering_actions(self) -> tuple[Plugin, ...]:
-        """The actions that register rules, as plugins do."""
+        """Return the actions that register rules, as plugins do."""
         return tuple(action for action in self.actions if isinstance(action, Plugin))
 
     @cached_property
@@ -68,7 +68,7 @@ class Profile:
         return self._named("POD_ANNOTATIONS")
 
     def asking_annotations(self) -> set[str]:
-        """Those of them by which a pod asks for something: what the plugins name as ``ASKING_ANNOTATIONS``."""
+        """Return those of them by which a pod asks for something: what the plugins name as ``ASKING_ANNOTATIONS``."""
         return self._named("ASKING_ANNOTATIONS")
 
     def _named(self, what: str) -> set[str]:

@@ -159,7 +159,7 @@ class NodeBudgets(Observer):
     # -- the predicate ------------------------------------------------------------------------------------------------
 
     def applies(self, template: PodTemplate) -> bool:
-        """Whether pods of a template ask for no accelerator."""
+        """True if pods of a template ask for no accelerator."""
         return self.pods.include(template)
 
     def refuse(self, template: PodTemplate, node: NodeInfo) -> Verdict | None:

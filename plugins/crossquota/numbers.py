@@ -40,7 +40,7 @@ class QuotaSeries:
         return self._shown[0]
 
     def used(self) -> Numbers:
-        """The same of what is used."""
+        """Return the same of what is used."""
         self._refresh()
         return self._shown[1]
 

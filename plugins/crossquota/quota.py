@@ -57,7 +57,7 @@ class NodeQuota:
 
     @property
     def complaints(self) -> tuple[str, ...]:
-        """All that is to be told."""
+        """Return all that is to be told."""
         return self.faults + self.doubts
 
 
@@ -113,7 +113,7 @@ def read_part(text: str) -> Fraction | None:
 
 
 def has_annotations(resource: str) -> bool:
-    """Whether a node can state by annotations what a resource's quota is: names with a domain make no key of one."""
+    """True if a node can state by annotations what a resource's quota is: names with a domain make no key of one."""
     return "/" not in resource
 
 

@@ -19,7 +19,7 @@ class SelectedPods:
         self._score = score
 
     def key(self, task: TaskInfo) -> bool | None:
-        """Whether the rules are for this pod."""
+        """Return whether the rules are for this pod."""
         return True if self._budgets.pods.selects(task) else None
 
     def refuse(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:
@@ -63,5 +63,5 @@ def rules_for_pods(budgets: NodeBudgets, score: QuotaScore, *, scores: bool) -> 
 
 
 def _never(_: TaskInfo) -> int:
-    """What an answer is made from is on its node and in the key: it changes for no other reason."""
+    """Return the version: answers depend only on the node and on the key."""
     return 0

@@ -85,7 +85,7 @@ class AverageDemand:
 
     @property
     def in_blocks(self) -> int:
-        """The share of the demand for whole cards, in 1/32."""
+        """Return the share of the demand for whole cards, in 1/32."""
         return sum(share for _, share in self.blocks)
 
 

@@ -64,7 +64,7 @@ class CardRequests:
 
     @property
     def sources(self) -> int:
-        """How many plugins tell of parts and lists of cards: with another one, templates want something else."""
+        """Return how many plugins tell of parts and lists of cards: with another one, templates want something else."""
         return len(self._parts.sources) + len(self._lists.sources)
 
     def refresh(self) -> None:

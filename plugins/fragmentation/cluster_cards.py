@@ -63,7 +63,7 @@ class ClusterCards:
 
     @property
     def names(self) -> Sequence[str]:
-        """The resources by their columns."""
+        """Return the resources by their columns."""
         return self._cluster.columns.names
 
     def refresh(self) -> None:

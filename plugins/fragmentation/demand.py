@@ -118,7 +118,7 @@ class Demand(Observer):
 
     @property
     def richest(self) -> Richest:
-        """What the richest node has."""
+        """Return what the richest node has."""
         return self._cards.richest
 
     # -- following jobs -----------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ def _attribute(device: Device, names: Sequence[str]) -> str:
 
 
 def is_kept_off(device: Device) -> bool:
-    """Whether a device has a taint that keeps pods off."""
+    """True if a device has a taint that keeps pods off."""
     return any(taint.effect in BLOCKING for taint in device.taints)
 
 
@@ -135,7 +135,7 @@ class DeviceCards:
 
     @property
     def is_any(self) -> bool:
-        """Whether any node has cards that are devices."""
+        """True if any node has cards that are devices."""
         return bool(self._cards)
 
     # -- reading ------------------------------------------------------------------------------------------------------

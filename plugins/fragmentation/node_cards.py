@@ -45,7 +45,7 @@ class NodeCards:
 
     @property
     def usable(self) -> Ints:
-        """The thousandths of a card that pods may take, by row: none on a node that takes no pods."""
+        """Return the thousandths of a card that pods may take, by row: none on a node that takes no pods."""
         found: Ints = self._of_rows[0]
         return found
 

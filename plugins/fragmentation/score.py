@@ -98,21 +98,21 @@ class Score:
         return self.version(task), self._cluster.devices.version
 
     def shares_cards(self, template: PodTemplate) -> bool:
-        """Whether pods of a template take parts of cards that are told apart."""
+        """True if pods of a template take parts of cards that are told apart."""
         self._demand.refresh()
         return bool(self._card_requests.of(template).parts)
 
     def shares_none(self, template: PodTemplate) -> bool:
-        """Whether amounts tell all that pods of a template take; pods without cards are among them."""
+        """True if amounts tell all that pods of a template take; pods without cards are among them."""
         return not self.shares_cards(template)
 
     def takes_cards(self, template: PodTemplate) -> bool:
-        """Whether pods of a template take any cards."""
+        """True if pods of a template take any cards."""
         self._demand.refresh()
         return self._card_requests.of(template).cards > 0
 
     def may_take_cards(self, template: PodTemplate) -> bool:
-        """Whether pods of a template may take any cards, by their claims perhaps."""
+        """True if pods of a template may take any cards, by their claims perhaps."""
         return template.has_resource_claims or self.takes_cards(template)
 
     def by_amounts(self, template: PodTemplate, node: NodeAmounts) -> float:

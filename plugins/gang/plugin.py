@@ -59,7 +59,7 @@ class GangPlugin:
 
 
 def incompleteness(job: JobInfo) -> Verdict | None:
-    """Why the job has too few members that can work."""
+    """Return why the job has too few members that can work."""
     if not job.roles_valid():
         lacking = ", ".join(sorted(role for role, least in job.spec.min_roles.items() if _valid_in(job, role) < least))
         message = f'PodGroup "{job.key}" has not enough pods of role {lacking} for its minimum'
@@ -84,7 +84,7 @@ def _ready_last(job: JobInfo) -> bool:
 
 
 def is_ready(job: JobInfo) -> bool:
-    """Whether the job and each of its roles has its minimum."""
+    """True if the job and each of its roles has its minimum."""
     return job.is_ready and job.roles_ready()
 
 
@@ -137,12 +137,12 @@ def note_conditions(session: Session) -> None:
 
 
 def _nobody_looked_at(session: Session, job: JobInfo) -> bool:
-    """Whether a job's queue is not there, or not yet: that is told after a moment, and no less of it before."""
+    """True if a job's queue is not there, or not yet: that is told after a moment, and no less of it before."""
     return job.queue not in session.cluster.queues and job.refusal is None
 
 
 def _only_waits_for_terminating(job: JobInfo) -> bool:
-    """Whether the gang is short only because members are being deleted, and nobody waits to replace them."""
+    """True if the gang is short only because members are being deleted, and nobody waits to replace them."""
     counts = job.counts
     leaving = sum(1 for t in job.tasks.values() if t.status is TaskStatus.RELEASING and t.node is not None)
     waiting = counts[TaskStatus.PENDING] + counts[TaskStatus.PIPELINED]

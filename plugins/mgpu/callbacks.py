@@ -91,7 +91,7 @@ class MgpuRules:
         yield EventHandler(self, for_each_pod=self.applies)
 
     def applies(self, template: PodTemplate) -> bool:
-        """Whether pods of a template want cards."""
+        """True if pods of a template want cards."""
         return self._ledger.follows(template)
 
     # -- filter ---------------------------------------------------------------------------------------------------
@@ -154,7 +154,7 @@ class MgpuRules:
         return self.weight * self._search.strategy.score(best.points, account.cards.count, account.cards.memory)
 
     def wants_none(self, template: PodTemplate) -> bool:
-        """Whether pods of a template want no card, and there are some that they could stand in the way of."""
+        """True if pods of a template want no card, and there are some that they could stand in the way of."""
         return self._ledger.cluster.columns.find(CORE) is not None and not self.applies(template)
 
     def spare(self, _: PodRequest, node: NodeAmounts) -> float:

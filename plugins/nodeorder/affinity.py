@@ -32,7 +32,7 @@ class NodeAffinityScore:
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """Whether pods of a template prefer any nodes."""
+        """True if pods of a template prefer any nodes."""
         return bool(template.preferred_nodes)
 
     def score(self, pod: PodConstraints, node: NodePropertiesView) -> float:

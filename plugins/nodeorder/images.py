@@ -46,7 +46,7 @@ class ImageLocality:
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """Whether pods of a template have any image, which only pods that users did not write lack."""
+        """True if pods of a template have any image, which only pods that users did not write lack."""
         return bool(template.images) and template.containers > 0
 
     def score(self, pod: PodConstraints, node: NodePropertiesView) -> float:

@@ -57,7 +57,9 @@ class PodAffinityScore:
         points: Points = [(claim.table, 1) for claim in self._domains.drawing(task) if claim.table.counts]
         template = task.template
         if template.preferred_affinity or template.preferred_anti_affinity:
-            points += [(table, weight) for table, weight in self._domains.liking(template).terms if table.counts]
+            points += [
+                (table, weight) for table, weight in self._domains.preferred_terms(template).terms if table.counts
+            ]
         return points
 
 

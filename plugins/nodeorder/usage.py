@@ -75,7 +75,7 @@ class UsageScore:
 
     @property
     def counts(self) -> bool:
-        """Whether any of the three has a weight."""
+        """True if any of the three has a weight."""
         return bool(self._least or self._most or self._balance)
 
     def _of(self, pod: PodRequest) -> _TemplateRequest:
@@ -207,7 +207,7 @@ def _used_shares(capacities: Whole, taken: Whole) -> Whole:
 
 
 def _mean(shares: Whole, has_both: Mask) -> Whole:
-    """The mean of two shares; the share of what a node does not have is 0 and does not count."""
+    """Return the mean of two shares; the share of what a node does not have is 0 and does not count."""
     found: Whole = (shares[0] + shares[1]) >> has_both
     return found
 

@@ -17,12 +17,12 @@ def rules(_: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
 
 
 def is_refused(template: PodTemplate) -> bool:
-    """Whether a part of the pod cannot be understood."""
+    """True if a part of the pod cannot be understood."""
     return bool(template.refusals)
 
 
 def has_claims(template: PodTemplate) -> bool:
-    """Whether the pod has ResourceClaims."""
+    """True if the pod has ResourceClaims."""
     return template.has_resource_claims
 
 

@@ -92,7 +92,7 @@ def _affinity_rules(_: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]
 
 
 def has_node_terms(template: PodTemplate) -> bool:
-    """Whether a pod asks for certain nodes."""
+    """True if a pod asks for certain nodes."""
     return template.required_nodes is not None
 
 
@@ -119,7 +119,7 @@ def _features_rules(_registrar: Registrar, _wanted: PredicatesArguments) -> Iter
 
 
 def needs_features(template: PodTemplate) -> bool:
-    """Whether a pod needs something that not every kubelet can do."""
+    """True if a pod needs something that not every kubelet can do."""
     return bool(template.features)
 
 

@@ -47,7 +47,7 @@ class PredicatesPlugin:
 
     @property
     def serves_devices(self) -> bool:
-        """Whether it gives out devices for extended resources that a DeviceClass stands for."""
+        """True if it gives out devices for extended resources that a DeviceClass stands for."""
         return self._arguments.dynamic_resource_allocation
 
     def on_session_open(self, registrar: Registrar) -> None:

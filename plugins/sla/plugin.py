@@ -114,7 +114,7 @@ class Deadlines(Observer):
             self._cluster.jobs[key].requeue()
 
     def next(self) -> float | None:
-        """When the next time is over, in seconds since the epoch; None when nobody's will be."""
+        """Return when the next time is over, in seconds since the epoch; None when nobody's will be."""
         while self._ahead and not self._is_current(*self._ahead[0]):
             heapq.heappop(self._ahead)
         return self._ahead[0][0] if self._ahead else None

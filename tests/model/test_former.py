@@ -47,6 +47,7 @@ def test_what_moved_into_the_properties_can_be_read_where_it_was(
         ("job.fitting", "job.placed_in_last_try"),
         ("cluster.node_ledger", "cluster.node_cache"),
         ("cluster.queue_ledger", "cluster.queue_cache"),
+        ("cluster.devices.ledger", "cluster.devices.usage"),
         ("cluster.node_cache.facts_log", "cluster.node_cache.properties_log"),
         ("cluster.node_cache.facts_version", "cluster.node_cache.properties_version"),
         ("cluster.clocks.changes", "cluster.clocks.change_generation"),

@@ -108,7 +108,7 @@ class FaultProxy(Startable):
 
     @property
     def url(self) -> str:
-        """Where clients find it."""
+        """Return where clients find it."""
         return f"https://127.0.0.1:{self._running.port}"
 
     def kubeconfig(self) -> Path:
@@ -160,7 +160,7 @@ class FaultProxy(Startable):
 
     @property
     def open_watches(self) -> int:
-        """How many watches are open."""
+        """Return how many watches are open."""
         return self._call_soon(lambda: len(self._running.watches))
 
     # -------------------------------------------------------------------------------------------------- inside

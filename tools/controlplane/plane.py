@@ -137,17 +137,17 @@ class ControlPlane(Startable):
 
     @property
     def url(self) -> str:
-        """The API server's address, ``https://127.0.0.1:<port>``."""
+        """Return the API server's address, ``https://127.0.0.1:<port>``."""
         return f"https://127.0.0.1:{self._state.port}"
 
     @property
     def folder(self) -> Path:
-        """Where the kubeconfig files and the logs are."""
+        """Return where the kubeconfig files and the logs are."""
         return self._state.folder
 
     @property
     def binaries(self) -> Binaries:
-        """The programs that it runs."""
+        """Return the programs that it runs."""
         return self._state.binaries
 
     @property
@@ -157,12 +157,12 @@ class ControlPlane(Startable):
 
     @property
     def kubeconfig(self) -> Path:
-        """A kubeconfig file of the cluster's administrator."""
+        """Return a kubeconfig file of the cluster's administrator."""
         return self._state.folder / "admin.kubeconfig"
 
     @property
     def api(self) -> ApiClient:
-        """A blocking client with the administrator's rights."""
+        """Return a blocking client with the administrator's rights."""
         return self._state.api
 
     def process(self, name: str) -> ServerProcess:
@@ -548,7 +548,7 @@ class _RunningServers:
 
     @property
     def store(self) -> Path:
-        """The folder that etcd keeps everything in."""
+        """Return the folder that etcd keeps everything in."""
         return self.scratch / "etcd"
 
     @classmethod

@@ -27,17 +27,17 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Return the process id."""
         return self._popen.pid
 
     @property
     def status(self) -> int | None:
-        """The exit status, None while it runs; a signal's number is negative."""
+        """Return the exit status, None while it runs; a signal's number is negative."""
         return self._popen.poll()
 
     @property
     def is_running(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self.status is None
 
     def log_tail(self, size: int = 3000) -> str:

@@ -241,7 +241,7 @@ def _controllers(given: Sequence[str]) -> tuple[str, ...]:
 
 
 def _absent(given: Sequence[str]) -> list[str]:
-    """The names in `--controllers` of controllers that volsched lacks."""
+    """Return the names in `--controllers` of controllers that volsched lacks."""
     from volsched.operator.options import ELSEWHERE  # noqa: PLC0415
 
     return [f"--controllers={word}" for word in _split(given) if word.lstrip("+-") in ELSEWHERE]

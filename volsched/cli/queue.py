@@ -137,7 +137,7 @@ class _CountedQueues:
 
     @property
     def footer(self) -> str:
-        """The text below a page: the counted configuration, if that is not obvious."""
+        """Return the text below a page: the counted configuration, if that is not obvious."""
         if self._in_force.doubt:
             return self._in_force.doubt
         if not self._in_force.origin:

@@ -227,14 +227,14 @@ def options_from(flags: dict[str, Any]) -> Any:
 
 
 def _settle(given: float | None, names: tuple[str, ...]) -> float:
-    """The time in which changes wait for others, in seconds; in Volcano's place sessions have its period."""
+    """Return the time in which changes wait for others, in seconds; in Volcano's place sessions have its period."""
     if given is not None:
         return given
     return VOLCANO_PERIOD_SECONDS if names == (VOLCANO,) else 0.0
 
 
 def _lease_namespace(names: tuple[str, ...]) -> str:
-    """Where the Lease is: a namespace that there is wherever a scheduler of these names runs."""
+    """Return where the Lease is: a namespace that there is wherever a scheduler of these names runs."""
     from volsched.kube.client.credentials import namespace_of_service_account  # noqa: PLC0415
 
     if names == (DEFAULT_SCHEDULER,):

@@ -362,7 +362,7 @@ _PLACEMENT: Final = ("networkTopology", "subGroupPolicy")
 
 
 def _placement(spec: api.PodGroupSpec) -> Json:
-    """Return what a PodGroup states of where its pods go beside each other."""
+    """Return the network topology and the subgroups of a PodGroup."""
     found: Json = msgspec.to_builtins(spec)
     return {name: found[name] for name in _PLACEMENT if name in found}
 

@@ -95,7 +95,7 @@ class RawJob(ApiObject, frozen=True):
 
     @property
     def phase(self) -> str:
-        """The phase of the Job; empty when it has none."""
+        """Return the phase of the Job; empty when it has none."""
         state = self.status.get("state") if isinstance(self.status, dict) else None
         phase = state.get("phase") if isinstance(state, dict) else None
         return phase if isinstance(phase, str) else ""

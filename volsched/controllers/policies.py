@@ -106,7 +106,7 @@ def decide(
 
 
 def _of(happening: Happening) -> Collection[str]:
-    """The target of an action: none for a task without a name."""
+    """Return the target of an action: none for a task without a name."""
     return (*STARTED, *TARGETED) if happening.task else STARTED
 
 
@@ -178,7 +178,7 @@ class _JobPolicies:
 
     @property
     def version(self) -> int:
-        """The version of the Job whose pods count."""
+        """Return the version of the Job whose pods count."""
         return self.job.status.version
 
 

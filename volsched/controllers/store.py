@@ -75,7 +75,7 @@ class PodView:
 
     @property
     def whose(self) -> Owner:
-        """The owner that it names."""
+        """Return the owner that it names."""
         return named_by(self.namespace, self.owner)
 
     @property

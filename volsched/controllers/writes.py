@@ -52,7 +52,7 @@ class Create:
 
     @property
     def body(self) -> Body:
-        """The object, made again each time where it is made late."""
+        """Return the object, made again each time where it is made late."""
         return self.content() if callable(self.content) else self.content
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def waits_for_room(task: TaskInfo, node: NodeInfo) -> Verdict:
-    """A task that fits on a node once pods there are gone, or once the rest of its gang has room."""
+    """Return a task that fits on a node once pods there are gone, or once the rest of its gang has room."""
     message = f'pod "{task.key}" can go to node "{node.name}" once pods that are being deleted there are gone'
     if not terminating_on(node):
         message = f'room on node "{node.name}" is kept for pod "{task.key}"'

@@ -38,7 +38,7 @@ class Plugin(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in configurations."""
+        """Return the name in configurations."""
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Register this plugin's rules for a session."""
@@ -53,7 +53,7 @@ class Action(Protocol):
 
     @property
     def name(self) -> str:
-        """The name in configurations."""
+        """Return the name in configurations."""
 
     def execute(self, session: Session) -> None:
         """Do the action's work on the session."""

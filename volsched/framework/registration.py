@@ -84,7 +84,7 @@ class Registrar:
         return self._option.allows("enableHierarchy")
 
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
-        """An account that outlives the session; if it is an ``Observer`` it follows every change."""
+        """Return an account that outlives the session; if it is an ``Observer`` it follows every change."""
         return self.session.account(name, make)
 
     def register(self, *rules: Rule) -> None:

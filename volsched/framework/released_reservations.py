@@ -189,7 +189,7 @@ class _Room:
 
     @property
     def domain(self) -> int:
-        """The most that fit in a topology domain."""
+        """Return the most that fit in a topology domain."""
         domains: Counter[str] = Counter()
         for domain, fits in self.nodes.values():
             domains[domain] += fits

@@ -105,7 +105,7 @@ class Reporter(Observer):
     def _on_pod(
         self, job: JobInfo, task: TaskInfo, verdict: Verdict | None, known: _Reported
     ) -> Iterator[RecordEvent | WritePodCondition]:
-        """The condition and the Event of a pod that waits.
+        """Yield the condition and the Event of a pod that waits.
 
         One that only waits behind the gate of its queue stays SchedulingGated, as the API server reports it.
         """
@@ -118,7 +118,7 @@ class Reporter(Observer):
             yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Warning", verdict.reason, message)
 
     def about_nomination(self, task: TaskInfo) -> WritePodCondition:
-        """The condition of a pod whose nomination changed while the reason why it waits did not."""
+        """Return the condition of a pod whose nomination changed while the reason why it waits did not."""
         verdict = refusal_of(task)
         if verdict is None:
             return self._condition(task, ConditionReason.UNSCHEDULABLE, "")
@@ -126,7 +126,7 @@ class Reporter(Observer):
         return self._condition(task, verdict.condition_reason, message)
 
     def _on_group(self, job: JobInfo) -> Iterator[RecordEvent]:
-        """The Event on the PodGroup of a job that waits as a whole."""
+        """Yield the Event on the PodGroup of a job that waits as a whole."""
         verdict = job.refusal
         if verdict is not None and job.spec.has_group:
             kind = "Normal" if verdict.step is Step.ENQUEUE and verdict.reason in _PATIENT else "Warning"
@@ -182,28 +182,28 @@ def _by_number(task: TaskInfo) -> tuple[str, int, str]:
 
 
 def about_group(job: JobInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """An Event on a job's PodGroup; ``kind`` is Normal or Warning."""
+    """Return an Event on a job's PodGroup; ``kind`` is Normal or Warning."""
     version = job.spec.native.version.name if job.spec.native is not None else POD_GROUP_VERSION
     return RecordEvent("PodGroup", version, job.namespace, job.group_name, job.spec.group_uid, kind, reason, message)
 
 
 def about_queue(queue: QueueInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """An Event on a queue; ``kind`` is Normal or Warning."""
+    """Return an Event on a queue; ``kind`` is Normal or Warning."""
     return RecordEvent("Queue", QUEUE_VERSION, "", queue.name, queue.spec.uid, kind, reason, truncated(message))
 
 
 def about_node(node: NodeInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """An Event on a node; ``kind`` is Normal or Warning."""
+    """Return an Event on a node; ``kind`` is Normal or Warning."""
     return RecordEvent("Node", "v1", "", node.name, node.spec.uid, kind, reason, truncated(message))
 
 
 def about_pod(task: TaskInfo, kind: str, reason: str, message: str) -> RecordEvent:
-    """An Event on a pod; ``kind`` is Normal or Warning."""
+    """Return an Event on a pod; ``kind`` is Normal or Warning."""
     return RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, kind, reason, truncated(message))
 
 
 def about_victim(task: TaskInfo, message: str) -> Iterator[RecordEvent]:
-    """The Events of an eviction: on the pod that has to go, and on its PodGroup."""
+    """Yield the Events of an eviction: on the pod that has to go, and on its PodGroup."""
     yield RecordEvent("Pod", "v1", task.namespace, task.name, task.uid, "Normal", "Preempted", message, "Preempting")
     if task.job is not None and task.job.spec.has_group:
         yield about_group(task.job, "Normal", "Evict", f'pod "{task.key}" is evicted: {message}')

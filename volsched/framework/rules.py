@@ -91,7 +91,7 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 def always(_: PodTemplate) -> bool:
-    """All templates."""
+    """Return all templates."""
     return True
 
 

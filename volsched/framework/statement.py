@@ -138,7 +138,7 @@ class Statement:
                 self._session.cluster.move(operation.task, TaskStatus.RELEASING, operation.node)
 
     def checkpoint(self) -> int:
-        """A place to roll back to."""
+        """Return a place to roll back to."""
         return len(self.operations)
 
     def rollback(self, checkpoint: int) -> None:
@@ -257,7 +257,7 @@ def _is_being_left(task: TaskInfo) -> bool:
 
 
 def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:
-    """The step that makes an allocation real."""
+    """Return the step that makes an allocation real."""
     annotations = dict(task.bind_annotations) if task.bind_annotations else {}
     return Bind(
         task.uid,

@@ -91,12 +91,12 @@ class Surroundings:
 
     @cached_property
     def namespaces(self) -> Mapping[str, api.Namespace]:
-        """The namespaces, by name."""
+        """Return the namespaces, by name."""
         return {found.metadata.name: found for found in self.of(api.Namespace)}
 
     @cached_property
     def queues(self) -> Mapping[str, api.Queue]:
-        """The queues, by name."""
+        """Return the queues, by name."""
         return {found.metadata.name: found for found in self.of(api.Queue)}
 
     def places(self, found: api.ApiObject) -> bool:

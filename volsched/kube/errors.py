@@ -42,7 +42,7 @@ class ApiError(VolschedError):
 
     @property
     def code(self) -> str:
-        """The label for counting: the HTTP status, or the reason in lower case without an answer."""
+        """Return the label for counting: the HTTP status, or the reason in lower case without an answer."""
         return str(self.status) if self.status else self.reason.lower()
 
     @property

@@ -51,17 +51,17 @@ class Fence:
 
     @property
     def valid_until(self) -> float:
-        """The end of new writes."""
+        """Return the end of new writes."""
         return self._term.valid_until
 
     @property
     def lease_ends(self) -> float:
-        """The earliest takeover by another process."""
+        """Return the earliest takeover by another process."""
         return self._term.lease_ends
 
     @property
     def prolonged_at(self) -> float:
-        """The time of the last prolongation."""
+        """Return the time of the last prolongation."""
         return self._term.prolonged_at
 
     def prolong(self, valid_until: float, lease_ends: float) -> None:

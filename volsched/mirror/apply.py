@@ -241,7 +241,7 @@ class Mirror:
         return self.retries.next()
 
     def take_failed(self) -> list[TaskInfo]:
-        """The tasks whose binding failed since this was last called and that wait again."""
+        """Return the tasks whose binding failed since this was last called and that wait again."""
         return self.retries.take_failed()
 
     # -- annotations --------------------------------------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Groups:
         return self._lone(task, drop_task)
 
     def _lone(self, task: TaskInfo, drop_task: Callable[[str], None]) -> JobInfo:
-        """The job of a pod that names no PodGroup: of one, or waiting for a PodGroup."""
+        """Return the job of a pod that names no PodGroup: of one, or waiting for a PodGroup."""
         job = JobInfo(task.namespace, f"pod/{task.name}")
         earlier = self._cluster.jobs.get(job.key)
         if earlier is not None:  # a pod of that name was made again: the old one is gone

@@ -97,7 +97,7 @@ class MemoryUse:
 
     @property
     def kept_bytes(self) -> int:
-        """The estimated memory of all objects."""
+        """Return the estimated memory of all objects."""
         return self.total << 10
 
     @property

@@ -281,12 +281,12 @@ class Pods:
 
 
 def _gates_of(spec: PodProperties) -> tuple[object, ...]:
-    """The gates of a pod and the claims that were made for it."""
+    """Return the gates of a pod and the claims that were made for it."""
     return spec.gated, spec.admission_gate, spec.claim_names
 
 
 def _membership_of(spec: PodProperties) -> tuple[object, ...]:
-    """The properties of a pod that accounts about its job read."""
+    """Return the properties of a pod that accounts about its job read."""
     return (*_gates_of(spec), spec.role, spec.terminating)
 
 

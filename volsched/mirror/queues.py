@@ -69,5 +69,5 @@ class Queues:
 
 
 def _builtin_queue(name: str) -> QueueProperties:
-    """A queue that exists without being declared."""
+    """Return a queue that exists without being declared."""
     return QueueProperties(name, reclaimable=name != "root")

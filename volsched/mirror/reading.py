@@ -115,7 +115,7 @@ def node_spec(node: api.Node, report: Report) -> tuple[NodeProperties, dict[str,
 
 
 def pod_status(pod: api.Pod) -> TaskStatus:
-    """Where a pod stands, by its phase, its node and whether it is being deleted."""
+    """Return where a pod stands, by its phase, its node and whether it is being deleted."""
     phase = pod.status.phase
     if phase == "Succeeded":
         return TaskStatus.SUCCEEDED
@@ -189,13 +189,13 @@ def generated_group_name(pod: api.Pod) -> str:
 
 
 def scheduling_group_of(pod: api.Pod) -> str:
-    """The PodGroup of scheduling.k8s.io that a pod is in; empty when it is in none."""
+    """Return the PodGroup of scheduling.k8s.io that a pod is in; empty when it is in none."""
     group = pod.spec.scheduling_group
     return intern(group.pod_group_name) if group is not None else ""
 
 
 def role_of(pod: api.Pod) -> str:
-    """The task role of a gang member."""
+    """Return the task role of a gang member."""
     return as_name(pod.metadata.annotations.get(ROLE) or pod.metadata.labels.get(ROLE, ""))
 
 
@@ -234,7 +234,7 @@ def has_admission_gate(pod: api.Pod) -> bool:
 
 
 def resource_claims_of(pod: api.Pod) -> tuple[ResourceClaimUse, ...]:
-    """The ResourceClaims that a pod names, and the templates from which it has others made."""
+    """Return the ResourceClaims that a pod names, and the templates from which it has others made."""
     uses = pod.spec.resource_claims
     if not uses:
         return ()
@@ -324,5 +324,5 @@ def admitted_at(group: api.PodGroup) -> float:
 
 
 def conditions_of(group: api.PodGroup) -> tuple[PodGroupCondition, ...]:
-    """A PodGroup's conditions without the fields that only state when."""
+    """Return a PodGroup's conditions without the fields that only state when."""
     return tuple(PodGroupCondition(c.type, c.status, c.reason, c.message) for c in group.status.conditions)

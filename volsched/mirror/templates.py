@@ -29,7 +29,7 @@ class Templates:
 
     @property
     def remembered(self) -> int:
-        """The most texts of pods by which a template is found."""
+        """Return the most texts of pods by which a template is found."""
         return self._table.remembered
 
     def intern(self, pod: api.Pod, placed_as: PodTemplate | None = None) -> PodTemplate:

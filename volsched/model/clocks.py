@@ -154,7 +154,7 @@ class KeyLog(Generic[K]):
 
     @property
     def end(self) -> int:
-        """The position after the newest entry."""
+        """Return the position after the newest entry."""
         return self._start + len(self._keys)
 
     def since(self, position: int) -> Iterable[K] | None:

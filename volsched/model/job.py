@@ -192,7 +192,7 @@ class JobInfo:
 
     @property
     def group_name(self) -> str:
-        """The name of its PodGroup."""
+        """Return the name of its PodGroup."""
         return self.name.removeprefix(NATIVE)
 
     @property

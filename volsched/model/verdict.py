@@ -98,7 +98,7 @@ class Shortfall(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def total(self) -> int:
-        """The used amount if the request were granted."""
+        """Return the used amount if the request were granted."""
         return self.used + self.requested
 
     def human(self) -> dict[str, str]:
@@ -132,7 +132,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
     @property
     def condition_reason(self) -> ConditionReason:
-        """The reason of the pod's condition."""
+        """Return the reason of the pod's condition."""
         return self.shown_as or _REASONS[self.step]
 
     def short_message(self) -> str:
@@ -186,7 +186,7 @@ class NodeRefusals:
 
     @property
     def plugin(self) -> str:
-        """The plugin that refuses the most nodes, the first by name among equals."""
+        """Return the plugin that refuses the most nodes, the first by name among equals."""
         return min(self._plugins, key=lambda name: (-self._plugins[name], name), default=FITTING)
 
     def __bool__(self) -> bool:

@@ -71,7 +71,7 @@ class ControllerOptions:
 
     @property
     def command_namespaces(self) -> tuple[str, ...]:
-        """The namespaces whose Commands are for Queues: volsched's own, and those that were named."""
+        """Return the namespaces whose Commands are for Queues: volsched's own, and those that were named."""
         return tuple(dict.fromkeys((self.lease.namespace, *self.queue_command_namespaces)))
 
     def looks_after(self, kind: str) -> bool:

@@ -48,7 +48,7 @@ class VirtualCluster(SimulatedApiServer):
 
     @property
     def now(self) -> datetime:
-        """The virtual time."""
+        """Return the virtual time."""
         return datetime.fromtimestamp(self.epoch + self.seconds, UTC)
 
     def submit(self, job: ReplayJob) -> None:

@@ -405,7 +405,7 @@ class SchedulerProgram(Process):
 
 
 def _built_in(options: SchedulerOptions) -> str:
-    """The configuration that applies when none is given."""
+    """Return the configuration that applies when none is given."""
     in_its_place = options.scheduler_names == ("default-scheduler",)
     return IN_KUBE_SCHEDULERS_PLACE if in_its_place else DEFAULT_CONFIGURATION
 

@@ -138,7 +138,7 @@ class SimulatedApiServer:
 
     @property
     def now(self) -> datetime:
-        """A second for each cycle after the newest object of the input."""
+        """Return a second for each cycle after the newest object of the input."""
         return datetime.fromtimestamp(self.epoch + self.cycle, UTC)
 
     def begin(self) -> list[Change]:

@@ -27,7 +27,7 @@ class JobTemplate(api.Record, frozen=True):
 
 
 class CronJobSpec(api.Record, frozen=True):
-    """Runs by the clock."""
+    """The spec of a Volcano CronJob."""
 
     suspend: bool = False
     concurrency_policy: str = ""
@@ -48,7 +48,7 @@ class VolcanoJobTemplate(api.Record, frozen=True):
 
 
 class VolcanoCronJobSpec(api.Record, frozen=True):
-    """Runs by the clock."""
+    """The spec of a Volcano CronJob."""
 
     suspend: bool = False
     concurrency_policy: str = ""

@@ -65,7 +65,7 @@ class Objects(Protocol):
 
     @property
     def now(self) -> datetime:
-        """The time."""
+        """Return the time."""
 
     def put_group(self, group: api.PodGroup) -> None:
         """Write a PodGroup."""

@@ -61,5 +61,5 @@ def _metadata(job: api.BatchJob, name: str) -> api.ObjectMeta:
 
 
 def _digest(*names: str) -> str:
-    """A suffix like the controller's, and the same in every run."""
+    """Return a suffix like the controller's, and the same in every run."""
     return hashlib.sha256("/".join(names).encode()).hexdigest()[:5]

@@ -44,15 +44,15 @@ class Looked(Protocol):
 
     @property
     def mirror(self) -> Mirror:
-        """The cluster as it is believed to be."""
+        """Return the cluster as it is believed to be."""
 
     @property
     def profile(self) -> Profile:
-        """The configuration in force."""
+        """Return the configuration in force."""
 
     @property
     def session(self) -> Session | None:
-        """The last session, closed; None before the first."""
+        """Return the last session, closed; None before the first."""
 
 
 def result_of(simulation: Simulation) -> Json:

@@ -67,7 +67,7 @@ class Simulation:
 
     @property
     def queue_amounts(self) -> Sequence[QueueAmountsFn]:
-        """The quota plugins' reports about queues."""
+        """Return the quota plugins' reports about queues."""
         return self.session.reported(lambda report: report.amounts) if self.session is not None else ()
 
     @property

@@ -53,12 +53,12 @@ class Twice(NamedTuple):
 
     @property
     def field(self) -> str:
-        """The path as a field of an object is written."""
+        """Return the path as a field of an object is written."""
         return "".join(map(_written, self.path)).removeprefix(".")
 
     @property
     def message(self) -> str:
-        """The message about it."""
+        """Return the message about it."""
         again = f", again in line {self.line}" if self.line else ""
         return f"is given twice{again}; the last value counts"
 

@@ -233,7 +233,7 @@ def puts(*manifests: Mapping[str, Any]) -> list[Change]:
 
 
 def a_cluster() -> ClusterBuilder:
-    """An empty cluster."""
+    """Return an empty cluster."""
     return ClusterBuilder()
 
 
@@ -248,7 +248,7 @@ class Rig:
 
     @property
     def cluster(self) -> Cluster:
-        """The live state."""
+        """Return the live state."""
         return self.mirror.cluster
 
     def cycle(self, *changes: Change) -> CycleDecision:
@@ -288,7 +288,7 @@ class CycleDecision:
         return found
 
     def task(self, name: str) -> TaskInfo:
-        """A task by its pod's name."""
+        """Return a task by its pod's name."""
         return next(task for task in self.cluster.tasks.values() if name in (task.name, task.key))
 
 
@@ -298,7 +298,7 @@ def a_rig(
     engine: Callable[[Cluster], Engine] = FastEngine,
     settings: MirrorSettings | None = None,
 ) -> Rig:
-    """A scheduler with this configuration (YAML) on a cluster."""
+    """Return a scheduler with this configuration (YAML) on a cluster."""
     mirror = Mirror(settings)
     mirror.apply(cluster.changes())
     profile = make(_accepted(configuration))

@@ -39,7 +39,7 @@ class NaiveEngine:
         self.callbacks = NodeCallbacks()
 
     def new_instance(self) -> NaiveEngine:
-        """An engine of the same kind that knows nothing yet."""
+        """Return an engine of the same kind that knows nothing yet."""
         return type(self)(self.cluster)
 
     def open(self, callbacks: NodeCallbacks) -> None:
@@ -47,16 +47,16 @@ class NaiveEngine:
         self.callbacks = callbacks
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
-        """The candidate with the highest score; of equals the first in order of names."""
+        """Return the candidate with the highest score; of equals the first in order of names."""
         return self._best_of(task, candidates_of(self.cluster, self.callbacks, task))
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
-        """The best candidate where none has room now."""
+        """Return the best candidate where none has room now."""
         nodes = candidates_of(self.cluster, self.callbacks, task)
         return None if nodes and self._has_room(task, nodes[0]) else self._best_of(task, nodes)
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
-        """The best node with room for the first task: every task is asked about by itself."""
+        """Yield the best node with room for the first task: every task is asked about by itself."""
         nodes = candidates_of(self.cluster, self.callbacks, tasks[0])
         node = self._best_of(tasks[0], nodes) if nodes and self._has_room(tasks[0], nodes[0]) else None
         if node is not None:
@@ -125,5 +125,5 @@ class NaiveEngine:
         return refusals_of(self.cluster, self.callbacks, task)
 
     def scores(self, task: TaskInfo) -> dict[str, dict[str, float]]:
-        """Each plugin's score of each candidate."""
+        """Return each plugin's score of each candidate."""
         return scores_of(self.cluster, self.callbacks, task)

@@ -34,7 +34,7 @@ def faults(cluster: Cluster) -> list[str]:
 
 
 def _devices(cluster: Cluster) -> Iterator[str]:
-    """The users of each device, counted again from the claims and from those in flight."""
+    """Yield the users of each device, counted again from the claims and from those in flight."""
     devices, again = cluster.devices, DeviceUsage()
     for claim in devices.claims.values():
         allocation = devices.allocation_of(claim)

@@ -45,12 +45,12 @@ class EditableQuota:
 
     @property
     def key(self) -> str:
-        """The name in a form."""
+        """Return the name in a form."""
         return f"{self.field}:{self.name}"
 
     @property
     def unit(self) -> str:
-        """The unit, if it is not the thing itself."""
+        """Return the unit, if it is not the thing itself."""
         return "GiB" if self.name in _BY_GIB else ""
 
 

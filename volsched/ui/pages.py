@@ -76,7 +76,7 @@ class View:
 
     @property
     def page(self) -> int:
-        """The requested page, from 1."""
+        """Return the requested page, from 1."""
         text = self.filters.get("page", "1")
         return max(1, int(text)) if text.isdecimal() and len(text) < 7 else 1
 

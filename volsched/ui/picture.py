@@ -61,12 +61,12 @@ class Live:
 
     @property
     def cluster(self) -> Cluster:
-        """The cluster as the mirror has it."""
+        """Return the cluster as the mirror has it."""
         return self._scheduler.mirror.cluster
 
     @property
     def known(self) -> ClusterSnapshot:
-        """The cluster as a value, for questions in sessions of their own."""
+        """Return the cluster as a value, for questions in sessions of their own."""
         return replace(self._configured, objects=tuple(self._scheduler.objects.values()))
 
     def reasons(self, namespace: str, name: str) -> tuple[Reason, ...]:

@@ -34,12 +34,12 @@ class Table:
 
     @property
     def html(self) -> Mapping[str, str]:
-        """The rows by name, in order."""
+        """Return the rows by name, in order."""
         return self._html
 
     @property
     def digest(self) -> str:
-        """A short name for what it shows."""
+        """Return a short name for what it shows."""
         return hashlib.sha256("\0".join(self._html.values()).encode()).hexdigest()[:16]
 
     def show(self, rows: Rows) -> list[Event]:

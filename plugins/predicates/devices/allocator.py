@@ -45,7 +45,7 @@ class DeviceAllocator:
 
     @property
     def is_behind(self) -> bool:
-        """Whether nodes were not judged yet, as that would have taken long."""
+        """True if nodes were not judged yet, as that would have taken long."""
         return bool(self._postponed)
 
     def choose(self, needs: ClaimNeeds, claims: Sequence[Claim], node: NodeInfo) -> Choice | Verdict:

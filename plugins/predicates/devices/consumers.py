@@ -56,5 +56,5 @@ def user_of(task: TaskInfo, claim: Claim) -> str:
 
 
 def is_idle(task: TaskInfo) -> bool:
-    """Whether no pod of the group of a pod is placed, or about to be."""
+    """True if no pod of the group of a pod is placed, or about to be."""
     return task.job is not None and all(member.node is None for member in task.job.tasks.values())

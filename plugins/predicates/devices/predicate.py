@@ -97,15 +97,15 @@ class DeviceRules(Observer):
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """Whether pods of a template have claims, or ask for extended resources, which devices might serve."""
+        """True if pods of a template have claims, or ask for extended resources, which devices might serve."""
         return bool(template.has_resource_claims or template.container_amounts)
 
     def _concerns(self, task: TaskInfo) -> bool:
-        """Whether a pod wants devices, or has a claim left over from a time when it did."""
+        """True if a pod wants devices, or has a claim left over from a time when it did."""
         return self._wants_devices(task.template) or left_over(task, self._devices) is not None
 
     def _wants_devices(self, template: PodTemplate) -> bool:
-        """Whether pods want devices: by claims of their own, or by extended resources that a class stands for."""
+        """True if pods want devices: by claims of their own, or by extended resources that a class stands for."""
         if template.has_resource_claims:
             return True
         if not template.container_amounts:
@@ -118,7 +118,7 @@ class DeviceRules(Observer):
         return bool(found)
 
     def concern(self, template: PodTemplate) -> bool:
-        """Whether devices may decide about any pod of a template."""
+        """True if devices may decide about any pod of a template."""
         if template.container_amounts and self._devices.has_extended_claims:
             return True
         return self._wants_devices(template)
@@ -228,7 +228,7 @@ class DeviceRules(Observer):
         return next((faults[name] for name, node in nodes if node is not None and self._would_do(task, node)), "")
 
     def _would_do(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """Whether a node has room for a pod that was just placed elsewhere, and no other rule refuses it there."""
+        """True if a node has room for a pod that was just placed elsewhere, and no other rule refuses it there."""
         request = self._cluster.columns.request(task.template)
         is_promise = task.status is TaskStatus.PIPELINED
         if self._session is None or not (node.fits_future(request) if is_promise else node.fits_idle(request)):

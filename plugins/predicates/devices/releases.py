@@ -39,7 +39,7 @@ def release_useless(session: Session, known: NeedsOfPods) -> None:
 
 
 def _is_of_idle_group(task: TaskInfo, claim: Claim) -> bool:
-    """Whether a claim is held for a group that could not start, and has no pod anywhere."""
+    """True if a claim is held for a group that could not start, and has no pod anywhere."""
     user = user_of(task, claim)
     return user != task.uid and any(consumer.uid == user for consumer in claim.reserved_for) and is_idle(task)
 

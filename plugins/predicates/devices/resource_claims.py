@@ -63,7 +63,7 @@ class ClaimNeeds:
 
     @property
     def leaves_choice(self) -> bool:
-        """Whether the number of devices that it is given, or their class, depends on the node."""
+        """True if the number of devices that it is given, or their class, depends on the node."""
         if self._leaves_choice is None:
             self._leaves_choice = any(
                 request.prioritised or request.alternatives[0].takes_all
@@ -74,7 +74,7 @@ class ClaimNeeds:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What answers about nodes depend on: pods whose claims agree in it share them."""
+        """Return what answers about nodes depend on: pods whose claims agree in it share them."""
         if self._claims is None:
             self._claims = tuple(selector for _, selector in self.given), tuple(claim.spec.shape for claim in self.open)
         limits = tuple(sorted(self.limits.items())) if self.limits else ()
@@ -217,7 +217,7 @@ def _reach(allocation: dra.Allocation) -> NodeSelector | None:
 
 
 def can_be_released(task: TaskInfo, claim: Claim, devices: Devices) -> bool:
-    """Whether a claim's devices may be taken from it: nobody but this pod, or its idle group, has to do with it."""
+    """True if a claim's devices may be taken from it: nobody but this pod, or its idle group, has to do with it."""
     user = user_of(task, claim)
     if claim.uid in devices.in_flight or (user != task.uid and not is_idle(task)):
         return False

@@ -91,7 +91,7 @@ class Neighbours:
         return mask
 
     def _may_be_first(self, task: TaskInfo, near: Near) -> bool:
-        """Whether no pod that the terms mean is anywhere, and they mean this one."""
+        """True if no pod that the terms mean is anywhere, and they mean this one."""
         if any(table.counts for table in near.affinity):
             return False
         namespace = self._domains.namespace_labels(task.namespace)

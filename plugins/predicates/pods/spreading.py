@@ -28,7 +28,7 @@ class Spreading:
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """Whether pods of a template have such a constraint."""
+        """True if pods of a template have such a constraint."""
         return any(item.hard for item in template.spread)
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:

@@ -138,7 +138,7 @@ class VolumeBinding(Observer):
         return found
 
     def _can_be_seen_apart(self, needs: _VolumeNeeds) -> bool:
-        """Whether no volume names a claim, and at most one claim may get any of the open ones."""
+        """True if no volume names a claim, and at most one claim may get any of the open ones."""
         if any(named is not None for _, named in needs.unbound):
             return False
         return sum(1 for unbound, _ in needs.unbound if self._open.any_of(unbound.storage_class)) <= 1

@@ -56,7 +56,7 @@ class ClaimRules:
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """Whether pods of a template have any claim."""
+        """True if pods of a template have any claim."""
         return bool(template.claims)
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:

@@ -54,7 +54,7 @@ class ClaimUses(Observer):
             self.news = None
 
     def others(self, key: str, task: TaskInfo) -> bool:
-        """Whether any pod but this one uses a claim."""
+        """True if any pod but this one uses a claim."""
         nodes = self.nodes.get(key)
         if not nodes:
             return False

@@ -80,12 +80,12 @@ class Setting:
 
     @property
     def tasks(self) -> Mapping[str, api.TaskSpec]:
-        """The Job's tasks by name."""
+        """Return the Job's tasks by name."""
         return self.once("tasks", lambda: {task.name: task for task in self.job.spec.tasks})
 
     @property
     def name(self) -> str:
-        """The Job's name."""
+        """Return the Job's name."""
         return self.job.metadata.name
 
     def owned_object(

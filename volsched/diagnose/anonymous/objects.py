@@ -106,11 +106,11 @@ class Objects:
         return self._each(self._names.key, value)
 
     def domain(self, value: str) -> str:
-        """A driver, or a group of the API."""
+        """Return a driver, or a group of the API."""
         return self._names.domain(value)
 
     def version(self, value: str) -> str:
-        """A version of the API."""
+        """Return a version of the API."""
         return self._names.version(value)
 
     def image(self, value: Any) -> Any:
@@ -118,11 +118,11 @@ class Objects:
         return self._each(self._names.image, value)
 
     def attribute(self, value: str) -> str:
-        """An attribute of devices."""
+        """Return an attribute of devices."""
         return self._names.attribute(value)
 
     def resource(self, value: str) -> str:
-        """A resource."""
+        """Return a resource."""
         return self._names.resource(value)
 
     def card(self, value: Any) -> Any:
@@ -130,7 +130,7 @@ class Objects:
         return self._each(self._names.card, value)
 
     def sysctl(self, value: str) -> str:
-        """A parameter of the kernel."""
+        """Return a parameter of the kernel."""
         return value if value.replace("/", ".") in SAFE_SYSCTLS else self._names.name(value)
 
     def semver(self, value: Any) -> Any:
@@ -150,7 +150,7 @@ class Objects:
         return value
 
     def time(self, value: str) -> str:
-        """A time; one that cannot be read cannot be read afterwards."""
+        """Return a time; one that cannot be read cannot be read afterwards."""
         try:
             datetime.fromisoformat(value)
         except ValueError:
@@ -158,11 +158,11 @@ class Objects:
         return value
 
     def duration(self, value: str) -> str:
-        """A duration."""
+        """Return a duration."""
         return value if seconds_of(value) is not None else notes.UNREADABLE
 
     def quantity(self, value: Any) -> Any:
-        """A quantity."""
+        """Return a quantity."""
         try:
             parse(value.strip() if isinstance(value, str) else value)
         except QuantityError:
@@ -174,7 +174,7 @@ class Objects:
         return tuple(map(self.quantity, value))
 
     def number(self, value: Any) -> Any:
-        """A number, or a percentage."""
+        """Return a number, or a percentage."""
         return value if not isinstance(value, str) or _PERCENT.fullmatch(value) else notes.UNREADABLE
 
     # -- mappings -----------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ class Objects:
         return {self._names.key(key): self._names.value(key, text) for key, text in value.items()}
 
     def annotations(self, value: Mapping[str, str]) -> Any:
-        """Those annotations that decide."""
+        """Return those annotations that decide."""
         return dict(self._notes(value))
 
     def _notes(self, value: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -219,7 +219,7 @@ class Objects:
         return {self._names.word(name): None if found is None else () for name, found in value.items()}
 
     def expression(self, value: str) -> str:
-        """A selector of devices."""
+        """Return a selector of devices."""
         return self._expressions.other(value)
 
     # -- structs of which one field depends on another ----------------------------------------------------------------

@@ -155,7 +155,7 @@ class ArgumentProblem:
 
     @property
     def path(self) -> str:
-        """The key, with the place inside its value."""
+        """Return the key, with the place inside its value."""
         return self.key + written(self.at)
 
 

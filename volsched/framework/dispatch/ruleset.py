@@ -133,11 +133,11 @@ class Ruleset:
         return TreeHeap(order.way, order.level_key, queues)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
-        """The place of a queue among queues; smaller goes first."""
+        """Return the place of a queue among queues; smaller goes first."""
         return queue_key(self.of[QueueOrder], queue)
 
     def job_key(self, job: JobInfo) -> tuple[Any, ...]:
-        """The place of a job in its queue; smaller goes first."""
+        """Return the place of a job in its queue; smaller goes first."""
         return job_key(self.of[JobOrder], job)
 
     def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:

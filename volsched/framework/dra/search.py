@@ -101,7 +101,7 @@ class _Alternative:
 
     @property
     def count(self) -> int:
-        """How many devices it takes."""
+        """Return how many devices it takes."""
         return len(self.everything) if self.ask.takes_all else self.ask.count
 
 

@@ -26,7 +26,7 @@ class Diagnosis:
         self._static = static
 
     def count(self, callbacks: NodeCallbacks, task: TaskInfo) -> NodeRefusals:
-        """A node counts once for each of its reasons."""
+        """Return the counted refusals; a node counts once for each of its reasons."""
         self._nodes.properties.refresh()
         self._nodes.columns.refresh()
         found = NodeRefusals()

@@ -66,7 +66,7 @@ class Near(NamedTuple):
 
     @property
     def tables(self) -> tuple[DomainTable, ...]:
-        """All tables."""
+        """Return all tables."""
         return self.affinity + self.anti_affinity
 
 
@@ -78,7 +78,7 @@ class Spread(NamedTuple):
     keys: tuple[str, ...]
 
 
-class Liking(NamedTuple):
+class PreferredTerms(NamedTuple):
     """A template's own preferred terms, each with its table and weight (below 0 for anti-affinity)."""
 
     template: PodTemplate
@@ -102,7 +102,7 @@ class Domains(Observer):
         self._near: dict[int, Near] = {}
         self._hard: dict[int, Spread] = {}
         self._soft: dict[int, Spread] = {}
-        self._liking: dict[int, Liking] = {}
+        self._preferred_terms: dict[int, PreferredTerms] = {}
         self._claims: dict[int, _TemplateTerms] = {}
         self._next_claim = 0
         for task in cluster.tasks.values():
@@ -181,9 +181,9 @@ class Domains(Observer):
             elif not table.key:
                 table.count(name, by)
             elif table.key in labels:
-                self._gather(table, labels[table.key], by)
+                self._count_affinity(table, labels[table.key], by)
 
-    def _gather(self, table: DomainTable, value: str, by: int) -> None:
+    def _count_affinity(self, table: DomainTable, value: str, by: int) -> None:
         """Count for affinity, where it matters whether there is any pod in a domain."""
         before, after = table.count(value, by)
         if (before == 0) == (after == 0):
@@ -211,7 +211,7 @@ class Domains(Observer):
         labels = properties.labels
         for placed_term in claims.apart:
             if placed_term.term.topology_key in labels:
-                self._gather(placed_term.table, labels[placed_term.term.topology_key], by)
+                self._count_affinity(placed_term.table, labels[placed_term.term.topology_key], by)
         for placed_term, weight in claims.liked:
             if placed_term.term.topology_key in labels:
                 placed_term.table.count(labels[placed_term.term.topology_key], by * weight)
@@ -243,7 +243,7 @@ class Domains(Observer):
             if any(term.namespace_selector is not None for term in selection.terms):
                 self._finder.remove(census)
                 del self._censuses[selection]
-        for rules in (self._near, self._liking):
+        for rules in (self._near, self._preferred_terms):
             rules.clear()
 
     # -- what rules ask for -------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ class Domains(Observer):
         self._finder = Finder()
         self._index.by_label.clear()
         self._nodes.eligible.clear()
-        for rules in (self._near, self._hard, self._soft, self._liking):
+        for rules in (self._near, self._hard, self._soft, self._preferred_terms):
             rules.clear()
 
     def _forget_idle_terms(self, most: int) -> None:
@@ -305,15 +305,15 @@ class Domains(Observer):
         self._follow_namespaces()
         return self._liked.find(task.namespace, task.spec.labels, self.namespace_labels(task.namespace))
 
-    def liking(self, template: PodTemplate) -> Liking:
+    def preferred_terms(self, template: PodTemplate) -> PreferredTerms:
         """Return the tables of a template's preferred affinity and anti-affinity."""
         self._follow_namespaces()
-        found = self._liking.get(template.id)
+        found = self._preferred_terms.get(template.id)
         if found is None or found.template is not template:
             terms = [(item.term, item.weight) for item in template.preferred_affinity]
             terms += [(item.term, -item.weight) for item in template.preferred_anti_affinity]
             tables = tuple((self._table(Selection((_anywhere(t),)), t.topology_key), weight) for t, weight in terms)
-            found = self._liking[template.id] = Liking(template, tables)
+            found = self._preferred_terms[template.id] = PreferredTerms(template, tables)
         return found
 
     def must_spread(self, template: PodTemplate) -> Spread:

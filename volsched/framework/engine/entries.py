@@ -54,7 +54,7 @@ class Entries:
         self.shared.forget()
 
     def of(self, task: TaskInfo) -> Entry:
-        """The answers for a task as things are now."""
+        """Return the answers for a task as things are now."""
         self.refresh()
         key = self.key_of(task)
         entry = self._kept.get(key)

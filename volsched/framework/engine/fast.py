@@ -45,10 +45,10 @@ class Engine(Protocol):
         """Return an empty engine of the same kind, for use after a callback failed in this one."""
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
-        """The best node with room now; else the best that will have room; None when no node will do."""
+        """Return the best node with room now; else the best that will have room; None when no node will do."""
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
-        """The best node that has no room now and will have it once others have left."""
+        """Return the best node that has no room now and will have it once others have left."""
 
     def places(self, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
         """Yield the best node with room now for each of some equal tasks of one job.
@@ -105,7 +105,7 @@ class FastEngine:
         self._kind_keys: tuple[KeyFn, ...] = ()
 
     def new_instance(self) -> Engine:
-        """An engine of the same kind that knows nothing yet."""
+        """Return an engine of the same kind that knows nothing yet."""
         return type(self)(self.cluster)
 
     def open(self, callbacks: NodeCallbacks) -> None:
@@ -123,11 +123,11 @@ class FastEngine:
     # -- the best node ------------------------------------------------------------------------------------------------
 
     def best(self, task: TaskInfo) -> NodeInfo | None:
-        """The best node with room now; else the best that will have room; None when no node will do."""
+        """Return the best node with room now; else the best that will have room; None when no node will do."""
         return next(self.places((task,)), None) or self.later(task)
 
     def later(self, task: TaskInfo) -> NodeInfo | None:
-        """The best node that has no room now and will have it once others have left."""
+        """Return the best node that has no room now and will have it once others have left."""
         entry = self._entry(task)
         rows = self.nodes.asked_of_each(task, self._pod_predicates, entry.future_rows())
         return self._best_of(task, entry, rows, self._batches(task))
@@ -149,7 +149,7 @@ class FastEngine:
             yield from self._places_by_amounts(tasks, entry)
 
     def _places_by_amounts(self, tasks: Sequence[TaskInfo], entry: Entry) -> Iterator[NodeInfo]:
-        """The best node for each of some tasks, as long as no other node changes."""
+        """Yield the best node for each of some tasks, as long as no other node changes."""
         log, scores, position = self.cluster.node_cache.usage_log, entry.scores, entry.position
         labels = tasks[0].spec.labels
         node: NodeInfo | None = None

@@ -36,7 +36,7 @@ class AskedNodes:
         return NodeTable(self.columns, self.properties, rows)
 
     def all(self) -> NodeTable:
-        """All nodes, for vector twins."""
+        """Return all nodes, for vector twins."""
         return self.table(self.columns.all_rows)
 
     def passed(self, pod: Any, predicate: Predicate, rows: Rows, undecided: Mask) -> Mask:
@@ -76,7 +76,7 @@ class AskedNodes:
         return [node.row for node in self.cluster.node_cache.with_terminating_pods.values()]
 
     def asked_of_each(self, task: TaskInfo, predicates: Sequence[Predicate], rows: Rows) -> Rows:
-        """The rows that predicates let pass which have to be asked for this very task."""
+        """Return the rows that predicates let pass which have to be asked for this very task."""
         for predicate in predicates:
             if not predicate.applies(task):
                 continue

@@ -24,7 +24,7 @@ Ranked: TypeAlias = list[tuple[NodeInfo, float]]
 
 
 def kind_keys(callbacks: NodeCallbacks) -> tuple[KeyFn, ...]:
-    """The keys of all predicates."""
+    """Return the keys of all predicates."""
     return tuple(p.key for p in callbacks.predicates if p.key is not None)
 
 
@@ -91,7 +91,7 @@ def candidates_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) ->
 
 
 def choices_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals: Totals) -> list[NodeInfo]:
-    """The nodes where the task can go now, best first; ``totals`` gives the score of each."""
+    """Return the nodes where the task can go now, best first; ``totals`` gives the score of each."""
     request = cluster.columns.request(task.template)
     nodes = [node for node in candidates_of(cluster, callbacks, task) if node.fits_idle(request)]
     if len(nodes) < 2:
@@ -122,7 +122,7 @@ def ranked_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo, totals
 
 
 def hopeful_of(cluster: Cluster, predicates: Sequence[Predicate], task: TaskInfo) -> Iterator[NodeInfo]:
-    """The nodes where the task could go if others left, in order of names."""
+    """Yield the nodes where the task could go if others left, in order of names."""
     request = cluster.columns.request(task.template)
     for node in cluster.rows:
         is_large_enough = all(node.allocatable[c] >= amount or node.leaves_to_devices(c) for c, amount in request)
@@ -131,7 +131,7 @@ def hopeful_of(cluster: Cluster, predicates: Sequence[Predicate], task: TaskInfo
 
 
 def lasting(predicates: Sequence[Predicate]) -> list[Predicate]:
-    """Those whose refusals do not end by themselves."""
+    """Return those whose refusals do not end by themselves."""
     return [predicate for predicate in predicates if not predicate.is_temporary]
 
 
@@ -143,7 +143,7 @@ def _leaves_hope(predicate: Predicate, task: TaskInfo, node: NodeInfo) -> bool:
 
 
 def scores_of(cluster: Cluster, callbacks: NodeCallbacks, task: TaskInfo) -> dict[str, dict[str, float]]:
-    """Each plugin's score of each candidate."""
+    """Return each plugin's score of each candidate."""
     nodes = candidates_of(cluster, callbacks, task)
     found: dict[str, dict[str, float]] = {node.name: {} for node in nodes}
 

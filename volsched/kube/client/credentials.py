@@ -123,7 +123,7 @@ class Credentials:
 
     @property
     def origin(self) -> str:
-        """Where the configuration came from, for a log line."""
+        """Return where the configuration came from, for a log line."""
         return "in-cluster" if self._in_cluster else _kubeconfig_path(self._source)
 
     def doubt(self) -> None:

@@ -121,7 +121,7 @@ class Api:
 
     @property
     def server(self) -> str:
-        """The API server's address."""
+        """Return the API server's address."""
         return self._credentials.host
 
     @property
@@ -131,7 +131,7 @@ class Api:
 
     @property
     def origin(self) -> str:
-        """Where its address and our credentials came from."""
+        """Return where its address and our credentials came from."""
         return self._credentials.origin
 
     async def close(self) -> None:

@@ -113,7 +113,7 @@ class Elector:
 
     @property
     def lease_uid(self) -> str:
-        """The uid of the Lease while we hold it, else empty."""
+        """Return the uid of the Lease while we hold it, else empty."""
         lease = self._lease  # once: it may be asked for on another thread
         return str(lease["metadata"].get("uid") or "") if lease is not None else ""
 

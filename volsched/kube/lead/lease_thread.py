@@ -70,7 +70,7 @@ class LeaseThread:
 
     @property
     def lease_uid(self) -> str:
-        """The uid of the Lease while we hold it, else empty."""
+        """Return the uid of the Lease while we hold it, else empty."""
         return self._elector.lease_uid if self._elector is not None else ""
 
     def start(self) -> None:

@@ -126,7 +126,7 @@ class ConnectionTable:
         return self._count
 
     def __iter__(self) -> Iterator[Connection]:
-        """All of them; may be changed meanwhile."""
+        """Yield all of them; may be changed meanwhile."""
         return iter([each for group in self._of.values() for each in group])
 
     def make_room(self, peer: str) -> bool:

@@ -73,7 +73,7 @@ class LimitedSites:
 
     @property
     def addresses(self) -> list[str]:
-        """Where it listens, each `host:port`."""
+        """Return where it listens, each `host:port`."""
         return [f"{name[0]}:{name[1]}" for name in (each.socket.getsockname() for each in self._listening)]
 
     async def start(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:

@@ -125,7 +125,7 @@ class Informer:
 
     @property
     def version(self) -> str:
-        """The resource version up to which everything is known; empty before the first list."""
+        """Return the resource version up to which everything is known; empty before the first list."""
         return self._version
 
     # -- the loop -------------------------------------------------------------------------------------------------

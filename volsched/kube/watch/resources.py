@@ -55,12 +55,12 @@ class Resource:
 
     @property
     def discovery_path(self) -> str:
-        """The path that lists the kinds of this group and version; everybody may read it."""
+        """Return the path that lists the kinds of this group and version; everybody may read it."""
         return f"{'/api/' if '/' not in self.group_version else '/apis/'}{self.group_version}"
 
     @property
     def path(self) -> str:
-        """The path of the collection."""
+        """Return the path of the collection."""
         inside = f"/namespaces/{self.namespace}" if self.namespace else ""
         return f"{self.discovery_path}{inside}/{self.plural}"
 

@@ -109,7 +109,7 @@ def _body(uid: str, conditions: list[api.Condition], version: str = "") -> bytes
 
 
 def _written(condition: api.Condition) -> dict[str, Any]:
-    """The message is required, be it empty."""
+    """Return the message is required, be it empty."""
     return {**msgspec.to_builtins(condition), "message": condition.message, "reason": condition.reason}
 
 

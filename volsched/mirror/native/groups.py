@@ -205,6 +205,6 @@ def _age(group: NativeGroup | None, first: TaskInfo | None) -> float:
 
 
 def _volcanos(task: TaskInfo) -> str:
-    """The Volcano PodGroup that a pod of a native group names by annotation; empty for none."""
+    """Return the Volcano PodGroup that a pod of a native group names by annotation; empty for none."""
     name = as_name(task.spec.annotations.get(GROUP_NAME, ""))
     return f"{task.namespace}/{name}" if name else ""

@@ -112,7 +112,7 @@ class NativeQueues:
         self._cluster.queue_cache.dirty_jobs[job.key] = job
 
     def _named_by(self, job: JobInfo) -> str:
-        """The queue that the group or its Workload names."""
+        """Return the queue that the group or its Workload names."""
         group = job.spec.native
         if group is None:
             return ""

@@ -112,7 +112,7 @@ def understood(found: PodGroup) -> NativeGroup:
 
 
 def _about(found: PodGroup) -> NativeGroup:
-    """The part that is read alike in all versions: identity and status of the group."""
+    """Return the part that is read alike in all versions: identity and status of the group."""
     meta, version = found.metadata, VERSIONS[found.group_version]
     return NativeGroup(
         version,

@@ -45,7 +45,7 @@ class ObjectMeta(Record, frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
-        """The owner that manages this object."""
+        """Return the owner that manages this object."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 

@@ -62,7 +62,7 @@ class NodeCardResources:
     unnamed: tuple[str, ...] = ()
 
     def find(self, name: str) -> CardOffer | None:
-        """The card of that name, None when the node has none."""
+        """Return the card of that name, None when the node has none."""
         return next((card for card in self.cards if card.name == name), None)
 
 
@@ -144,7 +144,7 @@ class _Product:
 
 
 def _product(labels: Mapping[str, str], warnings: _CardWarnings) -> _Product | None:
-    """The first product label, in order of keys, that has its owned_objects."""
+    """Return the first product label, in order of keys, whose count and memory labels exist."""
     complete: list[_Product] = []
     lacking: list[tuple[str, str]] = []
     for key in sorted(key for key in labels if key.endswith(".product")):
@@ -171,8 +171,8 @@ def _product(labels: Mapping[str, str], warnings: _CardWarnings) -> _Product | N
 
 
 def _memory(labels: Mapping[str, str], kind: str, warnings: _CardWarnings) -> int:
-    owned_objects = (f"{kind}.count", f"{kind}.memory")
-    for key in owned_objects:
+    others = (f"{kind}.count", f"{kind}.memory")
+    for key in others:
         if _number(labels[key]) is None:
             warnings.add(f"label {key} is {_quoted(labels[key])}, which is no whole number")
     return _number(labels[f"{kind}.memory"]) or 0

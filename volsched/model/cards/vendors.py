@@ -27,7 +27,7 @@ class CardLabel:
 
     @property
     def keys(self) -> Iterable[str]:
-        """The labels that are read."""
+        """Return the labels that are read."""
         return filter(None, (self.key, *(key for _, key in self.parts)))
 
     def read(self, labels: Mapping[str, str]) -> str:

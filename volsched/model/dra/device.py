@@ -136,7 +136,7 @@ class Slice:
 
     @property
     def only_node(self) -> str:
-        """The one node that may use it; empty when there may be others."""
+        """Return the one node that may use it; empty when there may be others."""
         return self.place.node if self.place is not None and not self.counter_sets else ""
 
 
@@ -181,7 +181,7 @@ class Request(msgspec.Struct, frozen=True):
     prioritised: bool = False
 
     def full_name(self, ask: Ask) -> str:
-        """The name that a result of this alternative has."""
+        """Return the name that a result of this alternative has."""
         return f"{self.name}/{ask.name}" if self.prioritised else self.name
 
 
@@ -253,5 +253,5 @@ class Claim:
 
     @property
     def is_of_group(self) -> bool:
-        """Whether it is reserved for a PodGroup, which keeps it whatever becomes of single pods."""
+        """True if it is reserved for a PodGroup, which keeps it whatever becomes of single pods."""
         return any(consumer.resource == "podgroups" for consumer in self.reserved_for)

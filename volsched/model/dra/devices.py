@@ -16,7 +16,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -28,6 +28,7 @@ from volsched.model.dra.binding import readiness_of
 from volsched.model.dra.device import Claim, ClaimSpec, ClassSpec, DeviceId, PoolId, Slice, TaintRule
 from volsched.model.dra.reading import amount, claim_spec, class_of, slice_of, taint_rule_of
 from volsched.model.dra.taints import TaintRules, concerned_by, tainted
+from volsched.model.former import renamed_attributes
 from volsched.model.pods.owners import Owner, controller_of
 
 
@@ -148,7 +149,7 @@ class Devices:
 
     @property
     def pools(self) -> Iterable[PoolId]:
-        """All pools."""
+        """Return all pools."""
         return self._pools
 
     def pools_near(self, node: str) -> list[PoolId]:
@@ -178,7 +179,7 @@ class Devices:
 
     @property
     def has_extended_claims(self) -> bool:
-        """Whether there is any claim for the extended resources of a pod."""
+        """True if there is any claim for the extended resources of a pod."""
         return bool(self._extended)
 
     def extended_claim_of(self, pod: Owner) -> Claim | None:
@@ -187,7 +188,7 @@ class Devices:
 
     @property
     def log_end(self) -> int:
-        """The position after the newest change of a claim."""
+        """Return the position after the newest change of a claim."""
         return self._log.end
 
     def changed_since(self, position: int) -> Iterable[str] | None:
@@ -450,6 +451,9 @@ class Devices:
         key = path, msgspec.json.encode(written, enc_hook=str, order="deterministic")
         known = self._specs.get(key)
         return known if known is not None else self._specs.setdefault(key, claim_spec(written, path))
+
+    if not TYPE_CHECKING:  # a type checker finds the former names itself
+        __getattr__ = renamed_attributes({"ledger": "usage"})
 
 
 def pending_claim_uid(pod: str) -> str:

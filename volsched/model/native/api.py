@@ -73,7 +73,7 @@ class Workload(api.ApiObject, frozen=True):
 
 
 def kind_of(found: api.ApiObject) -> str:
-    """The name by which objects of a kind are told apart from others."""
+    """Return the name by which objects of a kind are told apart from others."""
     if isinstance(found, PodGroup):
         return KIND
     return WORKLOAD if isinstance(found, Workload) else type(found).__name__

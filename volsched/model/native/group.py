@@ -66,5 +66,5 @@ class NativeGroup(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def queue(self) -> str:
-        """The queue that the group itself names; empty when it names none."""
+        """Return the queue that the group itself names; empty when it names none."""
         return self.annotations.get(QUEUE_NAME, "")

@@ -52,11 +52,11 @@ class ResourceColumns:
         return len(self.names)
 
     def find(self, resource: str) -> int | None:
-        """The column of a resource, or None when it has none of its own."""
+        """Return the column of a resource, or None when it has none of its own."""
         return self._columns.get(resource)
 
     def column(self, resource: str) -> int:
-        """The column of a resource, made when it is new."""
+        """Return the column of a resource, made when it is new."""
         found = self._columns.get(resource)
         if found is None:
             found = self._columns[resource] = len(self.names)
@@ -99,13 +99,13 @@ class ResourceColumns:
         return OFFERED_NOWHERE
 
     def names_of(self, template: PodTemplate, column: int) -> tuple[str, ...]:
-        """The resources that a task asks for by a column: one, or all that nothing offers."""
+        """Return the resources that a task asks for by a column: one, or all that nothing offers."""
         if column != OFFERED_NOWHERE:
             return (self.names[column],)
         return tuple(sorted(name for name in template.request if template.id in self._asked_in_vain.get(name, ())))
 
     def in_vain(self) -> KeysView[str]:
-        """The resources that tasks ask for and that nothing offers."""
+        """Return the resources that tasks ask for and that nothing offers."""
         return self._asked_in_vain.keys()
 
     def offered_now(self, names: Collection[str]) -> set[int]:

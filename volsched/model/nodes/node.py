@@ -128,17 +128,17 @@ class NodeInfo:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The node's labels."""
+        """Return the node's labels."""
         return self.spec.labels
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The node's annotations."""
+        """Return the node's annotations."""
         return self.spec.annotations
 
     @property
     def taints(self) -> tuple[Taint, ...]:
-        """The node's taints."""
+        """Return the node's taints."""
         return self.spec.taints
 
     @property
@@ -167,7 +167,7 @@ class NodeInfo:
         return self.spec.quarantined
 
     def capacity_of(self, resource: str) -> int:
-        """The machine's whole amount of a resource, 0 when it has none."""
+        """Return the machine's whole amount of a resource, 0 when it has none."""
         return self.spec.capacity.get(resource, 0)
 
     def allocatable_of(self, resource: str) -> int:

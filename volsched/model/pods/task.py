@@ -182,7 +182,7 @@ class TaskInfo:
 
     @property
     def as_owner(self) -> Owner:
-        """The pod as the owner that objects may name."""
+        """Return the pod as the owner that objects may name."""
         return as_pod(self.namespace, self.name, self.uid)
 
     @property
@@ -216,7 +216,7 @@ class TaskInfo:
 
     @property
     def queue(self) -> str:
-        """The name of the queue that the task counts for; empty without a job."""
+        """Return the name of the queue that the task counts for; empty without a job."""
         return self.job.queue if self.job is not None else ""
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself

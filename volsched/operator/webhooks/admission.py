@@ -146,7 +146,7 @@ class Admission(KopfThread):
 
     @property
     def site(self) -> LimitedSites | None:
-        """The connections of API servers; None before it serves. Their numbers may be read on any thread."""
+        """Return the connections of API servers; None before it serves. Their numbers may be read on any thread."""
         return self._server.site
 
     def add_gauges(self, metrics: Metrics) -> None:

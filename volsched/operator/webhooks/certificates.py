@@ -36,7 +36,7 @@ class CertificateTarget:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that the certificate is for; the API server uses the first."""
+        """Return the names that the certificate is for; the API server uses the first."""
         service = f"{self.service}.{self.namespace}"
         return (f"{service}.svc", service, self.service, f"{service}.svc.cluster.local", *self.hosts)
 
