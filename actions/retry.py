@@ -1,8 +1,8 @@
 """When a job that could not be placed is tried again: the clock, and all that is remembered so as not to try in vain.
 
-The clock is the cluster's. Its *requeue generation* changes when something happened that could let a waiting job in
-(``Cluster.wake``; kube-scheduler's queueing hints), its *changes* with what a session committed or the mirror took in.
-What is only tried and undone changes neither.
+The clock is the cluster's. Its *requeue generation* grows with each change that could let a waiting job in
+(``Cluster.wake``; kube-scheduler's queueing hints), its *change generation* with commits of a session and changes of the
+mirror. Tried and undone changes count in neither.
 
 ==============================  ==========================================  ===========================================
 what is remembered              of whom                                     until when
@@ -17,7 +17,7 @@ candidate nodes (``Latest``)    a task that is like the one before          anyt
 roles that failed               a role of a gang, which no node takes       the session is over with the job
 ==============================  ==========================================  ===========================================
 
-Beside these, a job over which a plugin failed is set aside for a time by the framework (``framework/boundary.py``).
+Beside these, the framework pauses a job over which a plugin failed (``framework/boundary.py``).
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import registration as native_rules
 from volsched.framework.native import topology as native_topology
 from volsched.framework.plugin import Action, Plugin
-from volsched.framework.refusals import is_barring, not_allowed, wants_its_queue
+from volsched.framework.refusals import is_blocking, not_allowed, wants_its_queue
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.session import Session
 from volsched.mirror.apply import Mirror
@@ -347,7 +347,7 @@ class Scheduler:
             verdict = not_allowed(job) if job.refusal is None or not _is_orphans(job.refusal) else None
             if verdict is not None and wants_its_queue(job):
                 session.refuse_job(job, verdict)
-            elif is_barring(job.refusal):
+            elif is_blocking(job.refusal):
                 session.clear_refusal(job)
 
     def _status_steps(self, session: Session) -> list[PlanStep]:

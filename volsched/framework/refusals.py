@@ -91,7 +91,7 @@ class Refusals:
 
 
 QUEUE_NOT_ALLOWED: Final = "QueueNotAllowed"
-_BARRING: Final = unserved.REASONS | {QUEUE_NOT_ALLOWED}
+_BLOCKING: Final = unserved.REASONS | {QUEUE_NOT_ALLOWED}
 
 
 def not_allowed(job: JobInfo) -> Verdict | None:
@@ -105,9 +105,9 @@ def not_allowed(job: JobInfo) -> Verdict | None:
     return Verdict(step, "", Scope.JOB, QUEUE_NOT_ALLOWED, job.blocked, resolvable=False, shown_as=shown_as)
 
 
-def is_barring(refusal: Verdict | None) -> bool:
+def is_blocking(refusal: Verdict | None) -> bool:
     """True if a job has the refusal of a blocked job."""
-    return refusal is not None and refusal.reason in _BARRING
+    return refusal is not None and refusal.reason in _BLOCKING
 
 
 def wants_its_queue(job: JobInfo) -> bool:
