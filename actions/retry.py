@@ -1,8 +1,8 @@
 """When a job that could not be placed is tried again: the clock, and all that is remembered so as not to try in vain.
 
 The clock is the cluster's. Its *requeue generation* grows with each change that could let a waiting job in
-(``Cluster.wake``; kube-scheduler's queueing hints), its *change generation* with commits of a session and changes of the
-mirror. Tried and undone changes count in neither.
+(``Cluster.wake``; kube-scheduler's queueing hints), its *change generation* with commits of a session and changes of
+the mirror. Tried and undone changes count in neither.
 
 ==============================  ==========================================  ===========================================
 what is remembered              of whom                                     until when

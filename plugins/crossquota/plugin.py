@@ -1,4 +1,4 @@
-"""Registration of crossquota: a quota for CPU pods on every GPU node, and how GPU nodes are chosen for them."""
+"""Registers crossquota: a quota for CPU pods on every GPU node, and the choice among GPU nodes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def build(arguments: Mapping[str, Any]) -> CrossQuotaPlugin:
 
 
 class CrossQuotaPlugin:
-    """Cap what CPU pods may hold on nodes that carry accelerators."""
+    """Limits the amounts of CPU pods on nodes with accelerators."""
 
     name: ClassVar[str] = NAME
     POD_ANNOTATIONS: ClassVar[tuple[str, ...]] = (STRATEGY,)

@@ -1,4 +1,4 @@
-"""The rules where quotas are for some CPU pods alone: labels of pods decide, which are no part of their templates."""
+"""The rules with quotas for some CPU pods only: labels of pods decide, which are no part of their templates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SelectedPods:
         return np.ones(len(nodes.rows), dtype=np.bool_)
 
     def wordings(self, task: TaskInfo, nodes: NodeTable) -> Rows:
-        """Number the nodes by what is told of them."""
+        """Number the nodes by the message about them."""
         return self._budgets.wordings(task.template, nodes)
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:
@@ -46,7 +46,7 @@ class SelectedPods:
 
 
 def rules_for_pods(budgets: NodeBudgets, score: QuotaScore, *, scores: bool) -> Iterator[Rule]:
-    """Return the rule and the score; where these are for some pods a key tells for which."""
+    """Return the rule and the score, with a key that selects the pods if quotas are for some only."""
     found = budgets if budgets.pods.selects_all else SelectedPods(budgets, score)
     key, version = (found.key, _never) if isinstance(found, SelectedPods) else (None, None)
     yield Predicate(

@@ -97,7 +97,7 @@ def _starves(job: JobInfo) -> bool:
 
 
 def _may_go(task: TaskInfo, candidates: Sequence[TaskInfo], *, whole: bool) -> list[TaskInfo]:
-    """Candidates that leave their gang its minimum; all others, too, where gangs go as a whole before they break."""
+    """Return candidates that leave their gang its minimum; all others, too, if gangs go as a whole first."""
     if not whole:
         return above_minimum(task, candidates)
     others = [victim for victim in candidates if victim.job is not task.job]
@@ -137,12 +137,12 @@ def note_conditions(session: Session) -> None:
 
 
 def _nobody_looked_at(session: Session, job: JobInfo) -> bool:
-    """True if a job's queue is not there, or not yet: that is told after a moment, and no less of it before."""
+    """True if a job's queue does not exist (yet); the scheduler reports that after a moment."""
     return job.queue not in session.cluster.queues and job.refusal is None
 
 
 def _only_waits_for_terminating(job: JobInfo) -> bool:
-    """True if the gang is short only because members are being deleted, and nobody waits to replace them."""
+    """True if the gang is short only because members are terminating, and no pending member replaces them."""
     counts = job.counts
     leaving = sum(1 for t in job.tasks.values() if t.status is TaskStatus.RELEASING and t.node is not None)
     waiting = counts[TaskStatus.PENDING] + counts[TaskStatus.PIPELINED]

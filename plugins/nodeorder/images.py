@@ -34,7 +34,7 @@ Bytes = npt.NDArray[np.int64]
 
 
 class ImageLocality:
-    """Knows which nodes have which of the images that were asked for, and how large they are there."""
+    """The nodes that have a wanted image, with its size there."""
 
     def __init__(self, cluster: Cluster, weight: int) -> None:
         self._cluster = cluster
@@ -46,7 +46,7 @@ class ImageLocality:
 
     @staticmethod
     def applies(template: PodTemplate) -> bool:
-        """True if pods of a template have any image, which only pods that users did not write lack."""
+        """True if pods of a template have any image, which only pods of users have."""
         return bool(template.images) and template.containers > 0
 
     def score(self, pod: PodConstraints, node: NodePropertiesView) -> float:
@@ -91,7 +91,7 @@ class ImageLocality:
         return found
 
     def _refresh(self) -> None:
-        """Forget what nodes reported that report something else now."""
+        """Drop reports of nodes that changed."""
         cluster = self._cluster
         if self._layout == cluster.clocks.layout_generation and self._position == cluster.node_cache.properties_log.end:
             return

@@ -34,7 +34,7 @@ Taints = tuple[Taint, ...]
 
 
 class SoftTaints(Observer):
-    """Which PreferNoSchedule taints there are, so that pods are told quickly that these make no difference."""
+    """The present PreferNoSchedule taints, for a quick answer if they make no difference."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._nodes: dict[Taints, int] = {}
@@ -77,7 +77,7 @@ class SoftTaints(Observer):
         return found
 
     def same_everywhere(self, template: PodTemplate) -> int | None:
-        """Return what every node of the cluster gets, when that is the same."""
+        """Return the score of all nodes if they are equal."""
         kinds = self._nodes
         if not kinds or (len(kinds) == 1 and () in kinds):
             return 100

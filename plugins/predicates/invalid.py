@@ -1,4 +1,4 @@
-"""Pods that must not be placed because a part of them cannot be understood, or is switched off."""
+"""Refuses pods with a part that cannot be understood, or is switched off."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refusal(task: TaskInfo) -> Verdict | None:
 
 
 def refuse_claims(task: TaskInfo) -> Verdict | None:
-    """Refuse pods with ResourceClaims where their allocation is switched off: nobody else would allocate them."""
+    """Refuse pods with ResourceClaims if their allocation is switched off: no other component allocates them."""
     if not task.spec.resource_claims:
         return None
     claim = task.spec.resource_claims[0]

@@ -41,14 +41,14 @@ def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
 
 
 def _schedulable_rules(_registrar: Registrar, _wanted: PredicatesArguments) -> Iterator[Rule]:
-    """Refuse nodes that take nobody; nothing turns this off."""
+    """Refuse nodes that take no pods; nothing turns this off."""
     yield Predicate(is_schedulable)
 
 
 def is_schedulable(pod: PodConstraints, node: NodePropertiesView) -> Verdict | None:
     """NodeUnschedulable: a cordoned node takes only pods that tolerate the cordon.
 
-    One that is being deleted takes nobody, nor does one on which a pod runs that cannot be read.
+    A node that is being deleted takes no pod, nor does one on which a pod runs that cannot be read.
     """
     if node.terminating:
         return TERMINATING
@@ -78,7 +78,7 @@ def tolerates_taints(pod: PodConstraints, node: NodePropertiesView) -> Verdict |
 
 @lru_cache(maxsize=1024)
 def _untolerated(taint: Taint) -> Verdict:
-    """Name the taint, as kube-scheduler did before 1.36: who reads why a pod waits wants to know which it was."""
+    """Name the taint, as kube-scheduler did before 1.36: readers want to know which it was."""
     return node_refusal(f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}", resolvable=False)
 
 

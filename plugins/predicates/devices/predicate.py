@@ -1,7 +1,7 @@
-"""DynamicResources: nodes whose devices can serve the ResourceClaims of a pod, and what placed pods are given.
+"""DynamicResources: nodes whose devices can serve the ResourceClaims of a pod, and the devices of placed pods.
 
-What is chosen for a placed pod is *in flight* until the API server shows it: pods of the same job share it, others
-wait. It is taken back with the pod.
+A choice for a placed pod is *in flight* until the API server shows it: pods of the same job share it, others wait. It
+is taken back with the pod.
 
 ``DeviceRules`` is one class: a choice of devices is kept in flight and taken back in one place; the search for it is
 ``DeviceAllocator``.
@@ -51,12 +51,12 @@ from volsched.plugin import (
 from volsched.plugin.devices import MOST_SECONDS, Claim, Pairs, Unfit, allocation_of, from_devices
 
 POSTPONED_SECONDS = 2.0
-"""Between sessions that work out selectors for as long as they may: others have most of the time."""
+"""The pause between sessions that evaluate selectors up to their limit: others have most of the time."""
 MOST_KEPT = 1 << 16
 BEYOND_LIMITS = -1e6
 """The score of a node that would give more devices than quotas allow: any other is tried before."""
 TOO_SMALL = -1e5
-"""The score of a node without room for all pods that wait for the same claim, whose devices will bind them to it."""
+"""The score of a node without room for all pods that wait for the same claim: its devices would bind them to it."""
 PLACED_NOW = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 MOST_ALTERNATIVES = 8
@@ -88,7 +88,7 @@ class DeviceRules(Observer):
             self._cluster.wake(ClusterEvent.DEVICES_CHANGED)
 
     def wake_at(self) -> float | None:
-        """When nodes that were not judged yet are asked again (seconds since the epoch); None: there are none."""
+        """Return when nodes are asked again that were not judged (seconds since the epoch); None without any."""
         if self._session is None or not self._allocator.is_behind:
             return None
         return self._session.now + POSTPONED_SECONDS
@@ -167,7 +167,7 @@ class DeviceRules(Observer):
         return needs.key, needs.company
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:
-        """Score how early the alternatives are that a node would serve, of all requests that have some."""
+        """Score how early the served alternatives are, of all requests that have some."""
         if self.preference_key(task) is None:
             return 0.0
         needs = self.needs_of(task)
@@ -193,7 +193,7 @@ class DeviceRules(Observer):
     # -- what placed pods have ----------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Give a pod that was just placed its devices; one that comes back from an eviction has them still."""
+        """Give a newly placed pod its devices; one that comes back from an eviction still has them."""
         if not self._concerns(task) or task.node is None or task.status not in PLACED_NOW:
             return None
         needs = self.needs_of(task)
@@ -219,16 +219,16 @@ class DeviceRules(Observer):
         return None
 
     def _fault_elsewhere(self, task: TaskInfo, faults: Mapping[str, str]) -> str:
-        """Return why claims cannot be judged on another node where the pod could go but for them, the first by name.
+        """Return why claims cannot be judged on another node where the pod could go otherwise, the first by name.
 
         As in kube-scheduler: such an error on one node ends the attempt, and nodes that another filter refuses are not
-        asked. Which nodes were asked here depends on the engine, so the other rules are asked again.
+        asked. The engine decides which nodes were asked here, so the other rules are asked again.
         """
         nodes = ((name, self._cluster.nodes.get(name)) for name in sorted(faults))
         return next((faults[name] for name, node in nodes if node is not None and self._would_do(task, node)), "")
 
     def _would_do(self, task: TaskInfo, node: NodeInfo) -> bool:
-        """True if a node has room for a pod that was just placed elsewhere, and no other rule refuses it there."""
+        """True if a node has room for a newly placed pod, and no other rule refuses it there."""
         request = self._cluster.columns.request(task.template)
         is_promise = task.status is TaskStatus.PIPELINED
         if self._session is None or not (node.fits_future(request) if is_promise else node.fits_idle(request)):
@@ -237,11 +237,11 @@ class DeviceRules(Observer):
         return all(ask_predicate(rule, task, node) is None for rule in others if rule.applies(task))
 
     def _as_it_will_be(self, task: TaskInfo, node: NodeInfo) -> AbstractContextManager[None]:
-        """For a pod that is promised room, have devices free that those have who are leaving."""
+        """Free the devices of terminating pods for a pipelined pod."""
         return self._vacancies.all_left(terminating_on(node)) if task.status is TaskStatus.PIPELINED else nullcontext()
 
     def _share(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
-        """Let a pod use a claim that has its devices; what is in flight goes along, should it have to write that."""
+        """Let a pod use an allocated claim; a choice in flight is kept, should it have to write that."""
         chosen = self._devices.in_flight.get(claim.uid)
         if chosen is None:
             return ClaimWrite(claim.key, claim.uid, within=self._within, reserved_for=consumer_of(task, claim))
@@ -264,7 +264,7 @@ class DeviceRules(Observer):
         return bool(template.has_resource_claims or template.container_amounts)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """Take back what a pod would have had that has no node any more (its binding failed, or it is gone)."""
+        """Take back the choice of a pod that has no node any more (its binding failed, or it is gone)."""
         self._vacancies.follow(task, before)
         if not ON_NODE[task.status]:
             self._take_back(task)
@@ -273,7 +273,7 @@ class DeviceRules(Observer):
         """Take nothing back: they have nodes."""
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
-        """Look again who shares a claim with whom."""
+        """Find the pods that share claims again."""
         self._needs.members_changed(job)
 
 

@@ -32,7 +32,7 @@ class Spreading:
         return any(item.hard for item in template.spread)
 
     def key(self, task: TaskInfo) -> tuple[int, ...] | None:
-        """Return a key that adds nothing to the template, or None when it has no such constraint."""
+        """Return a key that adds nothing to the template, or None without such a constraint."""
         return () if self.applies(task.template) else None
 
     def version(self, task: TaskInfo) -> int:

@@ -74,7 +74,7 @@ class _Provision:
 
 @dataclass(slots=True)
 class _VolumeNeeds:
-    """What the claims of a template need, as storage stood at ``version``."""
+    """The needs of a template's claims, at ``version`` of the storage."""
 
     template: PodTemplate
     version: tuple[int, int]
@@ -156,7 +156,7 @@ class VolumeBinding(Observer):
         return mask & room
 
     def _find(self, needs: _VolumeNeeds, node: NodeInfo) -> Verdict | list[VolumeWrite]:
-        """Return what must be written for the pod to have its volumes on a node, or why that cannot be."""
+        """Return the writes that give a pod its volumes on a node, or why there are none."""
         if needs.lost:
             return LOST_VOLUME
         if any(not selects(selector, node) for selector in needs.bound):
@@ -277,7 +277,7 @@ class VolumeBinding(Observer):
     # -- what placed pods take ------------------------------------------------------------------------------------
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
-        """Note what a pod just placed is about to take; one that comes back from an eviction is not refused."""
+        """Note the volumes of a newly placed pod; one that comes back from an eviction is not refused."""
         if not task.template.claims or task.node is None:
             return None
         found = self._find(self._needs_of(task), task.node)
@@ -308,7 +308,7 @@ class VolumeBinding(Observer):
         return bool(template.claims)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
-        """Take back what a pod would have taken that has no node any more (its binding failed, or it is gone)."""
+        """Take back the volumes of a pod that has no node any more (its binding failed, or it is gone)."""
         if task.bind_volumes and not ON_NODE[task.status]:
             self.deallocate(task)
 

@@ -18,7 +18,7 @@ DiskKey = tuple[str, str]
 
 
 class LegacyDisks(Exclusive[DiskKey, LegacyDisk]):
-    """VolumeRestrictions: nobody on the node uses a disk of the pod in a way that excludes the pod."""
+    """VolumeRestrictions: no pod on the node uses a disk in a way that excludes the pod."""
 
     REFUSAL: ClassVar[Verdict] = IN_USE
 

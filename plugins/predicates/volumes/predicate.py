@@ -16,7 +16,7 @@ from volsched.plugin.objects import api
 
 
 class _Shelf:
-    """Volumes in order, sorted when somebody looks."""
+    """Volumes in order, sorted on the first look."""
 
     def __init__(self) -> None:
         self._volumes: dict[str, VolumeInfo] = {}
@@ -37,7 +37,7 @@ class _Shelf:
 
 
 class _Fitting:
-    """The volumes of a class that will do for claims of one shape: how many for each label, and those not so told."""
+    """The volumes of a class that suit claims of one shape: by label, and the others."""
 
     def __init__(self, unbound: UnboundClaim, volumes: Iterable[VolumeInfo]) -> None:
         self._unbound = unbound
@@ -121,7 +121,7 @@ class _Class:
         return [values.setdefault(value, _Shelf()) for value in label[1]]
 
     def reach(self, unbound: UnboundClaim, taken: Iterable[str], properties: PropertyColumns) -> Mask:
-        """Mark the rows of nodes that reach an open volume that will do and is not taken."""
+        """Mark the rows of nodes that reach an open and suitable volume."""
         shape = unbound.shape
         fitting = self._fitting.get(shape)
         if fitting is None:
