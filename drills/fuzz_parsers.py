@@ -67,6 +67,7 @@ from volsched.mirror.native import reading as native_reading
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
 from volsched.model.annotations import UndeclaredAnnotationError
+from volsched.model.api import native_groups as native
 from volsched.model.cards import amounts, node_cards
 from volsched.model.changes import Put
 from volsched.model.dra import announced, observed
@@ -75,7 +76,6 @@ from volsched.model.dra import binding as device_binding
 from volsched.model.dra import reading as device_reading
 from volsched.model.dra.device import Device, DeviceId
 from volsched.model.errors import ConfigError, FieldError, ObjectError, QuantityError, VolschedError
-from volsched.model.native import api as native
 from volsched.model.pods import limits as pod_limits
 from volsched.model.pods import owners, requests, template, workload
 from volsched.model.pods.placement_rules import ContainerAmounts

@@ -10,10 +10,10 @@ import pytest
 
 from tests.actions.rigs import GANG, NODES, conf, cycle, events, rig
 from volsched.mirror.apply import Mirror
+from volsched.model.api import native_groups as native
 from volsched.model.changes import BindFailed, Change, Deleted, KindServed
 from volsched.model.job import PodGroupCondition
-from volsched.model.native import api as native
-from volsched.model.native.group import QUEUE_NAME
+from volsched.model.native_group import QUEUE_NAME
 from volsched.model.plan import WriteGroupStatus, WriteNativeStatus
 from volsched.model.queues.kept_queue import QUEUE_KEPT, condition_of, ended, named_nowhere, nowhere_condition, queue_in
 from volsched.testing.builders import ClusterBuilder, CycleDecision, Rig, a_cluster, a_group, a_pod, a_rig, puts

@@ -7,8 +7,8 @@ from typing import Any, Final
 import pytest
 
 from tests.actions.rigs import conf, cycle, events, rig
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, KindServed
-from volsched.model.native import api as native
 from volsched.model.plan import WriteNativeStatus
 from volsched.model.reservation import RESERVED, StatedReservation, stated_reservation_of
 from volsched.testing.builders import (

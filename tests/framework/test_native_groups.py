@@ -10,9 +10,9 @@ import pytest
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION, IN_KUBE_SCHEDULERS_PLACE
 from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.native.gangs import WAITS_FOR_GROUP
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, Deleted, KindServed, Put
 from volsched.model.cluster import Cluster
-from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent, WriteNativeStatus, WritePodCondition
 from volsched.testing.builders import (
     ClusterBuilder,

@@ -23,7 +23,7 @@ from volsched.model.cluster import Cluster
 from volsched.model.dra.device import Device
 from volsched.model.dra.devices import Devices
 from volsched.model.job import JobInfo, JobProperties
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.nodes.node import NodeInfo, NodeProperties
 from volsched.model.pods.task import PodProperties, TaskInfo
 from volsched.model.pods.template import PodTemplate

@@ -15,9 +15,9 @@ from volsched.mirror.apply import Mirror
 from volsched.mirror.memory_bound import MemoryUse
 from volsched.mirror.quarantine import MEMORY, NO_MEMORY
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.dra import api as dra
-from volsched.model.native import api as native
 from volsched.model.status import TaskStatus
 from volsched.testing.builders import a_node, a_pod, put
 

@@ -20,10 +20,10 @@ from volsched.framework.session import Session
 from volsched.mirror.apply import Mirror
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import BindFailed, Change, Deleted, EvictFailed, KindServed, Put
 from volsched.model.dra import api as dra
 from volsched.model.job import COMPLETED, RUNNING, JobInfo, PodGroupCondition
-from volsched.model.native import api as native
 from volsched.model.plan import (
     Bind,
     ClaimWrite,

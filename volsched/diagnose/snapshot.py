@@ -18,9 +18,9 @@ import msgspec
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.diagnose.records import API_VERSION
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.dra import api as dra
 from volsched.model.errors import VolschedError
-from volsched.model.native import api as native
 from volsched.model.values import json_text
 from volsched.simulation.manifests import identity_of, size_faults, subject_of, total_faults
 

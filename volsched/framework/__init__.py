@@ -31,6 +31,8 @@ moved_modules(
             "framework.outcome.refusals": "framework.refusals",
             "model.cards.offers": "model.cards.node_cards",
             "model.cards.stock": "model.cards.inventory",
+            "model.native.api": "model.api.native_groups",
+            "model.native.group": "model.native_group",
             "model.nodes.ledger": "model.nodes.cache",
             "model.pods.rules": "model.pods.placement_rules",
             "model.queues.ledger": "model.queues.cache",

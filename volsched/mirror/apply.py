@@ -36,11 +36,11 @@ from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.templates import Templates
 from volsched.model import api
 from volsched.model.annotations import KeptAnnotations
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, Deleted, DroppedFields, KindServed, Put, Refused, Unreadable
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.native import api as native
-from volsched.model.native.group import QUEUE_NAME
+from volsched.model.native_group import QUEUE_NAME
 from volsched.model.pods.task import TaskInfo
 from volsched.model.values.bounded import Size
 

@@ -8,9 +8,9 @@ from typing import Final
 from volsched.mirror import reading
 from volsched.model import storage, unserved
 from volsched.model.annotations import DECLARATIONS, AnnotationKeys, Declared, KeptAnnotations
+from volsched.model.api import native_groups as native
 from volsched.model.dra import api as dra
-from volsched.model.native import api as native
-from volsched.model.native.group import QUEUE_NAME
+from volsched.model.native_group import QUEUE_NAME
 from volsched.model.queues.allowed_namespaces import ALLOWED_NAMESPACES
 
 _OF_GROUPS: Final = (unserved.REVOCABLE_ZONE, unserved.NUMA_POLICY, QUEUE_NAME)

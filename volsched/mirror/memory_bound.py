@@ -22,11 +22,11 @@ from typing import Final
 import msgspec
 
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.cluster import Cluster
 from volsched.model.dra import api as dra
 from volsched.model.job import NATIVE, RUNNING, UNKNOWN
-from volsched.model.native import api as native
 from volsched.model.pods.limits import KEPT_BYTES, trimmed
 from volsched.model.values.bounded import Bounded, Size
 

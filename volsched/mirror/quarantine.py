@@ -13,10 +13,10 @@ from typing import Final
 
 from volsched.mirror.events import MirrorEvents
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, Deleted, Put, Refused, Unreadable
 from volsched.model.dra import api as dra
 from volsched.model.errors import shortened
-from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
 
 DECODING: Final = "decoding"

@@ -17,7 +17,7 @@ from typing import Final
 from volsched.mirror.events import MirrorEvents
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.native.group import QUEUE_NAME
+from volsched.model.native_group import QUEUE_NAME
 from volsched.model.observers import Observer
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.task import TaskInfo

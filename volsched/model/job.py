@@ -15,7 +15,7 @@ from volsched.model.values.resources import Resources
 from volsched.model.verdict import Verdict
 
 if TYPE_CHECKING:
-    from volsched.model.native.group import NativeGroup
+    from volsched.model.native_group import NativeGroup
     from volsched.model.pods.task import TaskInfo
     from volsched.model.pods.template import PodTemplate
 

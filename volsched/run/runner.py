@@ -53,8 +53,8 @@ from volsched.mirror.apply import Mirror
 from volsched.mirror.kept import kept_annotations
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Bound, Change
-from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.limits import DEFAULT, KEPT_BYTES, PodLimits
 from volsched.ports import CycleReport

@@ -22,8 +22,8 @@ from volsched.kube.watch.resources import Trim, trim_nothing, watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS
 from volsched.mirror.memory_bound import MemoryUse, holds_something
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Put
-from volsched.model.native import api as native
 from volsched.model.pods.limits import KEPT_BYTES
 
 _log = structlog.get_logger(__name__)

@@ -19,9 +19,9 @@ from volsched.controllers.queues import wanted_state
 from volsched.controllers.waiting import Wait
 from volsched.mirror.reading import GROUP_NAME, seconds
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import BindFailed, Change, Deleted, KindServed, Put
 from volsched.model.dra import api as dra
-from volsched.model.native import api as native
 from volsched.model.plan import (
     Bind,
     ClaimWrite,

@@ -13,7 +13,7 @@ import msgspec
 
 from volsched.controllers.owners import owner_reference
 from volsched.model import api
-from volsched.model.native import api as native
+from volsched.model.api import native_groups as native
 
 
 def with_job_gangs(objects: Iterable[api.ApiObject]) -> Iterator[api.ApiObject]:

@@ -18,9 +18,9 @@ from volsched.framework.config.arguments import hint
 from volsched.framework.config.loading import is_of_scheduler
 from volsched.framework.validation import UNKNOWN_KIND, Fault
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.dra import api as dra
 from volsched.model.errors import nearest, shortened
-from volsched.model.native import api as native
 from volsched.simulation import at_max
 from volsched.simulation.documents import Document
 from volsched.validation.fields import schemas

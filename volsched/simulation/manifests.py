@@ -18,9 +18,9 @@ from volsched.framework.config.loading import find_in_data
 from volsched.framework.dra.amounts import FLAT
 from volsched.framework.validation import Fault, Faults, Surroundings, under
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.dra import api as dra
 from volsched.model.errors import ConfigError, ObjectError, shortened
-from volsched.model.native import api as native
 from volsched.simulation import at_max as most
 from volsched.simulation.documents import Document, InputError, InputProblem
 from volsched.simulation.generated_names import named

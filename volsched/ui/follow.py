@@ -19,9 +19,9 @@ from volsched.kube.watch.resources import watched
 from volsched.kube.watch.served_kinds import POD_GROUPS, WORKLOADS, Discovery, ServedInformer
 from volsched.mirror.kept import kept_annotations
 from volsched.mirror.memory_bound import MemoryUse
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change
 from volsched.model.errors import ConfigError
-from volsched.model.native import api as native
 from volsched.model.plan import RecordEvent
 from volsched.run.loop import GC_THRESHOLDS, GC_THRESHOLDS_LISTING
 from volsched.run.process import look_again

@@ -7,9 +7,9 @@ from typing import Final
 from volsched.framework.validation import INVALID, NOT_FOUND, Fault, Faults, Surroundings, pods_in, warning
 from volsched.mirror.native.reading import understood
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.errors import FieldError, shortened
-from volsched.model.native import api as native
-from volsched.model.native.group import QUEUE_NAME, NativeGroup
+from volsched.model.native_group import QUEUE_NAME, NativeGroup
 from volsched.validation import permissions
 from volsched.validation.queues import use_faults
 

@@ -10,9 +10,9 @@ from volsched.controllers.grouping import DEFAULT_QUEUE
 from volsched.controllers.objects import GivenJob
 from volsched.framework.validation import FORBIDDEN, INVALID, WORKLOADS, ArgumentsOf, Fault, Faults, Surroundings, under
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.budget import pods_stated
 from volsched.model.errors import FieldError
-from volsched.model.native import api as native
 from volsched.model.selectors import LabelSelector
 from volsched.validation import native_groups, permissions
 from volsched.validation.annotations import annotation_faults

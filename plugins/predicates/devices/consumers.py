@@ -7,9 +7,9 @@ consumers. It stays when pods go. Only a group that could not be placed, and has
 
 from __future__ import annotations
 
+from volsched.model.api.native_groups import GROUP
 from volsched.model.dra import api as dra
-from volsched.model.native.api import GROUP
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.pods.owners import Owner
 from volsched.plugin import TaskInfo
 from volsched.plugin.devices import Claim, ResourceClaimUse

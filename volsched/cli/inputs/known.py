@@ -21,9 +21,9 @@ from volsched.diagnose import snapshot
 from volsched.diagnose.cluster_snapshot import ClusterSnapshot
 from volsched.framework.config.loading import DEFAULT_CONFIGURATION
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import DroppedFields, Put
 from volsched.model.errors import ConfigError
-from volsched.model.native import api as native
 from volsched.model.values.visible import visible
 from volsched.ports import CycleReport
 from volsched.simulation.documents import InputError, read_text

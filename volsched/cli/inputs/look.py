@@ -23,9 +23,9 @@ from volsched.mirror.apply import Mirror
 from volsched.mirror.problems import ReadingProblem
 from volsched.mirror.settings import MirrorSettings
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.cards.naming import first_name, no_names
 from volsched.model.changes import Change, Put
-from volsched.model.native import api as native
 from volsched.model.plan import StepRecorder
 from volsched.quota.report import unlimited_usage
 from volsched.scheduler import Profile, Scheduler

@@ -19,11 +19,11 @@ from volsched.diagnose.anonymous.expressions import Expressions
 from volsched.diagnose.anonymous.names import Names
 from volsched.model import api
 from volsched.model.annotations import LAST_APPLIED
+from volsched.model.api import native_groups as native
 from volsched.model.dra import api as dra
 from volsched.model.dra.device import DeviceId
 from volsched.model.errors import FieldError, QuantityError
 from volsched.model.job import PodGroupCondition
-from volsched.model.native import api as native
 from volsched.model.values.duration import seconds_of
 from volsched.model.values.quantity import parse
 from volsched.simulation.kubelet_checks import SAFE_SYSCTLS

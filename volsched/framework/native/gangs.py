@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from volsched.model.job import JobInfo
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_FINISHED
 from volsched.model.values.resources import Resources, accumulate

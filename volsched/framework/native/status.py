@@ -15,7 +15,7 @@ from volsched.framework.native import gangs as native_gangs
 from volsched.framework.redaction import within
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo, PodGroupCondition, shown_as, with_condition
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.plan import WriteNativeStatus
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_FINISHED

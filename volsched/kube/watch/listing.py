@@ -18,8 +18,8 @@ from volsched.kube.watch.resources import Resource
 from volsched.kube.watch.schemas import dropped_of_queues
 from volsched.kube.watch.served_kinds import ServedKind, as_served
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.errors import ObjectError
-from volsched.model.native import api as native
 
 AT_ONCE: Final = 4
 """Kinds that are listed at the same time."""

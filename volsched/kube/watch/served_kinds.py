@@ -21,8 +21,8 @@ from volsched.kube.watch.decoding import KindReader
 from volsched.kube.watch.informer import Informer, Sink
 from volsched.kube.watch.resources import AFTER_RESTART_SECONDS, Resource, Trim, trim_nothing
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import KindServed
-from volsched.model.native import api as native
 
 SHARED_SECONDS: Final = 5.0
 

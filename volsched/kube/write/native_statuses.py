@@ -17,9 +17,9 @@ from volsched.kube.client.rest import MERGE_PATCH, STRATEGIC_PATCH, path_segment
 from volsched.kube.errors import ApiError
 from volsched.kube.write.views import Views
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.conditions import REMEMBERED
 from volsched.model.job import PodGroupCondition
-from volsched.model.native import api as native
 from volsched.model.plan import WriteNativeStatus
 
 UNSUPPORTED: Final = 415

@@ -15,11 +15,11 @@ import msgspec
 import structlog
 
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, Deleted, Put, Refused
 from volsched.model.dra import api as dra
 from volsched.model.dra import observed
 from volsched.model.labels import is_without_devices
-from volsched.model.native import api as native
 from volsched.model.storage import CLAIM_ANNOTATIONS
 from volsched.model.values.bounded import Bounded, Size
 

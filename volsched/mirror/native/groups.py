@@ -17,6 +17,7 @@ from volsched.mirror.reading import GROUP_NAME, as_name
 from volsched.mirror.settings import Arrival, MirrorSettings
 from volsched.mirror.superseded_groups import SupersededGroups
 from volsched.mirror.ungrouped_pods import UngroupedPods
+from volsched.model.api.native_groups import KIND, PodGroup
 from volsched.model.changes import Deleted, KindServed
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
@@ -32,8 +33,7 @@ from volsched.model.job import (
     shown_as,
     with_condition,
 )
-from volsched.model.native.api import KIND, PodGroup
-from volsched.model.native.group import NativeGroup
+from volsched.model.native_group import NativeGroup
 from volsched.model.pods.task import TaskInfo
 from volsched.model.status import IS_FINISHED
 

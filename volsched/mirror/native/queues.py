@@ -14,7 +14,7 @@ from volsched.model import api
 from volsched.model.changes import Deleted
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
-from volsched.model.native.group import QUEUE_NAME
+from volsched.model.native_group import QUEUE_NAME
 from volsched.model.pods.task import TaskInfo
 
 

@@ -14,11 +14,11 @@ import msgspec
 
 from volsched.mirror.reading import seconds
 from volsched.model import api, labels
+from volsched.model.api.native_groups import GROUP, PodGroup
 from volsched.model.conditions import REMEMBERED
 from volsched.model.errors import FieldError
 from volsched.model.job import PodGroupCondition
-from volsched.model.native.api import GROUP, PodGroup
-from volsched.model.native.group import ApiVersion, NativeGroup
+from volsched.model.native_group import ApiVersion, NativeGroup
 from volsched.model.pods.claim_use import ResourceClaimUse
 
 Read: TypeAlias = dict[str, Any]

@@ -21,8 +21,8 @@ from volsched.kube.client.credentials import Source
 from volsched.kube.serve.metrics import Metrics
 from volsched.kube.serve.site import LimitedSites
 from volsched.model import api
+from volsched.model.api import native_groups as native
 from volsched.model.changes import Change, Deleted, Put
-from volsched.model.native import api as native
 from volsched.operator.kopf_thread import KopfThread
 from volsched.operator.webhooks.listening import Listening
 from volsched.operator.webhooks.webhook_server import UNDER_REVIEW, WebhookServer
