@@ -93,7 +93,7 @@ from volsched.simulation import at_max
 from volsched.simulation.documents import documents_in
 from volsched.simulation.manifests import Inventory, completed, read_inventory
 from volsched.ui.pages import VIEWS, Pages
-from volsched.ui.redaction import Seen
+from volsched.ui.redaction import VisiblePicture
 from volsched.ui.secret import LinkSecret
 from volsched.ui.server import numbers_in
 from volsched.validation.admission import CREATE, DELETE, UPDATE, AdmissionContext, AdmissionRequest, judge
@@ -632,7 +632,7 @@ def _read_address(query: str) -> None:
     """Show each view as it says, and read the numbers of a form."""
     asked = MultiDict(parse_qsl(query, keep_blank_values=True))
     for name in VIEWS:
-        _pages().view(name, asked).show(Seen((), (), (), {}), lambda _queue, _resource: ())
+        _pages().view(name, asked).show(VisiblePicture((), (), (), {}), lambda _queue, _resource: ())
     numbers_in(asked, "nodes:")
     numbers_in(asked, "quota:")
 

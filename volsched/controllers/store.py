@@ -169,7 +169,7 @@ class Store:
     tombstones: Tombstones = field(default_factory=Tombstones)
     refused: set[str] = field(default_factory=set)
     """Keys of PodGroups without room in memory: only their identity is known, and they are not written."""
-    _families: dict[str, dict[str, PodView]] = field(default_factory=dict)
+    _pods_of_group: dict[str, dict[str, PodView]] = field(default_factory=dict)
     _waiting: dict[str, dict[Owner, _Waiting]] = field(default_factory=dict)
     _authors: dict[str, Authorship] = field(default_factory=dict)
     _known_authors: WeakValueDictionary[tuple[Any, ...], Authorship] = field(default_factory=WeakValueDictionary)
@@ -218,7 +218,7 @@ class Store:
         """Yield every key that may need a write, for the start of writing; objects may change meanwhile."""
         yield from (Key(QUEUE.name, name) for name in list(self.queues))
         yield from (Key(JOB.name, name) for name in list(self.jobs))
-        yield from (Key(GROUP.name, key) for key in list(self._families))
+        yield from (Key(GROUP.name, key) for key in list(self._pods_of_group))
         yield from (Key(GROUP.name, key) for key in list(self.groups))
         yield from (Key(POD.name, pod.uid) for pod in list(self.pods.values()) if not pod.group)
 
@@ -233,7 +233,7 @@ class Store:
             "store.rosters": lambda: len(self._pod_indexes),
             "store.waiting": lambda: sum(len(some) for owners in self._waiting.values() for some in owners.values()),
             "store.authors": lambda: len(self._authors),
-            "store.families": lambda: len(self._families),
+            "store.families": lambda: len(self._pods_of_group),
             "store.seeds": lambda: len(self._group_templates),
             "store.unknown": lambda: len(self._unknown_since),
             "store.tombstones": lambda: len(self.tombstones),
@@ -258,7 +258,7 @@ class Store:
         self.pods[uid] = view
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
-            self._families.setdefault(key, {})[uid] = view
+            self._pods_of_group.setdefault(key, {})[uid] = view
             if view.is_waiting and (known is None or not known.is_waiting or _moves(known, view)):
                 self._waiting.setdefault(key, {}).setdefault(view.whose, _Waiting()).put(view)
         if view.pod_index is not None:
@@ -316,12 +316,12 @@ class Store:
                 self.dirty(Key(JOB.name, f"{view.namespace}/{view.owner.name}"))
         elif view.plain:
             has_news = known is None or (known.group, known.is_alive) != (view.group, view.is_alive)
-            if self._states_anew(view) or has_news:
+            if self._has_other_template(view) or has_news:
                 self.dirty(Key(GROUP.name, f"{view.namespace}/{view.plain}"))
             if has_news and not view.group:
                 self.dirty(Key(POD.name, view.uid))
 
-    def _states_anew(self, pod: PodView) -> bool:
+    def _has_other_template(self, pod: PodView) -> bool:
         """True if the newest waiting pod of the same PodGroup has another template than before."""
         key = f"{pod.namespace}/{pod.plain}"
         newest, waiting = self.newest(key, pod.whose), self._waiting.get(key, {}).get(pod.whose)
@@ -352,9 +352,9 @@ class Store:
         """Remove a pod from its counts; return the former data of a Job's pod."""
         if view.plain:
             key = f"{view.namespace}/{view.plain}"
-            del self._families[key][view.uid]
-            if not self._families[key]:
-                del self._families[key]
+            del self._pods_of_group[key][view.uid]
+            if not self._pods_of_group[key]:
+                del self._pods_of_group[key]
                 self._waiting.pop(key, None)
         if view.pod_index is None:
             return None
@@ -375,12 +375,12 @@ class Store:
 
     def pods_of_group(self, key: str) -> Collection[PodView]:
         """Return the pods that have this PodGroup by the owner that they name, in the order in which they came."""
-        return self._families.get(key, {}).values()
+        return self._pods_of_group.get(key, {}).values()
 
     def newest(self, key: str, whose: Owner) -> PodView | None:
         """Return the newest waiting pod of those that have this PodGroup by their owner."""
         waiting = self._waiting.get(key, {}).get(whose)
-        return waiting.newest(self._families[key], whose) if waiting is not None else None
+        return waiting.newest(self._pods_of_group[key], whose) if waiting is not None else None
 
     # -- PodGroups ------------------------------------------------------------------------------------------------
 

@@ -50,16 +50,16 @@ __all__ = [
 
 T = TypeVar("T")
 
-PodView: TypeAlias = Literal["request", "constraints", "template", "task"]
-NodeView: TypeAlias = Literal["properties", "amounts", "node"]
+PodPart: TypeAlias = Literal["request", "constraints", "template", "task"]
+NodePart: TypeAlias = Literal["properties", "amounts", "node"]
 
-_PODS: Final[dict[type, PodView]] = {
+_PODS: Final[dict[type, PodPart]] = {
     PodRequest: "request",
     PodConstraints: "constraints",
     PodTemplate: "template",
     TaskInfo: "task",
 }
-_NODES: Final[dict[type, NodeView]] = {NodePropertiesView: "properties", NodeAmounts: "amounts", NodeInfo: "node"}
+_NODES: Final[dict[type, NodePart]] = {NodePropertiesView: "properties", NodeAmounts: "amounts", NodeInfo: "node"}
 _FORMER: Final = {"NodeFacts": "NodePropertiesView"}
 """Names of one minor version ago, in the texts of annotations."""
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -74,8 +74,8 @@ class SignatureError(VolschedError):
 class Signature(NamedTuple):
     """What a callback is given of a pod, and of a node; ``is_typed``: whether by an annotation."""
 
-    pod: PodView
-    node: NodeView
+    pod: PodPart
+    node: NodePart
     is_typed: bool
 
 

@@ -16,7 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from volsched.diagnose.cards import NodeCards
 from volsched.diagnose.records import Figures, QueueState, WaitingJob
 from volsched.ui.history import Moment, number
-from volsched.ui.redaction import Seen
+from volsched.ui.redaction import VisiblePicture
 from volsched.ui.table import Event, Table
 
 VIEWS: Final = ("queues", "cards", "waiting")
@@ -62,7 +62,7 @@ class View:
     summary: Callable[..., str]
     _caption: str = ""
 
-    def show(self, seen: Seen, history: HistoryOf) -> list[Event]:
+    def show(self, seen: VisiblePicture, history: HistoryOf) -> list[Event]:
         """Show something else; the events that do so where it was shown before."""
         rows = _ROWS[self.name](seen, self.filters, history)
         first = PAGE * (min(self.page, max(1, -(-len(rows) // PAGE))) - 1)
@@ -80,7 +80,7 @@ class View:
         text = self.filters.get("page", "1")
         return max(1, int(text)) if text.isdecimal() and len(text) < 7 else 1
 
-    def _summary(self, seen: Seen, first: int, rows: int) -> str:
+    def _summary(self, seen: VisiblePicture, first: int, rows: int) -> str:
         others = sum(seen.others.values()) if self.name != "cards" else 0
         last = min(first + PAGE, rows)
         filters = {name: text for name, text in self.filters.items() if name in FILTERS[self.name] and text}
@@ -151,23 +151,23 @@ def _matching(view: str, filters: Filters, rows: Sequence[Row], texts: Callable[
     ]
 
 
-def _card_rows(seen: Seen, filters: Filters, _: HistoryOf) -> Sequence[NodeCards]:
+def _card_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[NodeCards]:
     def texts(cards: NodeCards) -> Iterable[str]:
         return cards.model, cards.node, " ".join(cell.holder for cell in cards.cells)
 
     return _matching("cards", filters, seen.cards, texts)
 
 
-def _job_rows(seen: Seen, filters: Filters, _: HistoryOf) -> Sequence[WaitingJob]:
+def _job_rows(seen: VisiblePicture, filters: Filters, _: HistoryOf) -> Sequence[WaitingJob]:
     return _matching("waiting", filters, seen.waiting, lambda job: (job.namespace, job.queue, job.message))
 
 
-def _queue_rows(seen: Seen, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:
+def _queue_rows(seen: VisiblePicture, filters: Filters, history: HistoryOf) -> Sequence[QueueRow]:
     rows = list(_all_queue_rows(seen, history))
     return _matching("queues", filters, rows, lambda row: (row.queue.name,))
 
 
-def _all_queue_rows(seen: Seen, history: HistoryOf) -> Iterator[QueueRow]:
+def _all_queue_rows(seen: VisiblePicture, history: HistoryOf) -> Iterator[QueueRow]:
     waiting: dict[str, list[WaitingJob]] = defaultdict(list)
     for job in seen.waiting:
         waiting[job.queue].append(job)
@@ -181,7 +181,7 @@ def _longest_first(job: WaitingJob) -> tuple[bool, float, int]:
     return job.since is None, job.since or 0.0, job.position
 
 
-_ROWS: Final[Mapping[str, Callable[[Seen, Filters, HistoryOf], Sequence[Any]]]] = {
+_ROWS: Final[Mapping[str, Callable[[VisiblePicture, Filters, HistoryOf], Sequence[Any]]]] = {
     "queues": _queue_rows,
     "cards": _card_rows,
     "waiting": _job_rows,

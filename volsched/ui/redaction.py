@@ -28,7 +28,7 @@ _NO_NODE: Final = re.compile(r"waits( \(.*\))?|evicted|absent")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class VisiblePicture:
     """The lists of all views for one person. ``others``: how many jobs of others wait, by queue."""
 
     queues: tuple[QueueState, ...]
@@ -45,13 +45,13 @@ def namespaces_in(picture: Picture) -> frozenset[str]:
     return frozenset((jobs | holders) - {""})
 
 
-def seen_by(scope: Visibility, picture: Picture) -> Seen:
+def seen_by(scope: Visibility, picture: Picture) -> VisiblePicture:
     """Return the visible part."""
     if scope.is_whole:
-        return Seen(picture.queues, picture.cards, picture.waiting, {})
+        return VisiblePicture(picture.queues, picture.cards, picture.waiting, {})
     others = Counter(_queue_name(scope, job.queue) for job in picture.waiting if not scope.names(job.namespace))
     queues = tuple(queue for queue in picture.queues if scope.names_queue(queue.name))
-    return Seen(
+    return VisiblePicture(
         tuple(_under_seen(scope, queue) for queue in queues),
         _cards(scope, picture.cards),
         tuple(_job(scope, job) for job in picture.waiting if scope.names(job.namespace)),

@@ -26,7 +26,7 @@ from volsched.ui.changes import ChangeError, EditableQuota, limits_of, models_of
 from volsched.ui.pages import VIEWS, Pages, View
 from volsched.ui.picture import Picture
 from volsched.ui.questions import LONE, ClusterQuestions, QuestionError
-from volsched.ui.redaction import Seen, difference_for, namespaces_in, seen_by, without_names
+from volsched.ui.redaction import VisiblePicture, difference_for, namespaces_in, seen_by, without_names
 from volsched.ui.secret import LinkSecret
 from volsched.ui.source import PictureSource
 from volsched.ui.table import Event
@@ -153,7 +153,7 @@ class Ui:
             raise web.HTTPNotFound(text=_NO_JOB)
         return scope, namespace, name
 
-    async def _seen(self, request: web.Request) -> tuple[Visibility, Picture, Seen]:
+    async def _seen(self, request: web.Request) -> tuple[Visibility, Picture, VisiblePicture]:
         _, picture = await self._source.picture()
         scope = await self._scope(request, picture)
         return scope, picture, seen_by(scope, picture)
