@@ -22,7 +22,7 @@ from volsched.plugin import Cluster, Floats, Mask, PropertyColumns, selector_mas
 from volsched.plugin.cards import CardLists
 
 MOST_GROUPS: Final = 64
-"""So many groups count, those that demand most: whoever makes pods decides how many there are."""
+"""The most groups that count, the largest ones: users decide how many there are."""
 _EXACT: Final = 1 << 20
 _STEPS: Final = 32
 _KEEPS_OUT: Final = ("NoSchedule", "NoExecute")

@@ -21,7 +21,7 @@ Objects = dict[Target, api.ApiObject]
 
 
 class _Dose(NamedTuple):
-    """So much of a remedy, to these of its objects."""
+    """A size of a suggestion, for these of its objects."""
 
     suggestion: Suggestion
     size: int

@@ -24,7 +24,7 @@ _LONGEST: Final = 253 + 1 + 63 + 63
 """Characters of a label, by the API server's rules."""
 
 _FEW: Final = MOST_LABELS // _LONGEST
-"""So many labels are never too long."""
+"""A number of labels that is never too long."""
 
 _WITHOUT: Final = frozenset(
     {

@@ -1,4 +1,4 @@
-"""Answers of callbacks of scope ``static``, asked once for all nodes with equal read properties."""
+"""Node classes by properties: a static callback is asked once for all nodes that agree in what it reads."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from volsched.model.pods.task import TaskInfo
 
 _BYTES: Final = 32 << 20
 _FEWEST: Final = 32
-"""So many vectors are kept however large they are."""
+"""Vectors that are kept however large they are."""
 _MOST: Final = 4_096
-"""So many are kept however small they are."""
+"""The most vectors that are kept, however small they are."""
 
 
 class StaticAnswers:
-    """The answers of static callbacks, by node. Results are shared: do not write into them."""
+    """The answers of static callbacks by class of nodes, laid out by row. Results are shared: do not write into them."""
 
     def __init__(self, nodes: AskedNodes) -> None:
         self._nodes = nodes
@@ -86,9 +86,9 @@ class StaticAnswers:
         return found
 
     def by_class(self, callback: Predicate | NodeOrder, pod: Any) -> tuple[list[Any], Rows]:
-        """Ask once per class of nodes; the classes are found by watching what the function reads.
+        """Return the answer for each class, and each row's class.
 
-        The answer for each class, and each row's class.
+        The function is asked about one node of each class. If it reads further properties, the classes are made again.
         """
         rows = self._nodes.cluster.rows
         reads = self._reads.get(id(callback), ())

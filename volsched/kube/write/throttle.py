@@ -41,7 +41,7 @@ class Throttle:
 
 
 class TokenBucket:
-    """So many tokens a second, and at most so many at once.
+    """A token bucket: tokens per second, and the most tokens at once.
 
     ``per_second`` and ``burst`` are positive; time is monotonic.
     """

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PodLimits:
-    """So much a pod may state at most.
+    """The limits of one pod.
 
     ``resources``: names of resources, of all containers together. ``node_terms``: terms of node affinity, preferred
     ones included. ``pod_terms``: terms of pod affinity and anti-affinity, and spread constraints. ``expressions``:
