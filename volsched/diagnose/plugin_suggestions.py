@@ -45,7 +45,7 @@ def suggestions_of(what_if: WhatIf) -> Iterator[Suggestion]:
 
 
 def option_of(what_if: WhatIf, suggestions: Sequence[Suggestion]) -> Option:
-    """Return remedies of one sort as one change; of several each may come to nothing."""
+    """Return suggestions of one sort as one change; each of several may have size 0."""
     there = _objects(what_if.stage.simulation)
     smallest = 0 if len(suggestions) > 1 else 1
     least = tuple(size for suggestion in suggestions for size in _sizes(suggestion, smallest, 1))
@@ -69,7 +69,7 @@ def _counts(suggestion: Suggestion) -> bool:
 
 
 def _doses(suggestions: Sequence[Suggestion], sizes: Sizes) -> list[_Dose]:
-    """Return how much of each remedy sizes stand for; those left out that come to nothing."""
+    """Return the sizes by suggestion, without zeros."""
     left, found = iter(sizes), []
     for suggestion in suggestions:
         size = next(left)

@@ -47,7 +47,7 @@ def _node_quota(what_if: WhatIf) -> Iterator[Option]:
 
 
 def _together(what_if: WhatIf, sort: str) -> Iterator[Option]:
-    """Yield all remedies of a sort as one change, each as small as will do."""
+    """Yield all suggestions of a sort as one change, each as small as possible."""
     if found := [suggestion for suggestion in suggestions_of(what_if) if suggestion.sort == sort]:
         yield option_of(what_if, found)
 

@@ -23,7 +23,7 @@ _MOST: Final = 4_096
 
 
 class StaticAnswers:
-    """The answers of static callbacks by class of nodes, laid out by row. Results are shared: do not write into them."""
+    """The answers of static callbacks, by row of the cluster. Results are shared: do not write into them."""
 
     def __init__(self, nodes: AskedNodes) -> None:
         self._nodes = nodes
