@@ -129,7 +129,7 @@ def test_after_any_changes_the_totals_are_those_of_a_recount(
         job.queue = queue
         for place, (created, refusal, template) in enumerate(pods):
             task = TaskInfo(f"{number}-{place}", "ns", f"{number}-{place}", templates[template])
-            task.spec = PodProperties(ours=True)
+            task.spec = PodProperties(is_managed=True)
             task.job, task.created, task.refusal = job, float(created), refusal
             job.waiting[task.uid] = task
         cluster.queue_cache.put_job(job)

@@ -92,7 +92,7 @@ class Backlog(Observer):
 
     def count(self, job: JobInfo) -> None:
         """Count a job's waiting pods again."""
-        waiting = [task for task in job.waiting.values() if task.spec.ours]
+        waiting = [task for task in job.waiting.values() if task.spec.is_managed]
         if not waiting:
             self._replace(job.key, None)
             return

@@ -398,7 +398,7 @@ def _is_orphans(verdict: Verdict) -> bool:
 def _orphan_refusal(cluster: Cluster, job: JobInfo) -> Verdict | None:
     """Return why a job cannot be tried: its PodGroup or its queue does not exist."""
     if not (job.spec.has_group or job.spec.implicit):
-        if not any(task.spec.ours for task in job.waiting.values()):
+        if not any(task.spec.is_managed for task in job.waiting.values()):
             return None
         if job.is_native:
             return native_gangs.without_group(job, served=bool(cluster.native_served))

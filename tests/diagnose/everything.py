@@ -66,7 +66,7 @@ def questions(run: Simulation) -> Iterator[Subject]:
     """Yield all that may be asked about."""
     cluster, world = run.mirror.cluster, run.api_server
     for task in cluster.tasks.values():
-        if task.spec.ours:
+        if task.spec.is_managed:
             yield Subject("pod", task.name, task.namespace)
     for job in cluster.jobs.values():
         yield Subject("podgroup", job.name, job.namespace)

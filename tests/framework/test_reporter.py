@@ -28,7 +28,7 @@ GATED = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", "scheduling is gat
 
 def task(name: str, refusal: Verdict | None = None) -> TaskInfo:
     made = TaskInfo(f"uid-{name}", "default", name, PodTemplate(0))
-    made.refusal, made.spec = refusal, PodProperties(ours=True)
+    made.refusal, made.spec = refusal, PodProperties(is_managed=True)
     return made
 
 
@@ -192,7 +192,7 @@ def test_what_was_told_of_a_job_is_forgotten_with_it() -> None:
 
 def test_gated_pods_of_a_job_that_waits_are_left_alone() -> None:
     gated = task("g", GATED)
-    gated.spec = PodProperties(ours=True, gated=("g",))
+    gated.spec = PodProperties(is_managed=True, gated=("g",))
 
     told = told_of(job(gated, refusal=NOT_ADMITTED))
 
@@ -206,7 +206,7 @@ def test_of_a_large_gang_all_pods_have_the_condition_and_the_first_of_each_role_
 ) -> None:
     pods = [task(f"j-{role}-{number}", own) for role in ("ps", "worker") for number in range(1000)]
     for each in pods:
-        each.spec = PodProperties(ours=True, role=each.name.split("-")[1])
+        each.spec = PodProperties(is_managed=True, role=each.name.split("-")[1])
     told = told_of(job(*pods, refusal=of_the_job, minimum=2000))
 
     first = [f"j-{role}-{number}" for role in ("ps", "worker") for number in range(EVENTS_FOR_EACH_ROLE)]

@@ -67,7 +67,7 @@ def test_a_pod_of_another_scheduler_is_taken_in_when_it_gets_a_node_and_never_pl
     believer.apply(pod("p", cpu=1, scheduler="other", on="n1"))
 
     assert believer.standing("p") == ("RUNNING", "n1")
-    assert (believer.used("n1"), believer.task("p").spec.ours, believer.task("p").job) == (1_000, False, None)
+    assert (believer.used("n1"), believer.task("p").spec.is_managed, believer.task("p").job) == (1_000, False, None)
 
     believer.apply(pod("p", cpu=1, scheduler="other", on="n1", phase="Failed"))
 

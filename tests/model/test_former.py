@@ -66,6 +66,13 @@ def test_attributes_of_before_can_be_read_under_their_old_names(former: str, now
     assert found == attrgetter(now)(known)
 
 
+def test_whether_a_pod_is_managed_can_be_read_under_its_old_name() -> None:
+    with pytest.warns(DeprecationWarning, match="it is is_managed"):
+        assert PodProperties(is_managed=True).ours
+    with pytest.warns(DeprecationWarning, match=r"read TaskInfo\.spec\.is_managed"):
+        assert TASK.ours is False  # type: ignore[attr-defined]
+
+
 def test_old_names_of_a_block_that_requeues_nothing_still_work() -> None:
     cluster = Cluster()
     before = cluster.clocks.requeue_generation

@@ -118,7 +118,7 @@ class Sessions:
         """Yield why each pod of ours waits that has no node, and why each PodGroup does that has no pods."""
         cluster = self.mirror.cluster
         for task in sorted(cluster.tasks.values(), key=lambda task: task.key):
-            if task.spec.ours and task.status in _WAITING:
+            if task.spec.is_managed and task.status in _WAITING:
                 yield f"Pod/{task.key}", self._why(task)
         for job in sorted(cluster.jobs.values(), key=lambda job: job.key):
             if job.spec.has_group and not job.tasks and job.phase not in (RUNNING, COMPLETED):

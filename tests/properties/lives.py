@@ -151,7 +151,7 @@ class Reader:
         """Why pods wait: each one's own refusal, else the one of its job."""
         found = {}
         for task in self.cluster.tasks.values():
-            if task.status is TaskStatus.PENDING and task.spec.ours:
+            if task.status is TaskStatus.PENDING and task.spec.is_managed:
                 refusal = task.refusal or (task.job.refusal if task.job else None)
                 found[task.key] = refusal.message if refusal else ""
         return found

@@ -108,7 +108,7 @@ def _refusal(cluster: Cluster, known: ClusterSnapshot, candidates: Sequence[_Ope
     pods = placed(known)
     for task in last.holders:
         owner = pods[task.key].metadata.controller if task.key in pods else None
-        if not task.spec.ours:
+        if not task.spec.is_managed:
             return f"pod {task.key} is another scheduler's ({task.spec.scheduler})"
         if owner is not None and owner.kind in DAEMONS:
             return f"pod {task.key} of a {owner.kind} would come back to it"

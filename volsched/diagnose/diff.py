@@ -54,7 +54,9 @@ def _outcomes(simulation: Simulation) -> dict[str, _PodOutcome]:
     evicted = {f"{step.namespace}/{step.name}": step for _, step in simulation.api_server.history.evictions}
     found: dict[str, _PodOutcome] = {}
     for task in sorted(simulation.mirror.cluster.tasks.values(), key=lambda task: task.key):
-        verdict = waiting_refusal(simulation, task) if task.spec.ours and task.status is TaskStatus.PENDING else None
+        verdict = (
+            waiting_refusal(simulation, task) if task.spec.is_managed and task.status is TaskStatus.PENDING else None
+        )
         job, gone = task.job, evicted.pop(task.key, None)
         found[task.key] = _PodOutcome(
             task.node.name if task.node is not None else "",

@@ -64,7 +64,7 @@ class AskedAbout:
         """Return the pods in question that have no node, by name."""
         tasks = [self.pod] if self.pod is not None else list(self.job.waiting.values())
         return sorted(
-            (task for task in tasks if task.uid in self.job.waiting and task.spec.ours), key=lambda task: task.key
+            (task for task in tasks if task.uid in self.job.waiting and task.spec.is_managed), key=lambda task: task.key
         )
 
 

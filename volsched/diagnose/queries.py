@@ -33,7 +33,7 @@ def jobs_in_order(simulation: Looked) -> dict[str, list[JobInfo]]:
 
 def is_waiting(job: JobInfo) -> bool:
     """True if a job has pods of ours without a node, or waits for its admission."""
-    waits = any(task.spec.ours for task in job.waiting.values())
+    waits = any(task.spec.is_managed for task in job.waiting.values())
     return waits or (job.spec.has_group and not job.tasks and job.phase in ("", "Pending", "Inqueue"))
 
 
@@ -64,7 +64,7 @@ def waiting_job(simulation: Looked, job: JobInfo, position: int) -> WaitingJob:
 
 def refusal_of_job(simulation: Looked, job: JobInfo) -> Verdict:
     """Return why a job waits: the reason of most of its pods, that others of the gang wait being the last to count."""
-    verdicts = [waiting_refusal(simulation, task) for task in job.waiting.values() if task.spec.ours]
+    verdicts = [waiting_refusal(simulation, task) for task in job.waiting.values() if task.spec.is_managed]
     if not verdicts:
         return waiting_refusal(simulation, job)
     counted = Counter(verdicts)

@@ -97,7 +97,7 @@ class Nominations:
         """
         open_promises: list[TaskInfo] = []
         for task in sorted(self._cluster.nominated.values(), key=by_importance):
-            if task.status is TaskStatus.PENDING and task.spec.ours:
+            if task.status is TaskStatus.PENDING and task.spec.is_managed:
                 open_promises.append(task)
             else:
                 self._cluster.nominate(task, "", sent=False)

@@ -343,7 +343,7 @@ def _members(job: JobInfo) -> int:
 
 def _is_lost(task: TaskInfo) -> bool:
     """True if volsched never places this pending pod: it is being deleted, or belongs to another scheduler."""
-    return task.spec.terminating or not task.spec.ours
+    return task.spec.terminating or not task.spec.is_managed
 
 
 def _lacking(job: JobInfo, unplaceable: frozenset[str]) -> str:

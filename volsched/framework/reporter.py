@@ -96,7 +96,7 @@ class Reporter(Observer):
         pods = known.pods
         for task in [task for task in pods if job.waiting.get(task.uid) is not task]:
             del pods[task]  # if its binding fails, or its pod asks for something else, why it waits is news
-        waiting = ((task, _to_report(task)) for task in job.waiting.values() if task.spec.ours)
+        waiting = ((task, _to_report(task)) for task in job.waiting.values() if task.spec.is_managed)
         news = [(task, now) for task, now in waiting if pods.get(task, _NEVER) != now]
         for task, now in sorted(news, key=lambda each: _by_number(each[0])):
             pods[task] = now

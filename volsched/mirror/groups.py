@@ -57,7 +57,7 @@ class Groups:
             if job.superseded:  # somebody is in it after all
                 self._cluster.queue_cache.set_superseded(job, superseded=False)
             return job
-        if not task.spec.ours:
+        if not task.spec.is_managed:
             return None
         return self._lone(task, drop_task)
 

@@ -84,7 +84,7 @@ class PodReader:
             role=reading.role_of(pod),
             containers=reading.container_names(pod) if template.container_amounts else (),
             scheduler=intern(spec.scheduler_name),
-            ours=spec.scheduler_name in self.settings.scheduler_names,
+            is_managed=spec.scheduler_name in self.settings.scheduler_names,
             priority=reading.task_priority(pod, self.classes),
             pod_priority=of_class if spec.priority is None else spec.priority,
             priority_class=intern(spec.priority_class_name),

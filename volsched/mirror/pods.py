@@ -266,7 +266,7 @@ class Pods:
         self._groups.drop_if_empty(job)
 
     def _explain_gates(self, task: TaskInfo) -> None:
-        if task.spec.gated and task.spec.ours and task.status is TaskStatus.PENDING:
+        if task.spec.gated and task.spec.is_managed and task.status is TaskStatus.PENDING:
             names = ", ".join(task.spec.gated)
             task.refusal = Verdict(
                 Step.GATED, "", Scope.POD, "SchedulingGated", f"scheduling is gated by {names}", resolvable=False

@@ -26,7 +26,10 @@ def rejection_of(task: TaskInfo, pod: api.Pod) -> RecordEvent | None:
     """
     status, job = pod.status, task.job
     was_bound = task.status in (TaskStatus.BINDING, TaskStatus.BOUND)
-    if not (was_bound and task.spec.ours and status.phase == "Failed" and status.reason) or status.container_statuses:
+    if (
+        not (was_bound and task.spec.is_managed and status.phase == "Failed" and status.reason)
+        or status.container_statuses
+    ):
         return None
     if job is None or not job.spec.group_uid:
         return None

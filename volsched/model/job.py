@@ -239,7 +239,11 @@ class JobInfo:
         alike: dict[PodTemplate, int] = {}
         for task in self.waiting.values():  # as counts_in_minimum, for many
             spec = task.spec
-            if spec.ours and not (spec.gated or spec.terminating) and (not unplaceable or task.uid not in unplaceable):
+            if (
+                spec.is_managed
+                and not (spec.gated or spec.terminating)
+                and (not unplaceable or task.uid not in unplaceable)
+            ):
                 alike[task.template] = alike.get(task.template, 0) + 1
         if missing or self.pipelined_count:
             for task in self.tasks.values():
@@ -424,7 +428,7 @@ class JobInfo:
         return (
             task
             for task in self.waiting.values()
-            if (spec := task.spec).ours and not (spec.gated or spec.terminating or task.backing_off)
+            if (spec := task.spec).is_managed and not (spec.gated or spec.terminating or task.backing_off)
         )
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself

@@ -256,7 +256,7 @@ def _pending(simulation: Simulation) -> list[Json]:
     waiting = [
         _waiting_pod(simulation, task)
         for task in cluster.tasks.values()
-        if task.spec.ours and task.status in _WAITING and task.key in simulation.api_server.pods
+        if task.spec.is_managed and task.status in _WAITING and task.key in simulation.api_server.pods
     ]
     waiting += [
         _waiting_group(simulation, job)

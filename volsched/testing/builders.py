@@ -282,7 +282,7 @@ class CycleDecision:
         """Return why each waiting pod waits: its own refusal's message, else its job's."""
         found = {}
         for task in self.cluster.tasks.values():
-            if task.status is TaskStatus.PENDING and task.spec.ours:
+            if task.status is TaskStatus.PENDING and task.spec.is_managed:
                 refusal = task.refusal or (task.job.refusal if task.job else None)
                 found[_short(task.namespace, task.name)] = refusal.message if refusal else ""
         return found

@@ -71,7 +71,7 @@ def _error(message: str) -> Verdict:
 
 def _disagreements(job: JobInfo, group: NativeGroup) -> Iterator[Verdict]:
     """Return why kube-scheduler refuses a group, in its words; from 1.37 on running members are compared, too."""
-    compared = [task for task in job.waiting.values() if task.spec.ours]
+    compared = [task for task in job.waiting.values() if task.spec.is_managed]
     if group.version.one_priority:
         compared = [task for task in job.tasks.values() if not IS_FINISHED[task.status]]
     names = sorted({task.spec.scheduler for task in compared})
@@ -110,7 +110,7 @@ def without_group(job: JobInfo, *, served: bool) -> Verdict:
 def waits_for_members(job: JobInfo) -> Verdict | None:
     """Return the refusal of a group that has pods of volsched's and lacks members."""
     verdict = invalidity(job)
-    is_ours = any(task.spec.ours for task in job.waiting.values())
+    is_ours = any(task.spec.is_managed for task in job.waiting.values())
     return verdict if is_ours and is_incomplete(verdict) else None
 
 

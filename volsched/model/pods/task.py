@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -47,7 +48,7 @@ class PodProperties(msgspec.Struct, frozen=True, gc=False):
       were
     made from templates: (entry of the pod, name or None for none).
     * ``scheduling_group``: its PodGroup of scheduling.k8s.io, empty without one.
-    * ``ours``: volsched is its scheduler.
+    * ``is_managed``: volsched is its scheduler.
     * ``workload``: whether the pod serves (online) or runs to an end; if that changes it is another task.
     * ``started``: its start in seconds since the epoch, 0 if not reported yet; ``deadline``:
     ``spec.activeDeadlineSeconds``.
@@ -58,7 +59,7 @@ class PodProperties(msgspec.Struct, frozen=True, gc=False):
     role: str = ""
     containers: tuple[str, ...] = ()
     scheduler: str = ""
-    ours: bool = False
+    is_managed: bool = False
     priority: int = 1
     pod_priority: int = 0
     priority_class: str = ""
@@ -78,7 +79,14 @@ class PodProperties(msgspec.Struct, frozen=True, gc=False):
     @property
     def may_be_placed(self) -> bool:
         """True if volsched is its scheduler, and it is neither gated nor being deleted."""
-        return self.ours and not self.gated and not self.terminating
+        return self.is_managed and not self.gated and not self.terminating
+
+    @property
+    def ours(self) -> bool:
+        """Return ``is_managed``, under the name of one minor version ago."""
+        message = "PodProperties.ours ends with the next minor version; it is is_managed"
+        warnings.warn(message, DeprecationWarning, stacklevel=2)
+        return self.is_managed
 
 
 NOTHING_STATED: Final = PodProperties()
@@ -220,7 +228,7 @@ class TaskInfo:
         return self.job.queue if self.job is not None else ""
 
     if not TYPE_CHECKING:  # a type checker finds the former names itself
-        __getattr__ = former_attributes(PodProperties)
+        __getattr__ = former_attributes(PodProperties, {"ours": "spec.is_managed"})
 
     def __repr__(self) -> str:
         return f"<Task {self.key} {self.status.name}{f' on {self.node.name}' if self.node else ''}>"
