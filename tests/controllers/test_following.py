@@ -506,4 +506,4 @@ def test_nothing_is_left_of_pods_that_are_gone() -> None:
     for name in ("db-0", "db-1"):
         cluster.store.gone(Deleted("Pod", "ns", name, f"uid-{name}"))
 
-    assert (cluster.store._waiting, cluster.store._families) == ({}, {})
+    assert (cluster.store._waiting, cluster.store._pods_of_group) == ({}, {})

@@ -151,4 +151,4 @@ def test_tables_end_with_the_pods_that_they_are_about() -> None:
         cluster.store.gone(Deleted("Pod", "ns", name, f"uid-{name}"))
 
     store = cluster.store
-    assert (store.pods, store._families, store._pod_indexes) == ({}, {}, {})
+    assert (store.pods, store._pods_of_group, store._pod_indexes) == ({}, {}, {})
