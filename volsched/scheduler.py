@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from volsched.backlog import Backlog
-from volsched.framework import group_status, released_reservations, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
@@ -20,8 +19,9 @@ from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import registration as native_rules
 from volsched.framework.native import topology as native_topology
+from volsched.framework.outcome import groups, released_reservations, reporter
+from volsched.framework.outcome.refusals import is_blocking, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
-from volsched.framework.refusals import is_blocking, not_allowed, wants_its_queue
 from volsched.framework.registration import Accounts, Registrar
 from volsched.framework.session import Session
 from volsched.mirror.apply import Mirror
@@ -361,17 +361,17 @@ class Scheduler:
         steps: list[PlanStep] = []
         statuses = []
         for job in jobs:
-            group_status.note_refusal(cluster, job)
-            kept = group_status.note_queue(job, cluster.queue_cache.moves.condition(job))
+            groups.note_refusal(cluster, job)
+            kept = groups.note_queue(job, cluster.queue_cache.moves.condition(job))
             if kept is not None and job.spec.has_group:
                 steps.append(reporter.about_group(job, "Warning", kept.type, kept.message))
             unschedulable = session.refusals.unschedulable.get(job.key, False)
-            status = group_status.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
+            status = groups.status_of(job, unschedulable=unschedulable, queued=job.queue in cluster.queues)
             cluster.queue_cache.set_phase(job, status.phase)
             statuses.append((job, status))
             self._backlog.count(job)
         self._bounds.admissions.follow(jobs, session.now)
-        steps.extend(group_status.writes(cluster, statuses))
+        steps.extend(groups.writes(cluster, statuses))
         told = [step for job in jobs for step in self._reporter.about_job(job)]
         steps.extend(told)
         shown = {step.uid for step in told if isinstance(step, WritePodCondition)}

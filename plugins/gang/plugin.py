@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import ClassVar
 
-from volsched.framework.group_status import is_kept_out
+from volsched.framework.outcome.groups import is_kept_out
 from volsched.plugin import (
     PERMIT,
     Ballot,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from volsched.framework.group_status import status_of, writes
+from volsched.framework.outcome.groups import status_of, writes
 from volsched.model.cluster import Cluster
 from volsched.model.job import (
     COMPLETED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.mirror.objects import Believer, gone, group, node, pod, priority_class, queue
-from volsched.framework.group_status import status_of, writes
+from volsched.framework.outcome.groups import status_of, writes
 from volsched.mirror.settings import MirrorSettings
 from volsched.model.changes import Deleted, GroupWriteFailed
 from volsched.model.job import PodGroupCondition

@@ -31,8 +31,8 @@ from volsched.framework.config.configuration import Configuration
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.fast import Engine
 from volsched.framework.nominations import Nominations
+from volsched.framework.outcome.refusals import Refusals
 from volsched.framework.redaction import within
-from volsched.framework.refusals import Refusals
 from volsched.framework.registration import Accounts
 from volsched.framework.reports import Report
 from volsched.framework.rules import Preemptive, SessionClose

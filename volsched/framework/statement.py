@@ -14,7 +14,7 @@ import msgspec
 
 from volsched.framework import reporter
 from volsched.framework.native import status as native_status
-from volsched.framework.refusals import not_allowed
+from volsched.framework.outcome.refusals import not_allowed
 from volsched.framework.terminating import terminating_on
 from volsched.model.job import JobInfo
 from volsched.model.nodes.node import NodeInfo
