@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from volsched.backlog import Backlog
+from volsched.framework import released_reservations, reporter
 from volsched.framework.accounts.admissions import admission_expired
 from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
@@ -19,7 +20,7 @@ from volsched.framework.engine.fast import Engine, FastEngine
 from volsched.framework.native import gangs as native_gangs
 from volsched.framework.native import registration as native_rules
 from volsched.framework.native import topology as native_topology
-from volsched.framework.outcome import groups, released_reservations, reporter
+from volsched.framework.outcome import groups
 from volsched.framework.outcome.refusals import is_blocking, not_allowed, wants_its_queue
 from volsched.framework.plugin import Action, Plugin
 from volsched.framework.registration import Accounts, Registrar
