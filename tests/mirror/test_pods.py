@@ -635,7 +635,7 @@ def test_a_group_that_only_its_pods_name_goes_with_the_last_of_them() -> None:
         ({"spec": {"preemptionPolicy": "Never"}}, "preempts", False),
         ({"status": {"nominatedNodeName": "n1"}}, "nominated", "n1"),
         ({"created": "1970-01-01T00:01:00Z"}, "created", 60.0),
-        ({"scheduler": "volcano"}, "ours", True),
+        ({"scheduler": "volcano"}, "is_managed", True),
         ({"spec": {"resourceClaims": [{"name": "a", "resourceClaimName": "c"}]}}, "resource_claims",
          (ResourceClaimUse("a", claim="c"),)),
         ({"spec": {"resourceClaims": [{"name": "a", "resourceClaimTemplateName": "t"}]}}, "resource_claims",
