@@ -46,16 +46,16 @@ class CardReclaimView:
         """Return a queue, and in a hierarchy those above it."""
         return self._accounts.levels(queue)
 
-    def held(self, queue: str, key: str) -> int:
+    def allocated(self, queue: str, key: str) -> int:
         """Return how much of a card a queue holds, promised room included."""
         return self._accounts.account(queue).cards.get(key, 0)
 
-    def due(self, queue: str, key: str) -> int | None:
+    def deserved(self, queue: str, key: str) -> int | None:
         """Return how much of a card a queue deserves."""
         deserved = self._ledger.limits.card_quota(queue).deserved
         return deserved.get(key, 0) if deserved is not None else None
 
-    def wanted(self, task: TaskInfo) -> Amounts:
+    def requested(self, task: TaskInfo) -> Amounts:
         """Return the cards of a task's list that there are, each in the amount that the task asks for."""
         asked = self._ledger.charges.card_request(task.template)
         return dict.fromkeys(asked.candidates, asked.amount) if isinstance(asked, CardRequest) else NOTHING
@@ -87,28 +87,28 @@ class CpuReclaimView:
         """Return a queue, and in a hierarchy those above it."""
         return self._accounts.levels(queue)
 
-    def held(self, queue: str, key: str) -> int:
+    def allocated(self, queue: str, key: str) -> int:
         """Return how much a queue holds."""
         account = self._accounts.account(queue)
         return dict(_parts(account)).get(key, account.cards.get(key, 0))
 
-    def due(self, queue: str, key: str) -> int | None:
+    def deserved(self, queue: str, key: str) -> int | None:
         """Return what the object of a queue states; cpu and memory of 0 state nothing."""
         if key not in (CPU, MEMORY):
-            return self._cards.due(queue, key)
+            return self._cards.deserved(queue, key)
         found = self._cluster.queues.get(queue)
         if found is None:
             return None
         return max(found.spec.deserved.get(key, 0), found.spec.guarantee.get(key, 0)) or None
 
-    def wanted(self, task: TaskInfo) -> Amounts:
+    def requested(self, task: TaskInfo) -> Amounts:
         """Return what a task without cards counts for."""
         charge = self._ledger.charges.of(task.template)
         return NOTHING if charge.names else {key: amount for key, amount in _parts(charge) if amount}
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
         """Return what a pod without cards counts for."""
-        return self.wanted(victim)
+        return self.requested(victim)
 
     def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:
         """Return what victims count for, the cards of their gangs included."""

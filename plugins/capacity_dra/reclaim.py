@@ -35,18 +35,18 @@ class DeviceReclaimView:
         """Return a queue, and in a hierarchy those above it."""
         return self._limits.levels(queue)
 
-    def held(self, queue: str, key: Amount) -> Fraction:
+    def allocated(self, queue: str, key: Amount) -> Fraction:
         """Return how much of something a queue holds, under whichever name."""
         due = self._limits.of(queue).due
         held = as_named(self._ledger.account(queue).used, due)
         return held.get(named_as(key, due), Fraction(0))
 
-    def due(self, queue: str, key: Amount) -> Fraction | None:
+    def deserved(self, queue: str, key: Amount) -> Fraction | None:
         """Return how much of something a queue deserves."""
         due = self._limits.of(queue).due
         return due.get(named_as(key, due))
 
-    def wanted(self, task: TaskInfo) -> Amounts:
+    def requested(self, task: TaskInfo) -> Amounts:
         """Return what a task's claims would count for in its queue, those left out that are used there already."""
         if not self._ledger.concerns(task):
             return {}

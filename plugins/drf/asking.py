@@ -17,7 +17,7 @@ Kind: TypeAlias = frozenset[str]
 
 
 class Asking(Observer):
-    """The account; ``catch_up`` when a session opens. ``changed`` are queues whose pods moved since it was taken."""
+    """The account; ``refresh`` when a session opens. ``changed`` are queues whose pods moved since it was taken."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._kinds: dict[str, Counter[Kind]] = {}
@@ -63,7 +63,7 @@ class Asking(Observer):
         else:
             self._to_count[job.key] = job
 
-    def catch_up(self) -> None:
+    def refresh(self) -> None:
         """Count jobs again that have changed."""
         for job in self._to_count.values():
             self._forget(job.key)

@@ -79,7 +79,7 @@ class DrfPlugin:
         places, asking = registrar.account(f"{NAME}.places", Places), registrar.account(f"{NAME}.asking", Asking)
         usage = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, places=places))
         tree = registrar.account(f"{NAME}.tree", lambda cluster: TreeShares(cluster, places, usage, asking))
-        tree.catch_up()
+        tree.refresh()
         registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, places.faults())
         registrar.register(
             Reclaimable(tree.victims),

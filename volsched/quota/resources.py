@@ -94,7 +94,7 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
 
     def refresh(self) -> bool:
         """Compute the amounts again if their inputs changed; return True in that case."""
-        self._usage.catch_up()
+        self._usage.refresh()
         made_from = self.made_from()
         if made_from == self._made_from:
             return False

@@ -8,6 +8,7 @@ account that follows moves is right after a rollback.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
@@ -25,7 +26,7 @@ NOTHING: Final[Mapping[str, int]] = {}
 
 
 class QueueUsageObserver(Observer):
-    """Follows the cluster; ask ``catch_up`` when a session opens, so that changes of the tree of queues are in."""
+    """Follows the cluster; ask ``refresh`` when a session opens, so that changes of the tree of queues are in."""
 
     def __init__(
         self, cluster: Cluster, *, above: bool = False, places: QueueTree | None = None, ungated: bool = True
@@ -38,7 +39,7 @@ class QueueUsageObserver(Observer):
         self._changes = 0
         self._versions: dict[str, int] = {}
         self._queue_of: dict[str, str] = {}
-        self.catch_up()
+        self.refresh()
 
     def by(self, queue: str) -> Mapping[str, int]:
         """Return what a queue holds, in the units of resources and in pods; without zeros."""
@@ -69,7 +70,7 @@ class QueueUsageObserver(Observer):
     def _version(self) -> Hashable:
         return self._cluster.clocks.queue_tree if self._places is None else self._places.version
 
-    def catch_up(self) -> None:
+    def refresh(self) -> None:
         """Count again when queues came, went or are below others now."""
         if self._tree == self._version:
             return
@@ -81,6 +82,11 @@ class QueueUsageObserver(Observer):
             if self._counts_ungated:
                 self._add(queue.name, self._cluster.queue_ledger.ungated.get(queue.name, NOTHING), 1)
         self._queue_of = {job.key: job.queue for job in self._cluster.jobs.values()}
+
+    def catch_up(self) -> None:
+        """Refresh, by a former name."""
+        warnings.warn("catch_up ends with the next minor version; it is refresh", DeprecationWarning, stacklevel=2)
+        self.refresh()
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Charge and uncharge."""
