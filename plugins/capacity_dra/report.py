@@ -6,12 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity_dra.demands import DeviceDemands
-from plugins.capacity_dra.ledger import ClaimLedger
-from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import Quota, as_named
-from plugins.capacity_dra.reclaim import DeviceReclaimView
-from plugins.capacity_dra.reserved import Reservations
+from plugins.capacity_dra.rules import DeviceQuotaRules
 from plugins.capacity_dra.suggestions import raised
 from volsched.plugin import Cluster, JobInfo, Numbers, QueueAmounts, QueueInfo, Report, Series, Verdict, as_float
 from volsched.plugin.devices import COUNT, Amount, Amounts, device_holdings, milli, named_as
@@ -39,21 +35,11 @@ INQUEUE: Final = Series("volcano_queue_dra_inqueue", "What is reserved for jobs 
 class DeviceReport:
     """The figures, worked out from the accounts that the plugin decides by when they are asked for."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        ledger: ClaimLedger,
-        demands: DeviceDemands,
-        reservations: Reservations,
-        limits: ClaimLimits,
-        view: DeviceReclaimView,
-    ) -> None:
+    def __init__(self, cluster: Cluster, rules: DeviceQuotaRules) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._demands = demands
-        self._reservations = reservations
-        self._limits = limits
-        self._view = view
+        self._rules = rules
+        self._ledger = rules.ledger
+        self._limits = rules.limits
         self._made = CachedNumbers()
 
     def rule(self) -> Report:
@@ -84,8 +70,10 @@ class DeviceReport:
     def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""
         self._ledger.catch_up()
-        claims = {key: found for task in job.waiting.values() for key, found in self._demands.of_task(task).items()}
-        asked = total_of((*claims.values(), self._demands.minimum(job)))
+        claims = {
+            key: found for task in job.waiting.values() for key, found in self._rules.demands.of_task(task).items()
+        }
+        asked = total_of((*claims.values(), self._rules.demands.minimum(job)))
         for level in self._limits.levels(job.queue):
             for key, amount in sorted(as_named(asked, self._limits.limited(level)).items()):
                 if self._limits.limit(key, level) is not None:
@@ -98,7 +86,7 @@ class DeviceReport:
         for child in self._limits.tree.below(queue.name):
             for key, amount in self._ledger.account(child).used.items():
                 held[key] = held.get(key, Fraction(0)) - amount
-        reserved = self._reservations.of(queue.name).shown
+        reserved = self._rules.reservations.of(queue.name).shown
         limits = self._limits.of(queue.name).limits
         return QueueAmounts(self._shown(held), self._shown(reserved), self._shown(limits), beside=True)
 
@@ -112,7 +100,7 @@ class DeviceReport:
     def _rows(self, queue: str) -> Iterator[QuotaRow]:
         quota, reclaimable = self._limits.of(queue), self._beyond_due(queue)
         held = as_named(self._ledger.account(queue).used, quota.limits)
-        reserved = as_named(self._reserved(queue), quota.limits)
+        reserved = as_named(self._rules.reserved(queue), quota.limits)
         for key in sorted(self._limits.counted({**quota.limits, **quota.due, **held, **reserved})):
             left = [rest for level in self._limits.levels(queue) if (rest := self._rest(level, key)) is not None]
             figures = {
@@ -134,8 +122,7 @@ class DeviceReport:
         limit = self._limits.limit(named, level)
         if limit is None:
             return None
-        taken = as_named(total_of((self._ledger.account(level).used, self._reserved(level))), limited)
-        return max(Fraction(0), limit - taken.get(named, Fraction(0)))
+        return max(Fraction(0), limit - self._rules.committed(level, {}).get(named, Fraction(0)))
 
     def _shown(self, amounts: Amounts) -> dict[str, int]:
         return {key.key: milli(amount) for key, amount in self._limits.counted(amounts).items()}
@@ -161,16 +148,13 @@ class DeviceReport:
         return self._numbers("reclaimable", state, self._beyond_due)
 
     def _beyond_due(self, queue: str) -> Amounts:
-        return reclaimable_of(self._cluster, self._view, queue, self._limits.due_amounts)
+        return reclaimable_of(self._cluster, self._rules.view, queue, self._limits.due_amounts)
 
     def inqueue(self) -> Numbers:
         """Return what is reserved in all queues."""
-        self._reservations.refresh()
-        state = (self._reservations.version, tuple(self._cluster.queues))
-        return self._numbers("inqueue", state, self._reserved)
-
-    def _reserved(self, level: str) -> Amounts:
-        return self._reservations.held_back(level, below=self._limits.checks_ancestors)
+        self._rules.reservations.refresh()
+        state = (self._rules.reservations.version, tuple(self._cluster.queues))
+        return self._numbers("inqueue", state, self._rules.reserved)
 
     def _numbers(self, name: str, state: Hashable, of_queue: Callable[[str], Amounts]) -> Numbers:
         """Make the numbers of a series again when what they were made from has changed."""

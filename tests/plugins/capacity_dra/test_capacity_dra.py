@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_dra.ledger import ClaimLedger
-from plugins.capacity_dra.plugin import Quotas
+from plugins.capacity_dra.report import DeviceReport
+from plugins.capacity_dra.rules import DeviceQuotaRules
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount
@@ -64,9 +65,14 @@ def wanting(
     return cluster.pod(name, name, cpu="1", spec=using(name))
 
 
-def quotas_of(rig: Rig) -> Quotas:
-    quotas: Quotas = rig.scheduler._accounts.get("capacity-dra.quotas", _not_made)
+def quotas_of(rig: Rig) -> DeviceQuotaRules:
+    quotas: DeviceQuotaRules = rig.scheduler._accounts.get("capacity-dra.quotas", _not_made)
     return quotas
+
+
+def report_of(rig: Rig) -> DeviceReport:
+    report: DeviceReport = rig.scheduler._accounts.get("capacity-dra.report", _not_made)
+    return report
 
 
 def used(rig: Rig, queue: str) -> dict[str, int]:
@@ -75,7 +81,7 @@ def used(rig: Rig, queue: str) -> dict[str, int]:
     return {key.key: int(value) for key, value in quotas.ledger.account(queue).used.items()}
 
 
-def _not_made(_: Any) -> Quotas:
+def _not_made(_: Any) -> Any:
     raise AssertionError("no session has run")
 
 
@@ -267,7 +273,7 @@ def test_without_dimensions_only_devices_count() -> None:
     rig = a_rig(wanting(cluster, "p", exactly(count=2, capacity={"memory": "8Gi"})), arguments)
 
     assert rig.cycle().bindings == {"p": "n1"}
-    shown = quotas_of(rig).report.amounts(rig.cluster.queues["q"])
+    shown = report_of(rig).amounts(rig.cluster.queues["q"])
     assert shown.allocated == shown.capability == {"deviceclass/gpu": 2000}
 
 
