@@ -35,18 +35,18 @@ class AllocatedCards:
 
     def __init__(self, ledger: CardQuotaLedger) -> None:
         self._ledger = ledger
-        self._accounts = ledger.accounts
+        self._placed = ledger.placed
 
     def take_changed(self) -> Iterable[str]:
         """Return the names of queues that may hold other cards than when this was last called."""
-        changed, self._accounts.changed_placed = self._accounts.changed_placed, {}
+        changed, self._placed.changed = self._placed.changed, {}
         return changed
 
     def of(self, queue: str) -> Mapping[str, int]:
         """Return the milli-cards that a queue's own placed pods hold, under both names."""
         found: Counter[str] = Counter()
         taken = set(self._ledger.catalogue.resources.values())
-        for (card, _), amount in self._accounts.own(queue).placed.items():
+        for (card, _), amount in self._placed.own.of(queue).items():
             found[as_resource(card)] += amount
             if card not in taken and not _means_a_resource(card):
                 found[card] += amount

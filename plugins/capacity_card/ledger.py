@@ -5,18 +5,18 @@ finishes or is undone. Cards count by what its node offers. All that is charged 
 of nodes' own properties, so accounts that are rebuilt are those that were followed. A task whose gate was lifted
 counts without a node, of its list for the first card that has quota left then.
 
-``CardQuotaLedger`` decides what each move is charged for; the sums are ``QueueAccounts``.
+``CardQuotaLedger`` decides what each move is charged for; the sums are those of ``volsched.quota.usage``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
-from plugins.capacity_card.accounts import QueueAccounts
 from plugins.capacity_card.cards.catalogue import NO_KIND, CardCatalogue
-from plugins.capacity_card.quotas.limits import QueueLimits
-from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges
-from plugins.capacity_card.requests.requests import CardRequest
+from plugins.capacity_card.quotas.limits import QueueLimit, QueueLimits
+from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges, amounts_of
+from plugins.capacity_card.requests.requests import CardRequest, Dimension
 from volsched.plugin import (
     HOLDS_ROOM,
     IS_ALLOCATED,
@@ -33,12 +33,30 @@ from volsched.plugin import (
     TaskStatus,
 )
 from volsched.plugin.cards import UNMAPPED, CardMapping
+from volsched.plugin.quota import JobCharges
+
+Placed: TypeAlias = tuple[str, str]
+"""A card, and the workload of those who hold it (online or offline)."""
+
+
+class PlacedCards(JobCharges[Placed]):
+    """The cards of tasks that stand allocated; ``changed`` are queues that hold others, for its reader to clear."""
+
+    def __init__(self, levels: Callable[[str], Sequence[str]] | None) -> None:
+        super().__init__(levels)
+        self.changed: dict[str, None] = {}
+
+    def add(self, queue: str, amounts: Mapping[Placed, int], by: int) -> None:
+        """Note the queue, too."""
+        self.changed[queue] = None
+        super().add(queue, amounts, by)
 
 
 class CardQuotaLedger(Observer):
-    """Follows the cluster. ``catalogue``, ``limits`` and ``accounts`` are kept up to date by it.
+    """Follows the cluster. ``catalogue`` and ``limits`` are kept up to date by it.
 
-    ``changed_jobs`` and ``changed_nodes`` are for whoever reads them to clear.
+    ``usage`` is what jobs and queues hold, ``placed`` which of these cards tasks hold that stand allocated: without
+    promised room and lifted gates. ``changed_nodes`` is for its reader to clear.
     """
 
     def __init__(
@@ -53,12 +71,14 @@ class CardQuotaLedger(Observer):
         self._cluster = cluster
         self.catalogue = CardCatalogue(cluster, mapping)
         self.limits = QueueLimits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
-        self.accounts = QueueAccounts(self.limits)
+        levels = self.limits.levels if is_hierarchical else None
+        self.usage = JobCharges[Dimension](levels)
+        self.placed = PlacedCards(levels)
         self.charges = Charges(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
-        self.changed_jobs: dict[str, JobInfo] = dict(cluster.jobs)
         self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
         self._charged_cards: dict[str, ChargedCard] = {}
         self._lost: dict[str, TaskInfo] = {}
+        self._tree = cluster.clocks.queue_tree
         self._charge_all(cluster.tasks.values())
 
     # -- reading ------------------------------------------------------------------------------------------------------
@@ -75,6 +95,14 @@ class CardQuotaLedger(Observer):
         """The same for nodes of every kind, in order of the kinds' numbers."""
         return (self.charges.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
 
+    def blocking(self, chain: Sequence[QueueLimit], card: str, amount: int) -> QueueLimit | None:
+        """Return the first limit that has not that much left of a card (milli-cards); None when all have."""
+        held, dimension = self.usage.with_below.of, (card,)
+        for limit in chain:
+            if held(limit.queue).get(dimension, 0) + amount > limit.of(dimension):
+                return limit
+        return None
+
     # -- moves --------------------------------------------------------------------------------------------------------
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
@@ -89,20 +117,18 @@ class CardQuotaLedger(Observer):
             self._note_node(node)
         if job is None:
             return
-        self.changed_jobs[job.key] = job
         if counted:
             charged = self._leave_card(task) if charge.names else None
-            self.accounts.charge(job, charge, charged, -1, _placed(task, before))
+            self._charge(job, charge, charged, -1, _placed(task, before))
         if counts:
             charged = self._take_card(task, charge) if charge.names else None
-            self.accounts.charge(job, charge, charged, 1, _placed(task, status))
+            self._charge(job, charge, charged, 1, _placed(task, status))
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
         """Charge equal tasks of one job, those on the same card together."""
         job, charge = tasks[0].job, self.charges.of(tasks[0].template)
         if job is None:
             return
-        self.changed_jobs[job.key] = job
         by_kind: dict[tuple[int, str], list[TaskInfo]] = {}
         node, workload, alike = None, "", list[TaskInfo]()
         for task in tasks:
@@ -114,7 +140,13 @@ class CardQuotaLedger(Observer):
         for (kind, workload), alike in by_kind.items():
             charged = self.charges.charged(alike[0].template, kind)
             self._note_charged(alike, charged)
-            self.accounts.charge(job, charge, charged, len(alike), workload)
+            self._charge(job, charge, charged, len(alike), workload)
+
+    def _charge(self, job: JobInfo, charge: Charge, charged: ChargedCard | None, by: int, workload: str) -> None:
+        """Charge for equal tasks; ``workload`` is theirs if they stand allocated, else empty."""
+        self.usage.charge(job, amounts_of(charge, charged), by)
+        if charged is not None and workload:
+            self.placed.charge(job, {(charged.card, workload): charged.amount}, by)
 
     def _note_node(self, node: NodeInfo | None) -> None:
         """Remember a node of which other cards may be idle now."""
@@ -126,12 +158,11 @@ class CardQuotaLedger(Observer):
         job = task.job
         if job is None:
             return
-        self.changed_jobs[job.key] = job
         charge = self.charges.of(task.template)
         if counts:
-            self.accounts.charge(job, charge, self._take_card(task, charge) if charge.names else None, 1, "")
+            self._charge(job, charge, self._take_card(task, charge) if charge.names else None, 1, "")
         else:
-            self.accounts.charge(job, charge, self._leave_card(task) if charge.names else None, -1, "")
+            self._charge(job, charge, self._leave_card(task) if charge.names else None, -1, "")
 
     def _take_card(self, task: TaskInfo, charge: Charge) -> ChargedCard | None:
         charged = self._first_card_with_room(task) if task.status is TaskStatus.PENDING else None
@@ -157,7 +188,7 @@ class CardQuotaLedger(Observer):
             return None
         chain = self.limits.chain(task.job.queue)
         for name in asked.candidates:
-            if self.accounts.blocking(chain, name, asked.amount) is None:
+            if self.blocking(chain, name, asked.amount) is None:
                 return ChargedCard(name, asked.amount, is_offered=False)
         return None
 
@@ -179,23 +210,25 @@ class CardQuotaLedger(Observer):
             charged = self.charges.charged(first.template, kind)
             self._note_charged(alike, charged)
             if first.job is not None:
-                self.accounts.charge(first.job, self.charges.of(first.template), charged, len(alike), placed)
+                self._charge(first.job, self.charges.of(first.template), charged, len(alike), placed)
 
     # -- jobs and queues ----------------------------------------------------------------------------------------------
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Let what a job holds count for the queue that it is in now."""
-        self.changed_jobs[job.key] = job
-        self.accounts.move(job, gone=gone)
+        self.usage.follow(job, gone=gone)
+        self.placed.follow(job, gone=gone)
 
     def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
         """Read a queue's limits; where that has moved queues in the hierarchy, add up again what subtrees hold."""
-        before = self.accounts.hierarchy()
         if gone:
             self.limits.remove(queue)
         else:
             self.limits.put(queue)
-        self.accounts.add_up_again(before)
+        if self._tree != self._cluster.clocks.queue_tree:
+            self._tree = self._cluster.clocks.queue_tree
+            self.usage.add_up_again()
+            self.placed.add_up_again()
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
@@ -226,8 +259,8 @@ class CardQuotaLedger(Observer):
             job, charge = task.job, self.charges.of(task.template)
             if job is not None and charge.names and _counts(task):
                 placed = _placed(task, task.status)
-                self.accounts.charge(job, charge, self._leave_card(task), -1, placed)
-                self.accounts.charge(job, charge, self._take_card(task, charge), 1, placed)
+                self._charge(job, charge, self._leave_card(task), -1, placed)
+                self._charge(job, charge, self._take_card(task, charge), 1, placed)
 
 
 def _placed(task: TaskInfo, status: TaskStatus) -> str:

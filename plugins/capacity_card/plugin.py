@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.cards.mapping import ARGUMENTS as MAPPING_ARGUMENTS
 from plugins.capacity_card.cards.mapping import check_mapping, mapping_of
@@ -15,16 +14,14 @@ from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.quotas.quota import OF_QUEUES
-from plugins.capacity_card.reclaim import CpuReclaimView
+from plugins.capacity_card.reclaim import CardReclaimView, CpuReclaimView
 from plugins.capacity_card.refusals import NAME
-from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
+from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST, cards_of
 from plugins.capacity_card.rules import CardRules
-from plugins.capacity_card.series import CardSeries, by_list
+from plugins.capacity_card.series import CardSeries
 from plugins.capacity_card.suggestions import CardSuggestions
-from plugins.capacity_card.usage import usage_of
+from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import (
-    CPU,
-    MEMORY,
     AnnotationTypes,
     Argument,
     ArgumentProblem,
@@ -32,7 +29,6 @@ from volsched.plugin import (
     Deserved,
     JobInfo,
     NodeOrder,
-    QueueAmounts,
     QueueInfo,
     QueueOrder,
     Registrar,
@@ -50,7 +46,6 @@ from volsched.plugin.quota import (
     Consumer,
     Elastic,
     PastUse,
-    Usage,
     check_half_life,
     half_life_of,
     held_of_quota,
@@ -141,8 +136,12 @@ class CapacityCardPlugin:
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         ledger.charges.begin(registrar.cluster.clocks.era)
         past = self._past_use(registrar, ledger)
+        demands = registrar.account(
+            f"{NAME}.demands", lambda cluster: CardDemands(cluster, ledger, spares_cpu=self._arguments.spares_cpu)
+        )
         runtime = registrar.account(
-            f"{NAME}.runtime", lambda cluster: _CardAccounts(cluster, ledger, self._arguments, past)
+            f"{NAME}.runtime",
+            lambda cluster: _CardAccounts(cluster, ledger, demands, past, self._arguments.weight),
         )
         registrar.account(CARD_LISTS, CardLists.of_cluster).sources[NAME] = runtime.named
         runtime.tell_faults(registrar.session)
@@ -156,10 +155,10 @@ class CapacityCardPlugin:
             return None
 
         def cards(queue: QueueInfo) -> Mapping[str, int]:
-            return ledger.accounts.account(queue.name).cards
+            return cards_of(ledger.usage.with_below.of(queue.name))
 
         return registrar.account(
-            f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.accounts.levels)
+            f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.limits.levels)
         )
 
     def _ledger(self, cluster: Cluster, *, above: bool) -> CardQuotaLedger:
@@ -181,21 +180,22 @@ class _CardAccounts:
     """Everything that is kept beside the ledger."""
 
     def __init__(
-        self, cluster: Cluster, ledger: CardQuotaLedger, arguments: CapacityCardArguments, past: PastUse | None
+        self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, past: PastUse | None, weight: float
     ) -> None:
         self._cluster = cluster
         self._ledger = ledger
-        self._accounts = ledger.accounts
-        self._demands = CardDemands(cluster, ledger, spares_cpu=arguments.spares_cpu)
-        self.rules = CardRules(cluster, ledger, self._demands)
+        self._demands = demands
+        self.rules = CardRules(cluster, ledger, demands)
         self.named = NamedCards(ledger)
-        self.nodes = CardScore(ledger, arguments.weight)
+        self.nodes = CardScore(ledger, weight)
         self.queues = QueueShares(cluster, ledger, past)
-        self.series = CardSeries(cluster, ledger, self._demands)
+        self.view = CardReclaimView(cluster, ledger)
+        self.series = CardSeries(cluster, ledger, demands, self.view)
+        self.usage = CardUsage(cluster, ledger, demands, self.rules, self.view)
         self.allocated = AllocatedCards(ledger)
-        self.cards = Elastic(self.series.view)
+        self.cards = Elastic(self.view)
         self.cpu = Elastic(CpuReclaimView(cluster, ledger))
-        self.suggestions = CardSuggestions(cluster, ledger, self._demands)
+        self.suggestions = CardSuggestions(cluster, ledger, demands)
 
     def registered(self) -> Iterator[Rule]:
         """Return what the plugin registers, the order of queues aside."""
@@ -206,29 +206,18 @@ class _CardAccounts:
         yield NodeOrder(score.score, vector=score.scores, applies_to=self.rules.has_list)
         yield Report(
             metrics=self.series.metrics(self.queues, self.rules),
-            usage=self.usage,
-            amounts=self.amounts,
+            usage=self.usage.usage,
+            amounts=self.usage.amounts,
             allocated=self.allocated,
             card_name=self._ledger.catalogue.mapping.card_of,
             consumers=self.consumers,
             suggestions=self.suggestions.of,
         )
 
-    def amounts(self, queue: QueueInfo) -> QueueAmounts:
-        """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""
-        sums, quota = self._demands.own(queue.name), self._ledger.limits.quota(queue.name)
-        reserved = {CPU: sums.reserved_cpu, MEMORY: sums.reserved_memory, **by_list(sums.reserved)}
-        may_hold = {name: queue.spec.capability[name] for name in (CPU, MEMORY) if name in queue.spec.capability}
-        return QueueAmounts(_resources(self._accounts.own(queue.name)), reserved, {**may_hold, **quota})
-
-    def usage(self) -> Usage:
-        """What all queues may hold and hold, for people."""
-        return usage_of(self._cluster, self._ledger, self._demands, self.series.view)
-
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """What jobs of the queue that refused, in a hierarchy of those below it, hold of what it has too little of."""
         queues = sharing_limit(self._cluster, job, refusal, in_tree=self._ledger.limits.is_hierarchical)
-        return held_of_quota(self.usage(), queues, job, refusal)
+        return held_of_quota(self.usage.usage(), queues, job, refusal)
 
     def tell_faults(self, session: Session) -> None:
         """Report on queues, PodGroups and nodes what is wrong in their annotations and labels."""
@@ -238,7 +227,3 @@ class _CardAccounts:
             session.tell(about_group(job, "Warning", BAD_REQUEST, f"{fault}; what is wrong is left out"))
         for node, fault in self._ledger.catalogue.take_warnings():
             session.tell(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))
-
-
-def _resources(account: QueueAccount) -> dict[str, int]:
-    return {CPU: account.cpu, MEMORY: account.memory, **account.cards}

@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from plugins.capacity_card.accounts import Placed
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import CardQuotaLedger
+from plugins.capacity_card.ledger import CardQuotaLedger, Placed
 from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.reclaim import CardReclaimView
-from plugins.capacity_card.requests.requests import Names
+from plugins.capacity_card.requests.requests import Names, cards_of, lists_of
 from plugins.capacity_card.rules import CardRules
 from volsched.model.pods.workload import WORKLOADS
 from volsched.plugin import Cluster, Numbers, Series, SeriesFn
@@ -51,14 +50,15 @@ UNKNOWN: Final = "unknown"
 class CardSeries:
     """The numbers of all series."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, view: CardReclaimView) -> None:
         self._cluster = cluster
         self._ledger = ledger
-        self._accounts = ledger.accounts
+        self._held = ledger.usage.with_below
+        self._placed = ledger.placed
         self._demands = demands
         self._made = CachedNumbers().get
         self._idle = IdleCards(ledger)
-        self.view = CardReclaimView(cluster, ledger)
+        self._view = view
 
     def metrics(self, order: QueueShares, rules: CardRules) -> Mapping[Series, SeriesFn]:
         """Return all series with what counts them."""
@@ -84,7 +84,7 @@ class CardSeries:
     def _deserved(self, order: QueueShares) -> Numbers:
         deserved = order.deserved()
         state = (self._ledger.limits.version, self._ledger.catalogue.stock)
-        return self._made("deserved", state, lambda: _cards((name, due.cards) for name, due in deserved.items()))
+        return self._made("deserved", state, lambda: _cards((name, cards_of(due)) for name, due in deserved.items()))
 
     def _guarantee(self) -> Numbers:
         limits = self._ledger.limits
@@ -94,26 +94,28 @@ class CardSeries:
 
     def _reclaimable(self) -> Numbers:
         ledger = self._ledger
-        state = (self._accounts.version, ledger.limits.version)
-        return self._made("reclaimable", state, lambda: _cards(self._each(self.view.reclaimable)))
+        state = (self._held.version, ledger.limits.version)
+        return self._made(
+            "reclaimable", state, lambda: _cards(self._each(lambda name: cards_of(self._view.reclaimable(name))))
+        )
 
     def _allocated(self) -> Numbers:
         ledger = self._ledger
-        state = (self._accounts.version, ledger.limits.version)
-        return self._made("allocated", state, lambda: _cards(self._each(self._held)))
+        state = (self._held.version, ledger.limits.version)
+        return self._made("allocated", state, lambda: _cards(self._each(self._cards_held)))
 
-    def _held(self, queue: str) -> Mapping[str, int]:
+    def _cards_held(self, queue: str) -> Mapping[str, int]:
         """What a queue holds, and zero for cards that it may hold."""
-        return {**dict.fromkeys(self._ledger.limits.quota(queue), 0), **self._accounts.account(queue).cards}
+        return {**dict.fromkeys(self._ledger.limits.quota(queue), 0), **cards_of(self._held.of(queue))}
 
     def _request(self) -> Numbers:
-        self._demands.catch_up()
-        state = (self._accounts.version, self._demands.version, self._ledger.limits.version)
+        self._demands.refresh()
+        state = (self._held.version, self._demands.version, self._ledger.limits.version)
         return self._made("request", state, lambda: _cards(self._each(self._asked)))
 
     def _asked(self, queue: str) -> Mapping[str, int]:
-        found = dict(self._held(queue))
-        for names, amount in self._demands.of(queue).pending.items():
+        found = dict(self._cards_held(queue))
+        for names, amount in lists_of(self._demands.of(queue).pending).items():
             label = self._label(names)
             found[label] = found.get(label, 0) + amount
         return found
@@ -123,13 +125,13 @@ class CardSeries:
         return joined(tuple(name for name in names if name in self._ledger.catalogue.resources)) or UNKNOWN
 
     def _inqueue(self) -> Numbers:
-        self._demands.catch_up()
+        self._demands.refresh()
         state = (self._demands.version, self._ledger.limits.version)
         return self._made("inqueue", state, lambda: _cards(self._each(self._reserved)))
 
     def _reserved(self, queue: str) -> Mapping[str, int]:
         found: Counter[str] = Counter()
-        for names, amount in self._demands.of(queue).reserved.items():
+        for names, amount in lists_of(self._demands.of(queue).reserved).items():
             found[self._label(names)] += amount
         return found
 
@@ -144,11 +146,11 @@ class CardSeries:
         def made() -> Numbers:
             total: dict[Placed, int] = {(card, w): 0 for card in ledger.catalogue.totals for w in WORKLOADS}
             for name in self._cluster.queues:
-                for key, amount in self._accounts.own(name).placed.items():
+                for key, amount in self._placed.own.of(name).items():
                     total[key] = total.get(key, 0) + amount
             return {held: amount / MILLI for held, amount in total.items()}
 
-        return self._made("workload", (self._accounts.version, ledger.limits.version, ledger.catalogue.stock), made)
+        return self._made("workload", (self._held.version, ledger.limits.version, ledger.catalogue.stock), made)
 
     def _by_queue_and_workload(self) -> Numbers:
         """What each queue holds, and zero of cards that it may hold."""
@@ -156,21 +158,23 @@ class CardSeries:
 
         def made() -> Numbers:
             return {
-                (name, card, workload): self._accounts.account(name).placed.get((card, workload), 0) / MILLI
+                (name, card, workload): self._placed.with_below.of(name).get((card, workload), 0) / MILLI
                 for name in self._cluster.queues
-                for card in self._held(name)
+                for card in self._cards_held(name)
                 for workload in WORKLOADS
             }
 
-        return self._made("queue workload", (self._accounts.version, ledger.limits.version), made)
+        return self._made("queue workload", (self._held.version, ledger.limits.version), made)
 
     def _refusals(self, rules: CardRules) -> Numbers:
         """Refusals of the queues that are there; what was counted of one that is gone is not shown."""
 
         def living() -> Numbers:
-            return {labels: count for labels, count in rules.refused.items() if labels[0] in self._cluster.queues}
+            return {
+                labels: count for labels, count in rules.refusal_counts.items() if labels[0] in self._cluster.queues
+            }
 
-        return self._made("refusals", (rules.refused.total(), self._ledger.limits.version), living)
+        return self._made("refusals", (rules.refusal_counts.total(), self._ledger.limits.version), living)
 
     def _each(self, cards_of: Callable[[str], Mapping[str, int]]) -> Iterator[tuple[str, Mapping[str, int]]]:
         return ((name, cards_of(name)) for name in self._cluster.queues)
@@ -205,11 +209,6 @@ class IdleCards:
                 self._sums[name] = self._sums.get(name, 0) + by * amount
         if idle:
             self._of[node] = idle
-
-
-def by_list(amounts: Mapping[Names, int]) -> dict[str, int]:
-    """Amounts by the list of cards as it is written."""
-    return {joined(names): amount for names, amount in amounts.items()}
 
 
 def _cards(queues: Iterable[tuple[str, Mapping[str, int]]]) -> Numbers:

@@ -10,9 +10,16 @@ from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.quotas.quota import CARD_DESERVED, amounts_of
-from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST, Names, card_names_of, job_request_of
+from plugins.capacity_card.requests.requests import (
+    CARD_NAME,
+    CARD_REQUEST,
+    RESOURCES,
+    Names,
+    card_names_of,
+    job_request_of,
+)
 from volsched.model.values.quantity import UNLIMITED
-from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, TaskInfo
+from volsched.plugin import Cluster, JobInfo, TaskInfo
 from volsched.plugin.cards import CARD_QUOTA, joined, whole
 from volsched.plugin.objects import api
 from volsched.plugin.quota import CARD, QUOTA, Suggestion, Target, asked_of, raises, with_annotation
@@ -43,10 +50,11 @@ class CardSuggestions:
         queue = self._cluster.queues.get(limit.queue)
         if queue is None:
             return
-        asked, bounds = asked_of(job), {CPU: limit.cpu, MEMORY: limit.memory}
-        yield from raises(queue, "capability", (name for name in bounds if name in asked and bounds[name] != UNLIMITED))
+        asked = asked_of(job)
+        limited = (name for name in RESOURCES if name in asked and limit.of(name) != UNLIMITED)
+        yield from raises(queue, "capability", limited)
         for card in cards:
-            if limit.card(card) != UNLIMITED:
+            if limit.of((card,)) != UNLIMITED:
                 yield _raise(limit.queue, CARD_QUOTA, card)
         for card in self._ledger.limits.card_quota(limit.queue).deserved or ():
             if card in cards:

@@ -17,18 +17,17 @@ They are read of the accounts that the plugin decides by; who looks once has the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.cards.matching import Matching
 from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.reclaim import CardReclaimView
-from plugins.capacity_card.requests.minimum import RequestTotal
-from plugins.capacity_card.series import by_list
+from plugins.capacity_card.requests.requests import RESOURCES, by_text, cards_of, lists_of, resources_of
+from plugins.capacity_card.rules import CardRules
 from volsched.model.values.quantity import UNLIMITED
-from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, QueueInfo, TaskInfo
+from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, QueueAmounts, QueueInfo, TaskInfo
 from volsched.plugin.cards import idle_of
 from volsched.plugin.quota import (
     CardUse,
@@ -44,68 +43,86 @@ from volsched.plugin.quota import (
 )
 
 
-def usage_of(cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, view: CardReclaimView) -> Usage:
-    """Return what all queues may hold and hold, by these accounts."""
-    reader = _UsageReader(cluster, ledger, demands, view)
-    queues = {name: reader.queue(cluster.queues[name]) for name in sorted(cluster.queues)}
-    return Usage(queues, dict(reader.cards(queues.values())), by_card=True)
+class CardUsage:
+    """Reads the accounts that the plugin decides by."""
 
-
-class _UsageReader:
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, view: CardReclaimView) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        ledger: CardQuotaLedger,
+        demands: CardDemands,
+        rules: CardRules,
+        view: CardReclaimView,
+    ) -> None:
         self._cluster = cluster
         self._ledger = ledger
-        self._accounts = ledger.accounts
         self._demands = demands
+        self._rules = rules
         self._view = view
-        self._jobs = jobs_by_queue(cluster)
+
+    def usage(self) -> Usage:
+        """Return what all queues may hold and hold."""
+        jobs = jobs_by_queue(self._cluster)
+        queues = {
+            name: self._queue(self._cluster.queues[name], jobs.get(name, ())) for name in sorted(self._cluster.queues)
+        }
+        return Usage(queues, dict(self._cards(queues.values())), by_card=True)
+
+    def amounts(self, queue: QueueInfo) -> QueueAmounts:
+        """Return what the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""
+        held, reserved = self._ledger.usage.own.of(queue.name), self._demands.own(queue.name).reserved
+        may_hold = {**resources_of(queue.spec.capability), **self._ledger.limits.quota(queue.name)}
+        unset = dict.fromkeys(RESOURCES, 0)
+        return QueueAmounts(by_text({**unset, **held}), by_text({**unset, **reserved}), by_text(may_hold))
 
     # -- queues -------------------------------------------------------------------------------------------------------
 
-    def queue(self, queue: QueueInfo) -> QueueUse:
-        chain = self._ledger.limits.chain(queue.name)
-        own, held, sums = chain[0], self._accounts.account(queue.name), self._demands.of(queue.name)
+    def _queue(self, queue: QueueInfo, jobs: Iterable[JobInfo]) -> QueueUse:
+        levels = self._rules.levels(queue.name)
+        own, held, reserved = levels[0], self._rules.allocated(levels[0]), self._demands.of(queue.name).reserved
         quota, reclaimable = self._ledger.limits.card_quota(queue.name), self._view.reclaimable(queue.name)
         deserved = quota.deserved or {}
-        single = {names[0]: amount for names, amount in sums.reserved.items() if len(names) == 1}
-        jobs = self._jobs.get(queue.name, ())
+
+        def resource(name: str) -> Dimension:
+            headroom = min(self._headroom(level, name) for level in levels)
+            return Dimension(own.amounts[name], held.get(name, 0), reserved.get(name, 0), headroom)
+
+        def card(name: str) -> Dimension:
+            return Dimension(
+                own.amounts.get((name,), own.other),
+                held.get((name,), 0),
+                reserved.get((name,), 0),
+                min(self._card_headroom(level, name) for level in levels),
+                deserved.get(name),
+                quota.guarantee.get(name),
+                reclaimable.get((name,), 0 if name in deserved else None),
+            )
+
         return QueueUse(
             queue,
-            Dimension(own.cpu, held.cpu, sums.reserved_cpu, min(map(self._cpu_headroom, chain))),
-            Dimension(own.memory, held.memory, sums.reserved_memory, min(map(self._memory_headroom, chain))),
+            resource(CPU),
+            resource(MEMORY),
             {
-                card: Dimension(
-                    own.cards.get(card, own.other),
-                    held.cards.get(card, 0),
-                    single.get(card, 0),
-                    min(self._card_headroom(limit, card) for limit in chain),
-                    deserved.get(card),
-                    quota.guarantee.get(card),
-                    reclaimable.get(card, 0 if card in deserved else None),
+                name: card(name)
+                for name in sorted(
+                    {name for of in (own.amounts, held, reserved) for name in cards_of(of)} | deserved.keys()
                 )
-                for card in sorted({*own.cards, *held.cards, *single, *deserved})
             },
-            {names: amount for names, amount in sorted(sums.reserved.items()) if len(names) > 1},
+            {names: amount for names, amount in sorted(lists_of(reserved).items()) if len(names) > 1},
             JobUses(lambda: map(self._job, sorted(jobs, key=lambda job: job.key))),
         )
 
-    def _cpu_headroom(self, limit: QueueLimit) -> int:
-        sums = self._demands.of(limit.queue)
-        held = self._accounts.account(limit.queue).cpu
-        return _left(limit.cpu, held + sums.reserved_cpu - sums.elastic_cpu)
+    def _headroom(self, level: QueueLimit, resource: str) -> int:
+        """How much of cpu or memory a job would be admitted with."""
+        return _left(level.of(resource), self._rules.committed(level, (resource,))[resource])
 
-    def _memory_headroom(self, limit: QueueLimit) -> int:
-        sums = self._demands.of(limit.queue)
-        held = self._accounts.account(limit.queue).memory
-        return _left(limit.memory, held + sums.reserved_memory - sums.elastic_memory)
-
-    def _card_headroom(self, limit: QueueLimit, card: str) -> int:
+    def _card_headroom(self, level: QueueLimit, card: str) -> int:
         """How much of a card could still be had beside everything that is reserved, lists moved around if need be."""
-        held, reserved = self._accounts.account(limit.queue).cards, self._demands.of(limit.queue).reserved
-        if limit.card(card) == UNLIMITED:
+        held, reserved = self._rules.allocated(level), lists_of(self._demands.of(level.queue).reserved)
+        if level.of((card,)) == UNLIMITED:
             return UNLIMITED
         asked = {card, *(name for names in reserved for name in names)}
-        matching = Matching({name: _left(limit.card(name), held.get(name, 0)) for name in asked})
+        matching = Matching({name: _left(level.of((name,)), held.get((name,), 0)) for name in asked})
         for names, amount in reserved.items():
             matching.add(names, amount)
         most = matching.room[card]
@@ -114,15 +131,9 @@ class _UsageReader:
     # -- jobs ---------------------------------------------------------------------------------------------------------
 
     def _job(self, job: JobInfo) -> JobUse:
-        return JobUse(
-            job.key,
-            job.phase,
-            _of_account(self._accounts.held(job)),
-            _of_total(self._demands.reserved(job)),
-            by_list(self._demands.pending(job)),
-            pods_of(job, self._pod),
-            len(job.waiting),
-        )
+        share, pods = self._demands.share(job), pods_of(job, self._pod)
+        held, reserved, pending = map(by_text, (self._ledger.usage.of(job), share.reserved, share.pending))
+        return JobUse(job.key, job.phase, held, reserved, pending, pods, len(job.waiting))
 
     def _pod(self, task: TaskInfo) -> PodUse:
         charged = self._ledger.charged(task)
@@ -130,12 +141,12 @@ class _UsageReader:
 
     # -- cards --------------------------------------------------------------------------------------------------------
 
-    def cards(self, queues: Iterable[QueueUse]) -> Iterator[tuple[str, CardUse]]:
+    def _cards(self, queues: Iterable[QueueUse]) -> Iterator[tuple[str, CardUse]]:
         """Every card that a node offers, or a queue may hold or holds."""
         quotas, used, idle = Counter[str](), Counter[str](), Counter[str]()
         for use in queues:
             quotas.update(self._ledger.limits.quota(use.queue.name))
-            used.update(self._accounts.own(use.queue.name).cards)
+            used.update(cards_of(self._ledger.usage.own.of(use.queue.name)))
         catalogue = self._ledger.catalogue
         for node in self._cluster.rows:
             idle.update({card.name: idle_of(node, card) for card in catalogue.of(node).cards})
@@ -146,15 +157,3 @@ class _UsageReader:
 def _left(limit: int, taken: int) -> int:
     """What is left of a limit, nothing when it is exceeded."""
     return UNLIMITED if limit == UNLIMITED else max(0, limit - taken)
-
-
-def _of_account(account: QueueAccount) -> dict[str, int]:
-    return _without_zeros({CPU: account.cpu, MEMORY: account.memory, **account.cards})
-
-
-def _of_total(wanted: RequestTotal) -> dict[str, int]:
-    return _without_zeros({CPU: wanted.cpu, MEMORY: wanted.memory, **by_list(wanted.cards)})
-
-
-def _without_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
-    return {name: amount for name, amount in amounts.items() if amount}

@@ -52,9 +52,12 @@ if TYPE_CHECKING:
     from volsched.quota.checks import exceeded as exceeded
     from volsched.quota.demand import DEMANDS as DEMANDS
     from volsched.quota.demand import DEMANDS_ABOVE as DEMANDS_ABOVE
+    from volsched.quota.demand import JobDemand as JobDemand
+    from volsched.quota.demand import JobDemands as JobDemands
     from volsched.quota.demand import JobSums as JobSums
     from volsched.quota.demand import QueueDemand as QueueDemand
     from volsched.quota.demand import QueueDemands as QueueDemands
+    from volsched.quota.demand import committed as committed
     from volsched.quota.division import Claim as Claim
     from volsched.quota.division import divide as divide
     from volsched.quota.division import limits_in as limits_in
@@ -95,6 +98,7 @@ if TYPE_CHECKING:
     from volsched.quota.resources import ResourceQuotas as ResourceQuotas
     from volsched.quota.tree import QueueTree as QueueTree
     from volsched.quota.tree import Tree as Tree
+    from volsched.quota.usage import JobCharges as JobCharges
     from volsched.quota.usage import QueueUsageObserver as QueueUsageObserver
 else:
     __getattr__, __dir__ = _on_first_use(

@@ -100,7 +100,7 @@ def share(held: Mapping[D, Number], deserved: Mapping[D, Number]) -> Fraction:
 
 
 def _part(held: Number, due: Number) -> Fraction:
-    return Fraction(held) / due if due else Fraction(1 if held else 0)
+    return Fraction(held, due) if due else Fraction(1 if held else 0)
 
 
 def figures(short: Sequence[Shortfall]) -> str:

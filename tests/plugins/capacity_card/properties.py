@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import PREFIX, as_resource
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.refusals import NAME
@@ -21,6 +20,7 @@ from volsched.model.plan import PlanStep, WriteQueueStatus
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED
+from volsched.quota.usage import JobCharges
 
 Held = Counter[tuple[str, str]]
 """Milli-cards by queue and card."""
@@ -84,7 +84,7 @@ class GivesAllBack(Property):
         for pod in self.scenario.of("Pod"):
             self.scenario.remove(pod)
         self.reader.cycle(self.scenario.changes())
-        assert all(account.is_zero for account in accounts_of(ledger_of(self.reader)))
+        assert not any(accounts_of(ledger_of(self.reader)))
 
 
 # -- counting without the plugin --------------------------------------------------------------------------------------
@@ -143,21 +143,22 @@ def recounted(reader: Reader, configuration: str) -> CardQuotaLedger:
     )
 
 
-def accounts_of(ledger: CardQuotaLedger) -> Iterator[QueueAccount]:
+def accounts_of(ledger: CardQuotaLedger) -> Iterator[Any]:
     """Every account there is: of jobs, of queues, of subtrees."""
-    accounts = ledger.accounts
-    yield from (holding.account for holding in accounts._holdings.values())
-    yield from (*accounts._own.values(), *accounts._below.values())
+    charges: tuple[JobCharges[Any], ...] = (ledger.usage, ledger.placed)
+    for charged in charges:
+        yield from (amounts for _, amounts in charged._jobs.values())
+        yield from (amounts for sums in (charged.own, charged.with_below) for _, amounts in sums.items())
 
 
 def same_accounts(ledger: CardQuotaLedger, counted: CardQuotaLedger) -> bool:
-    one, other = ledger.accounts, counted.accounts
-    names = [*one._own, *one._below, *other._own, *other._below]
-    return all(
-        (mine.cpu, mine.memory, mine.cards, mine.placed) == (theirs.cpu, theirs.memory, theirs.cards, theirs.placed)
-        for name in names
-        for mine, theirs in ((one.own(name), other.own(name)), (one.account(name), other.account(name)))
-    )
+    return queue_accounts(ledger) == queue_accounts(counted)
+
+
+def queue_accounts(ledger: CardQuotaLedger) -> list[dict[str, Any]]:
+    charges: tuple[JobCharges[Any], ...] = (ledger.usage, ledger.placed)
+    sums = [sums for charged in charges for sums in (charged.own, charged.with_below)]
+    return [{name: dict(amounts) for name, amounts in each.items() if amounts} for each in sums]
 
 
 def charged(reader: Reader) -> Counter[tuple[str, str]]:
