@@ -83,7 +83,7 @@ class AllocateAction:
             jobs = turns.jobs[queue.name]
             if not jobs:
                 continue
-            overused = session.rules.overused(queue)
+            overused = session.overused(queue)
             if overused is not None:
                 while jobs:
                     with session.about(job := lost.next_of(jobs)):
@@ -99,8 +99,8 @@ class AllocateAction:
 
     def _try_again(self, session: Session, attempt: Attempt) -> None:
         """Place a job for which no search could be made when it had its turn."""
-        queue = session.cluster.queues.get(attempt.job.queue)
-        if queue is None or not attempt.tasks or session.rules.overused(queue) is not None:
+        queue = session.queues.get(attempt.job.queue)
+        if queue is None or not attempt.tasks or session.overused(queue) is not None:
             return
         with session.about(attempt.job):
             while self._go_on(session, queue, attempt):
@@ -125,7 +125,7 @@ class AllocateAction:
         """Place a gang for which room is kept by quotas that people set: its share was settled before."""
         if not self._lost.has_room(attempt.job):
             return place(session, queue, attempt)
-        with session.rules.shares_settled():
+        with session.shares_settled():
             return place(session, queue, attempt)
 
     def _go_on(self, session: Session, queue: QueueInfo, attempt: Attempt) -> bool:
@@ -160,7 +160,7 @@ def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
         with session.about(job):
             if tasks:
                 attempts[job.key] = Attempt(job, last_first(session, tasks), retry, searches=searches)
-    session.job_attempts += len(attempts)
+    session.stats.job_attempts += len(attempts)
     return attempts
 
 

@@ -169,7 +169,7 @@ def _place_on_nodes(session: Session, statement: Statement, retry: Retry, tasks:
     """Put equal tasks on nodes, or promise the first one room; how many found a place."""
     task = tasks[0]
     session.nominations.release(task)
-    refusal = session.rules.pre_refusal(task) or retry.refusal_of_equal(session, task)
+    refusal = session.pre_refusal(task) or retry.refusal_of_equal(session, task)
     if refusal is None:
         count, refusal = statement.place(tasks, free_nodes(session, tasks))
         if count:

@@ -158,7 +158,7 @@ def _may_keep_room(session: Session, job: JobInfo) -> bool:
     """Whether an admitted job waits for which room may be kept; one over which something failed is left alone."""
     if not job.waiting or job.barred or job.phase not in (INQUEUE, RUNNING):
         return False
-    if session.bounds.set_aside.holds(job, session.now):
+    if session.is_set_aside(job):
         return False
     return job.spec.min_resources is not None or bool(session.rules.of[Allocatable])
 

@@ -8,37 +8,30 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import msgspec
-
-from volsched.framework.boundary import (
-    EXPENSIVE_SHARE,
-    GIVE_WAY_SECONDS,
-    TURN_SECONDS,
-    Bounds,
-    SessionOverError,
-    culprit,
-    failed,
-    too_expensive,
-)
-from volsched.framework.callbacks import NO_LIMIT, Headroom
+from volsched.framework.boundary import Boundary, Bounds, SessionOverError, failed, too_expensive
+from volsched.framework.callbacks import NO_LIMIT, Headroom, JobKeyFn
 from volsched.framework.config.configuration import Configuration
-from volsched.framework.discretion import within
+from volsched.framework.dispatch.combining import Number
+from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.engine import Engine
 from volsched.framework.nominations import Nominations
+from volsched.framework.outcome.events import SessionEvents
 from volsched.framework.outcome.refusals import Refusals
+from volsched.framework.outcome.stats import SessionStats
 from volsched.framework.registration import Accounts
 from volsched.framework.reports import Report
-from volsched.framework.rules import Preemptive, SessionClose
+from volsched.framework.rules import Preemptive, Rule, SessionClose
 from volsched.framework.statement import Statement, bind_step
-from volsched.model.clocks import ClusterEvent
+from volsched.model.budget import Budget
+from volsched.model.clocks import Clocks, ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.job import INQUEUE, JobInfo
+from volsched.model.job import INQUEUE, JobInfo, PodGroupCondition
+from volsched.model.nodes.columns import ResourceColumns
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import LiftGate, PlanStep, RecordEvent
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
@@ -49,9 +42,6 @@ from volsched.model.verdict import Scope, Step, Verdict
 
 LIFTING = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", f"{ADMISSION_GATE} is being lifted", resolvable=False)
 """A task whose gate we are taking away; the API server words gates itself, so this is not told."""
-
-_WORTH_NOTING = 0.01
-"""Of a session's budget: what took less is not remembered of a job."""
 
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
@@ -71,11 +61,10 @@ Part = TypeVar("Part")
 class Session:
     """What actions and plugins work with during one cycle.
 
-    ``now`` is the time of the session in seconds since the epoch, ``clock`` gives seconds of CPU that this thread has
-    used, for budgets. ``submit`` of the constructor takes the steps of every committed statement at once. ``faults``
-    are the exceptions of this session, each with the plugin that raised it, ``over`` states why it ended before it was
-    through, and ``modules`` has which plugin's code is where. ``hints`` tell authors of plugins what would be faster.
-    ``whole`` has Events from which names of other namespaces were taken, as they were before: the log has these.
+    ``now`` is the time of the session in seconds since the epoch, ``action`` the name of the action that runs.
+    ``boundary`` has what ends the session early, ``stats`` what it counts, ``events`` the Events that it records, and
+    ``refusals`` why pods and jobs wait. ``submit`` of the constructor takes the steps of every committed statement at
+    once, ``clock`` gives seconds of CPU that this thread has used.
     """
 
     def __init__(
@@ -93,42 +82,195 @@ class Session:
         self.configuration = configuration
         self.engine = engine
         self.now = now
-        self.clock = clock
-        self.bounds = bounds or Bounds()
-        self.faults: list[tuple[str, BaseException]] = []
-        self.hints: list[str] = []
-        self.modules: dict[str, str] = {}
-        self.over = ""
-        self.is_long = False
-        self.gave_way = False
-        self._soon = min(TURN_SECONDS, self.bounds.budget)
-        self._began = clock()
-        self._costs: dict[str, tuple[float, JobInfo]] = {}
-        self._open: dict[int, Statement] = {}
         self.action = ""
         self.rules = Ruleset(cluster)
+        self.boundary = Boundary(bounds or Bounds(), clock)
+        self.stats = SessionStats()
+        self.events = SessionEvents(cluster)
+        self.refusals = Refusals(cluster, self.events.record)
+        self.nominations = Nominations(self)
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.evicted: dict[str, TaskInfo] = {}
-        self.job_attempts = 0
-        self.victim_searches: Counter[tuple[str, ...]] = Counter()
-        self.victims: Counter[tuple[str, ...]] = Counter()
-        self.gang_searches: Counter[tuple[str, ...]] = Counter()
-        self.is_unfinished = False
-        self.events: list[RecordEvent] = []
-        self.whole: list[RecordEvent] = []
-        self._told: set[RecordEvent] = set()
-        self._is_trying = False
-        self.refusals = Refusals(cluster, self.tell)
-        self.nominations = Nominations(self)
         self._accounts = accounts
         self._submit = submit
+        self._open: dict[int, Statement] = {}
         self._held: list[Statement] = []
         self._waiting: dict[str, list[TaskInfo]] = {}
         self._aside: list[TaskInfo] = []
 
+    @property
+    def clock(self) -> Callable[[], float]:
+        """The clock of CPU time."""
+        return self.boundary.clock
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the session took long enough for namespaces to take turns."""
+        return self.boundary.is_long
+
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
         """An account that outlives the session; if it is an ``Observer`` it follows every change."""
         return self._accounts.get(name, make)
+
+    # -- what is in the cluster ---------------------------------------------------------------------------------------
+
+    @property
+    def queues(self) -> Mapping[str, QueueInfo]:
+        """All queues by name."""
+        return self.cluster.queues
+
+    @property
+    def jobs(self) -> Mapping[str, JobInfo]:
+        """All jobs by key."""
+        return self.cluster.jobs
+
+    @property
+    def nodes(self) -> Mapping[str, NodeInfo]:
+        """All nodes by name."""
+        return self.cluster.nodes
+
+    @property
+    def rows(self) -> Sequence[NodeInfo]:
+        """All nodes in the order of the engine's rows."""
+        return self.cluster.rows
+
+    @property
+    def budgets(self) -> Mapping[str, Budget]:
+        """All PodDisruptionBudgets by key."""
+        return self.cluster.budgets
+
+    @property
+    def clocks(self) -> Clocks:
+        """The counters of changes, to see whether anything has changed since."""
+        return self.cluster.clocks
+
+    @property
+    def columns(self) -> ResourceColumns:
+        """The columns of resources in amounts of nodes."""
+        return self.cluster.columns
+
+    @property
+    def properties_version(self) -> int:
+        """Changes when a property of any node does."""
+        return self.cluster.node_ledger.facts_version
+
+    def request(self, task: TaskInfo) -> tuple[tuple[int, int], ...]:
+        """Return how much a task requests, by column."""
+        return self.cluster.columns.request(task.template)
+
+    def best_effort_jobs(self) -> Iterable[JobInfo]:
+        """Return the jobs with waiting pods that request nothing."""
+        return self.cluster.queue_ledger.best_effort.values()
+
+    def unadmitted_jobs(self) -> Iterable[JobInfo]:
+        """Return the jobs that no queue has admitted yet."""
+        return self.cluster.queue_ledger.unadmitted.values()
+
+    def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
+        """Return the labels of a namespace; None for one that is not known."""
+        return self.cluster.queue_ledger.namespaces.get(name)
+
+    def tentative(self) -> AbstractContextManager[None]:
+        """Have nothing wake jobs that is moved inside: it is moved back."""
+        return self.cluster.tentative()
+
+    # -- what plugins answer ------------------------------------------------------------------------------------------
+
+    def has_rule(self, kind: type[Rule]) -> bool:
+        """True if any plugin registered a rule of this kind."""
+        return bool(self.rules.of[kind])
+
+    def queues_of(
+        self, jobs: Iterable[JobInfo], key: JobKeyFn | None = None
+    ) -> tuple[Heap[QueueInfo], dict[str, Heap[JobInfo]]]:
+        """Return heaps of the queues of some jobs, and of each queue's jobs, by a key if one is given."""
+        return self.rules.queues_of(jobs, key)
+
+    def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
+        """Return the place of a queue among queues; smaller goes first."""
+        return self.rules.queue_key(queue)
+
+    def job_key(self, job: JobInfo) -> tuple[Any, ...]:
+        """Return the place of a job in its queue; smaller goes first."""
+        return self.rules.job_key(job)
+
+    def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """Return tasks of one job in the order in which they are tried."""
+        return self.rules.in_order(tasks)
+
+    def invalidity(self, job: JobInfo) -> Verdict | None:
+        """Return why a job is not complete enough."""
+        return self.rules.invalidity(job)
+
+    def is_ready(self, job: JobInfo) -> bool:
+        """True if what was placed of a job may be committed."""
+        return self.rules.is_ready(job)
+
+    def may_wait(self, job: JobInfo) -> bool:
+        """True if a job may keep what was placed and promised of it, and wait for room being freed."""
+        return self.rules.is_pipelined(job)
+
+    def is_starving(self, job: JobInfo) -> bool:
+        """True if a job lacks room."""
+        return self.rules.is_starving(job)
+
+    def enqueue_refusal(self, job: JobInfo) -> Verdict | None:
+        """Return why a job is not admitted."""
+        return self.rules.enqueue_refusal(job)
+
+    def overused(self, queue: QueueInfo) -> Verdict | None:
+        """Return why a queue gets nothing more in this action."""
+        return self.rules.overused(queue)
+
+    def pre_refusal(self, task: TaskInfo) -> Verdict | None:
+        """Return why no node can do for a task, if that is known without asking nodes."""
+        return self.rules.pre_refusal(task)
+
+    def depends_on_template(self, task: TaskInfo) -> bool:
+        """True if the answers about nodes depend on nothing of a task but its template and queue."""
+        return self.rules.depends_on_template(task)
+
+    def shares_settled(self) -> AbstractContextManager[None]:
+        """Ignore quotas inside that follow what other queues ask for: a promised start stands."""
+        return self.rules.shares_settled()
+
+    # -- whom plugins let evict ---------------------------------------------------------------------------------------
+
+    def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
+        """True if a queue would hold no more than it deserves with a waiting task."""
+        return self.rules.is_due(queue, task)
+
+    def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return whom of the candidates a task may preempt."""
+        return self.rules.preemptable(task, candidates)
+
+    def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return from whom of the candidates a task may reclaim."""
+        return self.rules.reclaimable(task, candidates)
+
+    def reclaimable_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
+        """Return from whom a task may reclaim while all their queues keep what they deserve."""
+        return self.rules.reclaimable_by_due(task, candidates)
+
+    def protectors(self, task: TaskInfo, candidates: Iterable[TaskInfo]) -> list[frozenset[str]]:
+        """Return for each candidate the plugins that protect it, or one that goes with it."""
+        return self.rules.protectors(task, candidates)
+
+    def in_order_of_victims(self, task: TaskInfo, victims: Iterable[TaskInfo]) -> list[TaskInfo]:
+        """Return victims for a task, the least important first."""
+        return self.rules.in_order_of_victims(task, victims)
+
+    def preempts_for(self, task: TaskInfo) -> bool:
+        """True if a quota of what a task asks for limits whom it preempts."""
+        return self.rules.elastic.preempts_for(task)
+
+    def reclaims_for(self, task: TaskInfo) -> bool:
+        """True if a quota of what a task asks for limits from whom it reclaims."""
+        return self.rules.elastic.reclaims_for(task)
+
+    def held_of_requested(self, task: TaskInfo, victim: TaskInfo) -> Number:
+        """Return how much a victim holds of what a task asks for, by quotas of that."""
+        return self.rules.elastic.released(task, victim)
 
     # -- what queues take on ------------------------------------------------------------------------------------------
 
@@ -204,19 +346,7 @@ class Session:
         self.rules.enqueued(job)
         self.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
 
-    # -- what actions ask of a job, and leave with it ------------------------------------------------------------------
-
-    def is_ready(self, job: JobInfo) -> bool:
-        """Whether what was placed of a job may be committed."""
-        return self.rules.is_ready(job)
-
-    def may_wait(self, job: JobInfo) -> bool:
-        """Whether a job may keep what was placed and promised of it, and wait for room being freed."""
-        return self.rules.is_pipelined(job)
-
-    def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
-        """Tasks of one job in the order in which they are tried."""
-        return self.rules.in_order(tasks)
+    # -- what actions leave with jobs and tasks -----------------------------------------------------------------------
 
     def refuse(self, task: TaskInfo, verdict: Verdict) -> None:
         """Leave with a task why it waits."""
@@ -230,42 +360,55 @@ class Session:
         """Leave no reason with a job any more; its tasks keep theirs."""
         self.refusals.clear(job)
 
+    def set_conditions(self, job: JobInfo, conditions: tuple[PodGroupCondition, ...]) -> None:
+        """Replace the conditions of a PodGroup; they are written when they state something new."""
+        self.refusals.set_conditions(job, conditions)
+
+    def refused_again(self) -> list[tuple[TaskInfo, Verdict | None]]:
+        """Return the tasks that were refused for another reason than before, and that reason."""
+        return [(task, self.refusals.before(task)) for task in self.refusals.refused.values()]
+
+    def promote(self, job: JobInfo) -> None:
+        """Admit a job without telling plugins, as there is no action enqueue that would ask them."""
+        self.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
+
     # -- boundaries ---------------------------------------------------------------------------------------------------
+
+    def is_set_aside(self, job: JobInfo) -> bool:
+        """True if a job is left alone for a while, as it failed or took too long."""
+        return self.boundary.bounds.set_aside.holds(job, self.now)
+
+    def leaves_alone(self, job: JobInfo) -> bool:
+        """True if a job is not to be admitted now, whatever there is."""
+        return self.boundary.bounds.leaves_alone(job, self.now)
+
+    def admission_turn(self, job: JobInfo) -> float:
+        """Return when the admission of a job ended last (seconds since the epoch), 0 if none did."""
+        return self.boundary.bounds.admissions.turn(job)
 
     @contextmanager
     def about(self, job: JobInfo) -> Iterator[None]:
         """Do something about a job: what fails ends with that job, see ``boundary``. Raises SessionOverError."""
-        began = self.clock()
-        if began - self._began > self._soon:
-            self._go_on_or_end(began - self._began)
+        boundary = self.boundary
+        began = boundary.clock()
+        if boundary.is_over_budget(began):
+            self._end_over_budget()
         open_before = len(self._open)
         try:
             yield
         except SessionOverError:
             raise
         except Exception as error:
-            if not self.bounds.contains_faults:
+            if not boundary.bounds.contains_faults:
                 raise
             self._fail(job, error, open_before)
         if self.cluster.observers.lost:
             raise SessionOverError("an account does not follow the cluster any more")
-        took = self.clock() - began
-        if took > self.bounds.budget * _WORTH_NOTING:
-            self._costs[job.key] = (self._costs.get(job.key, (0.0, job))[0] + took, job)
-
-    def _go_on_or_end(self, used: float) -> None:
-        """Note that the session is long, and end it when its time is over or others have come."""
-        self.is_long = True
-        if used > self.bounds.budget:
-            self._end_over_budget(used)
-        if used > GIVE_WAY_SECONDS and self.bounds.news():
-            self.gave_way = True
-            raise SessionOverError("it gives way to changes that have come")
+        boundary.charge(job, boundary.clock() - began)
 
     def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
         """Undo what was tried for a job, and tell it what failed."""
-        plugin = culprit(error, self.modules)
-        self.faults.append((plugin, error))
+        plugin = self.boundary.blame(error)
         try:
             for statement in list(self._open.values())[: open_before - len(self._open) - 1 : -1]:
                 statement.discard()
@@ -273,24 +416,27 @@ class Session:
             raise SessionOverError(f"what was tried could not be undone: {worse}", plugin) from worse
         self.engine = self.engine.afresh()
         self.engine.open(self.rules.nodes)
-        self.refusals.refuse_all(job, failed(plugin, error, self.bounds.set_aside.add(job, self.now)))
+        self.refusals.refuse_all(job, failed(plugin, error, self._set_job_aside(job)))
 
-    def _end_over_budget(self, used: float) -> None:
+    def _end_over_budget(self) -> None:
         """End the session, and leave alone for a while what has taken most of its time."""
-        waiting = (each for each in self._costs.values() if each[1].waiting)
-        cost, job = max(waiting, key=lambda each: each[0], default=(0.0, None))
-        if job is not None and cost > EXPENSIVE_SHARE * self.bounds.budget:
-            self.refusals.refuse_all(
-                job, too_expensive(cost, self.bounds.budget, self.bounds.set_aside.add(job, self.now))
-            )
-        raise SessionOverError(f"{used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s")
+        most = self.boundary.most_expensive()
+        if most is not None:
+            cost, job = most
+            budget = self.boundary.bounds.budget
+            self.refusals.refuse_all(job, too_expensive(cost, budget, self._set_job_aside(job)))
+        raise self.boundary.over_budget()
+
+    def _set_job_aside(self, job: JobInfo) -> float:
+        """Leave a job alone for a while; return for how many seconds."""
+        return self.boundary.bounds.set_aside.add(job, self.now)
 
     def check_accounts(self) -> None:
         """Raise the error of an account that has failed: without it quotas are not enforced."""
         if self.cluster.observers.lost:
             raise next(iter(self.cluster.observers.lost.values()))
 
-    # -- doing ---------------------------------------------------------------------------------------------------------
+    # -- doing --------------------------------------------------------------------------------------------------------
 
     def statement(self) -> Statement:
         """Start an attempt."""
@@ -366,7 +512,7 @@ class Session:
 
     def has_room(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether a node has as much free now as a task requests."""
-        return node.fits_idle(self.cluster.columns.request(task.template))
+        return node.fits_idle(self.request(task))
 
     def fits_now(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether a task may go on a node now."""
@@ -386,26 +532,13 @@ class Session:
 
         It names no object of another namespace than its own.
         """
-        if self._is_trying:
-            return
-        whole, message = event, within(self.cluster, event.namespace, event.message)
-        if message != event.message:
-            event = msgspec.structs.replace(event, message=message)
-        if event.each or event not in self._told:
-            self._told.add(event)
-            self.events.append(event)
-            if event is not whole:
-                self.whole.append(whole)
+        self.events.record(event)
 
     @contextmanager
     def trying(self) -> Iterator[None]:
         """Have nobody told of what is refused inside, as it is only tried, and wake nobody."""
-        self._is_trying = True
-        try:
-            with self.cluster.tentative():
-                yield
-        finally:
-            self._is_trying = False
+        with self.events.quiet(), self.cluster.tentative():
+            yield
 
     def opened(self) -> None:
         """Every plugin has registered: get ready to answer."""
@@ -457,7 +590,7 @@ class Session:
             try:
                 found.append((series, fn()))
             except Exception as error:
-                if not self.bounds.contains_faults:
+                if not self.boundary.bounds.contains_faults:
                     raise
-                self.faults.append((culprit(error, self.modules), error))
+                self.boundary.blame(error)
         return tuple(found)

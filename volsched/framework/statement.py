@@ -231,7 +231,7 @@ class Statement:
         task.evicted = True
         preemptor = next((o.task for o in self.operations[place:] if o.kind == "pipeline"), None)
         queue = preemptor.queue if preemptor is not None else ""
-        self._session.victims[self._session.action, queue] += 1
+        self._session.stats.victims[self._session.action, queue] += 1
         event_words, condition = native_status.victim_words(preemptor, task, operation.reason)
         for event in reporter.about_victim(task, event_words):
             self._session.tell(event)

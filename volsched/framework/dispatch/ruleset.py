@@ -213,6 +213,15 @@ class Ruleset:
                 return verdict
         return None
 
+    def depends_on_template(self, task: TaskInfo) -> bool:
+        """True if the answers about nodes depend on nothing of a task but its template and queue."""
+        nodes = self.nodes
+        callbacks: list[Predicate | NodeOrder] = [*nodes.predicates, *nodes.node_orders]
+        return not any(
+            callback.scope == "pod" or (callback.key is not None and callback.key(task) is not None)
+            for callback in callbacks
+        ) and all(batch.uniform is not None and batch.uniform(task) is not None for batch in nodes.batch_orders)
+
     def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
         """Whom of the candidates the task may preempt."""
         candidates = self.unprotected(task, candidates)
