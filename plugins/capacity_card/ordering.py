@@ -17,7 +17,7 @@ With ``usage.halfLife`` the share is of use over time: the cards of any model th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -65,11 +65,10 @@ class CardScore:
 class QueueShares:
     """Orders queues by priority and share."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, past: PastUse | None = None) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._held = ledger.usage.with_below
-        self._past = past
         self._shares: dict[str, tuple[tuple[int, ...], Place]] = {}
         self._deserved: dict[str, Amounts] = {}
         self._made_from: tuple[int, ...] = ()
@@ -77,17 +76,29 @@ class QueueShares:
 
     def key(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
         """The place of a queue; smaller goes first."""
-        if not self._ledger.limits.is_hierarchical:
-            return -queue.spec.priority, (self._place(queue.name),)
-        return path_key(self._cluster.queues, queue, self._ledger.limits.levels(queue.name)[::-1], self._place)
+        return self._key(queue, self._place_now)
 
-    def _place(self, name: str) -> Place:
-        """Return the share of a queue; over time it moves with the clock, so it is not kept."""
-        place = self._place_now(name)
-        if self._past is None:
-            return place
-        weight = self._cluster.queues[name].spec.weight if name in self._cluster.queues else 1
-        return self._past.sum_key(name, cards_of(self._held.of(name)), weight), place[1]
+    def past_use(self, half_life: float) -> PastUse:
+        """Return an account of the cards that queues hold over time; ``half_life`` is in seconds."""
+
+        def cards(queue: QueueInfo) -> Mapping[str, int]:
+            return cards_of(self._held.of(queue.name))
+
+        return PastUse(self._cluster, half_life, cards, self._ledger.limits.levels)
+
+    def past_order(self, past: PastUse) -> Callable[[QueueInfo], object]:
+        """Return the key by use over time; it moves with the clock, so it is not kept."""
+
+        def place(name: str) -> Place:
+            weight = self._cluster.queues[name].spec.weight if name in self._cluster.queues else 1
+            return past.sum_key(name, cards_of(self._held.of(name)), weight), self._place_now(name)[1]
+
+        return lambda queue: self._key(queue, place)
+
+    def _key(self, queue: QueueInfo, place: Callable[[str], Place]) -> tuple[int, tuple[tuple[object, ...], ...]]:
+        if not self._ledger.limits.is_hierarchical:
+            return -queue.spec.priority, (place(queue.name),)
+        return path_key(self._cluster.queues, queue, self._ledger.limits.levels(queue.name)[::-1], place)
 
     def _place_now(self, name: str) -> Place:
         deserved = self.deserved().get(name, {})

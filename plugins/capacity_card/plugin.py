@@ -16,7 +16,7 @@ from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.quotas.quota import OF_QUEUES
 from plugins.capacity_card.reclaim import CardReclaimView, CpuReclaimView
 from plugins.capacity_card.refusals import NAME
-from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST, cards_of
+from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
 from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.series import CardSeries
 from plugins.capacity_card.suggestions import CardSuggestions
@@ -29,8 +29,6 @@ from volsched.plugin import (
     Deserved,
     JobInfo,
     NodeOrder,
-    QueueInfo,
-    QueueOrder,
     Registrar,
     Report,
     Rule,
@@ -45,11 +43,10 @@ from volsched.plugin.quota import (
     HALF_LIFE_ARGUMENT,
     Consumer,
     Elastic,
-    PastUse,
     check_half_life,
     half_life_of,
     held_of_quota,
-    order_over_time,
+    order_queues,
     sharing_limit,
 )
 
@@ -135,31 +132,23 @@ class CapacityCardPlugin:
         above = registrar.checks_ancestors or self._arguments.checks_ancestors
         ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
         ledger.charges.begin(registrar.cluster.clocks.era)
-        past = self._past_use(registrar, ledger)
         demands = registrar.account(
             f"{NAME}.demands", lambda cluster: CardDemands(cluster, ledger, spares_cpu=self._arguments.spares_cpu)
         )
         runtime = registrar.account(
             f"{NAME}.runtime",
-            lambda cluster: _CardAccounts(cluster, ledger, demands, past, self._arguments.weight),
+            lambda cluster: _CardAccounts(cluster, ledger, demands, self._arguments.weight),
         )
         registrar.account(CARD_LISTS, CardLists.of_cluster).sources[NAME] = runtime.named
         runtime.tell_faults(registrar.session)
-        _order_queues(registrar, runtime, past)
+        self._order_queues(registrar, runtime)
         registrar.register(*runtime.registered())
 
-    def _past_use(self, registrar: Registrar, ledger: CardQuotaLedger) -> PastUse | None:
-        """Return an account of the cards that queues hold over time; None when that does not count."""
-        half_life = self._arguments.half_life
-        if not half_life:
-            return None
-
-        def cards(queue: QueueInfo) -> Mapping[str, int]:
-            return cards_of(ledger.usage.with_below.of(queue.name))
-
-        return registrar.account(
-            f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.limits.levels)
-        )
+    def _order_queues(self, registrar: Registrar, runtime: _CardAccounts) -> None:
+        """Order queues by what they hold, or by the cards of any model that they held over time."""
+        half_life, shares = self._arguments.half_life, runtime.queues
+        past_use = (lambda _: shares.past_use(half_life)) if half_life else None
+        order_queues(registrar, NAME, past_use, shares.key, shares.past_order)
 
     def _ledger(self, cluster: Cluster, *, above: bool) -> CardQuotaLedger:
         told = self._arguments
@@ -168,27 +157,17 @@ class CapacityCardPlugin:
         )
 
 
-def _order_queues(registrar: Registrar, runtime: _CardAccounts, past: PastUse | None) -> None:
-    """Order queues by what they hold, or by what they held over time."""
-    if past is None:
-        registrar.register(QueueOrder(runtime.queues.key))
-    else:
-        order_over_time(registrar, past, runtime.queues.key)
-
-
 class _CardAccounts:
     """Everything that is kept beside the ledger."""
 
-    def __init__(
-        self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, past: PastUse | None, weight: float
-    ) -> None:
+    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, weight: float) -> None:
         self._cluster = cluster
         self._ledger = ledger
         self._demands = demands
         self.rules = CardRules(cluster, ledger, demands)
         self.named = NamedCards(ledger)
         self.nodes = CardScore(ledger, weight)
-        self.queues = QueueShares(cluster, ledger, past)
+        self.queues = QueueShares(cluster, ledger)
         self.view = CardReclaimView(cluster, ledger)
         self.series = CardSeries(cluster, ledger, demands, self.view)
         self.usage = CardUsage(cluster, ledger, demands, self.rules, self.view)

@@ -343,6 +343,3 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
             if refusal is not None:
                 return refusal
         return None
-
-    def deallocate(self, task: TaskInfo) -> None:
-        """Nothing to do: the ledger follows moves."""

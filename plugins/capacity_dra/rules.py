@@ -186,9 +186,6 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
                 return self._reported(task, refusal)
         return None
 
-    def deallocate(self, task: TaskInfo) -> None:
-        """Nothing: the ledger follows moves."""
-
     def vote(self, job: JobInfo) -> Ballot:
         """Reject a job whose smallest number of pods would not fit beside what is held and promised."""
         self._report_announcement(job)

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from volsched.quota.demand import QueueDemand as QueueDemand
     from volsched.quota.demand import QueueDemands as QueueDemands
     from volsched.quota.demand import committed as committed
+    from volsched.quota.demand import demands_of as demands_of
     from volsched.quota.division import Claim as Claim
     from volsched.quota.division import divide as divide
     from volsched.quota.division import limits_in as limits_in
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
     from volsched.quota.faults import NO_PLACE as NO_PLACE
     from volsched.quota.faults import QUEUE_FAULTS as QUEUE_FAULTS
     from volsched.quota.faults import QueueFaults as QueueFaults
+    from volsched.quota.faults import report_faults as report_faults
     from volsched.quota.order import nearest_first as nearest_first
     from volsched.quota.order import order_in_tree as order_in_tree
     from volsched.quota.order import path_key as path_key
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from volsched.quota.past_use import check_half_life as check_half_life
     from volsched.quota.past_use import half_life_of as half_life_of
     from volsched.quota.past_use import order_over_time as order_over_time
+    from volsched.quota.past_use import order_queues as order_queues
     from volsched.quota.past_use import place_over_time as place_over_time
     from volsched.quota.reclaim import Elastic as Elastic
     from volsched.quota.reclaim import ReclaimView as ReclaimView

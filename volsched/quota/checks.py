@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeV
 
 from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Step, Verdict
@@ -186,3 +187,6 @@ class QueueQuotas(LeafQueues, ABC, Generic[L, D, N]):
         before = {dimension: used.get(dimension, 0) - amount for dimension, amount in charge.items()}
         short = exceeded(charge, before, partial(self.limit, level))
         return self.refused(queue, level, short, Step.ALLOCATABLE) if short else None
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """Do nothing: what a queue holds follows the moves of tasks."""

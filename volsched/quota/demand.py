@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from volsched.framework.deprecated_names import former
+from volsched.framework.registration import Registrar
 from volsched.model.cluster import Cluster
 from volsched.model.job import RUNNING, JobInfo
 from volsched.model.nodes.node import NodeInfo
@@ -191,6 +192,13 @@ class QueueDemands(JobDemands[str]):
             return None
         waiting = 0 if job.barred else len(job.waiting)
         return JobDemand(self.levels(job.queue), waiting, _pending(job), reserved_by(job), _elastic(job))
+
+
+def demands_of(registrar: Registrar, *, above: bool) -> QueueDemands:
+    """Return the account that plugins share; with ``above`` what jobs ask for counts in queues above theirs, too."""
+    if above:
+        return registrar.account(DEMANDS_ABOVE, QueueDemands.with_above)
+    return registrar.account(DEMANDS, QueueDemands)
 
 
 def committed(held: Mapping[D, int], sums: QueueDemand[D], dimensions: Iterable[D]) -> dict[D, int]:
