@@ -8,30 +8,27 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from volsched.framework.boundary import Boundary, Bounds, SessionOverError, failed, too_expensive
-from volsched.framework.callbacks import NO_LIMIT, Headroom, JobKeyFn
+from volsched.framework.callbacks import NO_LIMIT, Headroom
 from volsched.framework.config.configuration import Configuration
-from volsched.framework.dispatch.combining import Number
-from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.engine import Engine
 from volsched.framework.nominations import Nominations
 from volsched.framework.outcome.events import SessionEvents
 from volsched.framework.outcome.refusals import Refusals
 from volsched.framework.outcome.stats import SessionStats
+from volsched.framework.queries import SessionQueries
 from volsched.framework.registration import Accounts
 from volsched.framework.reports import Report
-from volsched.framework.rules import Preemptive, Rule, SessionClose
-from volsched.framework.statement import Statement, bind_step
-from volsched.model.budget import Budget
-from volsched.model.clocks import Clocks, ClusterEvent
+from volsched.framework.rules import Preemptive, SessionClose
+from volsched.framework.statement import Statement, Statements, bind_step
+from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
 from volsched.model.job import INQUEUE, JobInfo, PodGroupCondition
-from volsched.model.nodes.columns import ResourceColumns
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import LiftGate, PlanStep, RecordEvent
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
@@ -58,7 +55,7 @@ T = TypeVar("T")
 Part = TypeVar("Part")
 
 
-class Session:
+class Session(SessionQueries):
     """What actions and plugins work with during one cycle.
 
     ``now`` is the time of the session in seconds since the epoch, ``action`` the name of the action that runs.
@@ -93,9 +90,7 @@ class Session:
         self.evicted: dict[str, TaskInfo] = {}
         self._accounts = accounts
         self._submit = submit
-        self._open: dict[int, Statement] = {}
-        self._held: list[Statement] = []
-        self._waiting: dict[str, list[TaskInfo]] = {}
+        self._statements = Statements()
         self._aside: list[TaskInfo] = []
 
     @property
@@ -111,166 +106,6 @@ class Session:
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
         """An account that outlives the session; if it is an ``Observer`` it follows every change."""
         return self._accounts.get(name, make)
-
-    # -- what is in the cluster ---------------------------------------------------------------------------------------
-
-    @property
-    def queues(self) -> Mapping[str, QueueInfo]:
-        """All queues by name."""
-        return self.cluster.queues
-
-    @property
-    def jobs(self) -> Mapping[str, JobInfo]:
-        """All jobs by key."""
-        return self.cluster.jobs
-
-    @property
-    def nodes(self) -> Mapping[str, NodeInfo]:
-        """All nodes by name."""
-        return self.cluster.nodes
-
-    @property
-    def rows(self) -> Sequence[NodeInfo]:
-        """All nodes in the order of the engine's rows."""
-        return self.cluster.rows
-
-    @property
-    def budgets(self) -> Mapping[str, Budget]:
-        """All PodDisruptionBudgets by key."""
-        return self.cluster.budgets
-
-    @property
-    def clocks(self) -> Clocks:
-        """The counters of changes, to see whether anything has changed since."""
-        return self.cluster.clocks
-
-    @property
-    def columns(self) -> ResourceColumns:
-        """The columns of resources in amounts of nodes."""
-        return self.cluster.columns
-
-    @property
-    def properties_version(self) -> int:
-        """Changes when a property of any node does."""
-        return self.cluster.node_ledger.facts_version
-
-    def request(self, task: TaskInfo) -> tuple[tuple[int, int], ...]:
-        """Return how much a task requests, by column."""
-        return self.cluster.columns.request(task.template)
-
-    def best_effort_jobs(self) -> Iterable[JobInfo]:
-        """Return the jobs with waiting pods that request nothing."""
-        return self.cluster.queue_ledger.best_effort.values()
-
-    def unadmitted_jobs(self) -> Iterable[JobInfo]:
-        """Return the jobs that no queue has admitted yet."""
-        return self.cluster.queue_ledger.unadmitted.values()
-
-    def labels_of_namespace(self, name: str) -> Mapping[str, str] | None:
-        """Return the labels of a namespace; None for one that is not known."""
-        return self.cluster.queue_ledger.namespaces.get(name)
-
-    def tentative(self) -> AbstractContextManager[None]:
-        """Have nothing wake jobs that is moved inside: it is moved back."""
-        return self.cluster.tentative()
-
-    # -- what plugins answer ------------------------------------------------------------------------------------------
-
-    def has_rule(self, kind: type[Rule]) -> bool:
-        """True if any plugin registered a rule of this kind."""
-        return bool(self.rules.of[kind])
-
-    def queues_of(
-        self, jobs: Iterable[JobInfo], key: JobKeyFn | None = None
-    ) -> tuple[Heap[QueueInfo], dict[str, Heap[JobInfo]]]:
-        """Return heaps of the queues of some jobs, and of each queue's jobs, by a key if one is given."""
-        return self.rules.queues_of(jobs, key)
-
-    def queue_key(self, queue: QueueInfo) -> tuple[Any, ...]:
-        """Return the place of a queue among queues; smaller goes first."""
-        return self.rules.queue_key(queue)
-
-    def job_key(self, job: JobInfo) -> tuple[Any, ...]:
-        """Return the place of a job in its queue; smaller goes first."""
-        return self.rules.job_key(job)
-
-    def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
-        """Return tasks of one job in the order in which they are tried."""
-        return self.rules.in_order(tasks)
-
-    def invalidity(self, job: JobInfo) -> Verdict | None:
-        """Return why a job is not complete enough."""
-        return self.rules.invalidity(job)
-
-    def is_ready(self, job: JobInfo) -> bool:
-        """True if what was placed of a job may be committed."""
-        return self.rules.is_ready(job)
-
-    def may_wait(self, job: JobInfo) -> bool:
-        """True if a job may keep what was placed and promised of it, and wait for room being freed."""
-        return self.rules.is_pipelined(job)
-
-    def is_starving(self, job: JobInfo) -> bool:
-        """True if a job lacks room."""
-        return self.rules.is_starving(job)
-
-    def enqueue_refusal(self, job: JobInfo) -> Verdict | None:
-        """Return why a job is not admitted."""
-        return self.rules.enqueue_refusal(job)
-
-    def overused(self, queue: QueueInfo) -> Verdict | None:
-        """Return why a queue gets nothing more in this action."""
-        return self.rules.overused(queue)
-
-    def pre_refusal(self, task: TaskInfo) -> Verdict | None:
-        """Return why no node can do for a task, if that is known without asking nodes."""
-        return self.rules.pre_refusal(task)
-
-    def depends_on_template(self, task: TaskInfo) -> bool:
-        """True if the answers about nodes depend on nothing of a task but its template and queue."""
-        return self.rules.depends_on_template(task)
-
-    def shares_settled(self) -> AbstractContextManager[None]:
-        """Ignore quotas inside that follow what other queues ask for: a promised start stands."""
-        return self.rules.shares_settled()
-
-    # -- whom plugins let evict ---------------------------------------------------------------------------------------
-
-    def is_due(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """True if a queue would hold no more than it deserves with a waiting task."""
-        return self.rules.is_due(queue, task)
-
-    def preemptable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return whom of the candidates a task may preempt."""
-        return self.rules.preemptable(task, candidates)
-
-    def reclaimable(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return from whom of the candidates a task may reclaim."""
-        return self.rules.reclaimable(task, candidates)
-
-    def reclaimable_by_due(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return from whom a task may reclaim while all their queues keep what they deserve."""
-        return self.rules.reclaimable_by_due(task, candidates)
-
-    def protectors(self, task: TaskInfo, candidates: Iterable[TaskInfo]) -> list[frozenset[str]]:
-        """Return for each candidate the plugins that protect it, or one that goes with it."""
-        return self.rules.protectors(task, candidates)
-
-    def in_order_of_victims(self, task: TaskInfo, victims: Iterable[TaskInfo]) -> list[TaskInfo]:
-        """Return victims for a task, the least important first."""
-        return self.rules.in_order_of_victims(task, victims)
-
-    def preempts_for(self, task: TaskInfo) -> bool:
-        """True if a quota of what a task asks for limits whom it preempts."""
-        return self.rules.elastic.preempts_for(task)
-
-    def reclaims_for(self, task: TaskInfo) -> bool:
-        """True if a quota of what a task asks for limits from whom it reclaims."""
-        return self.rules.elastic.reclaims_for(task)
-
-    def held_of_requested(self, task: TaskInfo, victim: TaskInfo) -> Number:
-        """Return how much a victim holds of what a task asks for, by quotas of that."""
-        return self.rules.elastic.released(task, victim)
 
     # -- what queues take on ------------------------------------------------------------------------------------------
 
@@ -393,7 +228,7 @@ class Session:
         began = boundary.clock()
         if boundary.is_over_budget(began):
             self._end_over_budget()
-        open_before = len(self._open)
+        open_before = len(self._statements)
         try:
             yield
         except SessionOverError:
@@ -410,8 +245,7 @@ class Session:
         """Undo what was tried for a job, and tell it what failed."""
         plugin = self.boundary.blame(error)
         try:
-            for statement in list(self._open.values())[: open_before - len(self._open) - 1 : -1]:
-                statement.discard()
+            self._statements.discard_since(open_before)
         except Exception as worse:
             raise SessionOverError(f"what was tried could not be undone: {worse}", plugin) from worse
         self.engine = self.engine.afresh()
@@ -441,17 +275,16 @@ class Session:
     def statement(self) -> Statement:
         """Start an attempt."""
         statement = Statement(self)
-        self._open[id(statement)] = statement
+        self._statements.open(statement)
         return statement
 
     def closed(self, statement: Statement) -> None:
         """Hear that a statement was committed, held or discarded."""
-        self._open.pop(id(statement), None)
+        self._statements.close(statement)
 
     def hold(self, statement: Statement) -> None:
         """Keep what a statement reserved until the session closes."""
-        self.closed(statement)
-        self._held.append(statement)
+        self._statements.hold(statement)
         self.nominations.note(statement)
 
     def submit(self, steps: Sequence[PlanStep]) -> None:
@@ -470,12 +303,12 @@ class Session:
             return
         self.hold(statement)
         if job is not None:
-            self._waiting.setdefault(job.key, []).append(task)
+            self._statements.waiting.setdefault(job.key, []).append(task)
 
     def release_waiting(self, job: JobInfo) -> list[PlanStep]:
         """Bind what earlier actions of this session allocated for a job that is ready now."""
         steps: list[PlanStep] = []
-        for task in self._waiting.pop(job.key, ()):
+        for task in self._statements.waiting.pop(job.key, ()):
             if task.status is TaskStatus.ALLOCATED and task.node is not None:
                 steps.append(bind_step(task, task.node))
                 self.cluster.move_quietly(task, TaskStatus.BINDING)
@@ -550,10 +383,7 @@ class Session:
         for fn in self.rules.of[SessionClose]:
             fn()
         with self.cluster.tentative():
-            for statement in reversed(self._held):
-                statement.keep_bound()
-                statement.discard()
-        self._held.clear()
+            self._statements.discard_held()
 
     def release(self) -> None:
         """Let go of everything, as the next session begins: until then the last one can be asked.

@@ -271,3 +271,43 @@ def bind_step(task: TaskInfo, node: NodeInfo) -> Bind:
         task.created,
         task.bind_claims,
     )
+
+
+class Statements:
+    """The statements of one session that are open, and those that are held until it closes.
+
+    ``waiting`` has tasks that were placed by themselves, by the job that is not ready yet.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, Statement] = {}
+        self._held: list[Statement] = []
+        self.waiting: dict[str, list[TaskInfo]] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def open(self, statement: Statement) -> None:
+        """Note a statement that has begun."""
+        self._open[id(statement)] = statement
+
+    def close(self, statement: Statement) -> None:
+        """Note that a statement was committed, held or discarded."""
+        self._open.pop(id(statement), None)
+
+    def hold(self, statement: Statement) -> None:
+        """Keep a statement until the session closes."""
+        self.close(statement)
+        self._held.append(statement)
+
+    def discard_since(self, number: int) -> None:
+        """Discard the statements that were opened since there were so many, the last first."""
+        for statement in list(self._open.values())[: number - len(self._open) - 1 : -1]:
+            statement.discard()
+
+    def discard_held(self) -> None:
+        """Undo what was only held; what was bound meanwhile stays."""
+        for statement in reversed(self._held):
+            statement.keep_bound()
+            statement.discard()
+        self._held.clear()
