@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from actions.job_order import Turns, considered
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.promises import choose, take
+from actions.turns import Turns, considered
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo

@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from actions.job_order import Turns, closed_queue, settle_minimum
 from actions.of_volcano import OF_ENQUEUE
 from actions.repair.rooms import LostRooms
 from actions.retry import is_unschedulable, mark_unschedulable
+from actions.turns import Turns, closed_queue, settle_minimum
 from volsched.framework.config.arguments import Argument
 from volsched.framework.released_reservations import Releases
 from volsched.framework.session import Session

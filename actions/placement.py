@@ -14,9 +14,9 @@ from itertools import islice
 from actions.domains import settle_domain
 from actions.gang_search.searches import Searches
 from actions.held_up import report_gang, same_role, waits_for
-from actions.job_order import is_busy, last_first
 from actions.promises import Room, free_nodes, later, take
 from actions.retry import FailedRoles, Retry, has_history
+from actions.turns import is_busy, last_first
 from volsched.framework.session import Quota, Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo

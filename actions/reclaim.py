@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from actions.job_order import Turns
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.retry import note_searched
+from actions.turns import Turns
 from actions.victims.candidate_nodes import CandidateNodes, can_go
 from actions.victims.search import (
     ARGUMENTS,

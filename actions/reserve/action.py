@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
-from actions.job_order import closed_queue, considered, last_first, settle_minimum
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
@@ -20,6 +19,7 @@ from actions.reserve.due import DueJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
 from actions.reserve.quota import charged_beside, of_reservations, quota_lets
 from actions.retry import Retry
+from actions.turns import closed_queue, considered, last_first, settle_minimum
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
 from volsched.framework.registration import Registrar
