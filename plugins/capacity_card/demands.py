@@ -85,9 +85,9 @@ class _WaitingPods:
         return self.gated + self.others
 
     @property
-    def card_requests(self) -> dict[Names, int]:
+    def card_requests(self) -> dict[Dimension, int]:
         """Milli-cards that they want, by list."""
-        found: dict[Names, int] = {}
+        found: dict[Dimension, int] = {}
         for kind in self.kinds:
             if kind.card_request is not None:
                 found[kind.card_request.names] = (
@@ -292,7 +292,7 @@ def _templates(job: JobInfo) -> set[PodTemplate]:
     return {task.template for task in job.tasks.values() if not task.spec.gated}
 
 
-def _at_most(cards: Mapping[Names, int], most: int) -> dict[Names, int]:
+def _at_most(cards: Mapping[Names, int], most: int) -> dict[Dimension, int]:
     """Return so many milli-cards of some lists and no more, the first lists first."""
     found: dict[Names, int] = {}
     for names, amount in sorted(cards.items()):
@@ -318,7 +318,7 @@ def _without(wanted: Amounts, kinds: tuple[RolePods, ...]) -> dict[Dimension, in
     of_kinds: list[Amounts] = []
     for kind in kinds:
         asked = kind.card_request
-        cards = {asked.names: asked.amount} if asked is not None else {}
+        cards: Amounts = {asked.names: asked.amount} if asked is not None else {}
         of_kinds.append({dim: kind.count * amount for dim, amount in {**kind.charge.resources, **cards}.items()})
     return _beyond(wanted, total_of(of_kinds))
 
@@ -327,7 +327,7 @@ def _without_zeros(amounts: Amounts) -> dict[Dimension, int]:
     return {dimension: amount for dimension, amount in amounts.items() if amount}
 
 
-def _less(declared: Mapping[Names, int], asked: Mapping[Names, int]) -> dict[Names, int]:
+def _less(declared: Mapping[Names, int], asked: Mapping[Names, int]) -> dict[Dimension, int]:
     """What is left of a job's own figures when what its pods ask for is taken off the lists that may have meant it."""
     left, rest = dict(declared), dict(asked)
     for names, others in _matches(declared, asked):

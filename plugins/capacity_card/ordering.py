@@ -25,11 +25,11 @@ import numpy as np
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import ChargedCard
-from plugins.capacity_card.requests.requests import Amounts, cards_of, resources_of
+from plugins.capacity_card.requests.requests import Amounts, Dimension, cards_of
 from volsched.model.nodes.columns import CPU as CPU_COLUMN
 from volsched.model.nodes.columns import MEMORY as MEMORY_COLUMN
 from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodeFacts, NodeTable, PodTemplate, QueueInfo
-from volsched.plugin.quota import Number, PastUse, guaranteed, larger, path_key, room, share
+from volsched.plugin.quota import Number, PastUse, guaranteed, path_key, room, share
 
 BEST_SCORE: Final = 100.0
 _COLUMNS: Final = ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN))
@@ -129,10 +129,12 @@ class QueueShares:
         found: dict[str, Amounts] = {}
         total, kept = self._resources(), guaranteed(self._cluster)
         for name, queue in queues.items():
-            own, free = resources_of(queue.spec.guarantee), room(total, kept, queue.spec.guarantee, {})
-            stated = {key: min(amount, free.get(key, 0)) for key, amount in resources_of(queue.spec.deserved).items()}
+            own, free = queue.spec.guarantee, room(total, kept, queue.spec.guarantee, {})
+            due: dict[Dimension, int] = {
+                key: max(min(queue.spec.deserved.get(key, 0), free.get(key, 0)), own.get(key, 0)) for key, _ in _COLUMNS
+            }
             cards = quotas[name].deserved or {} if self._any_deserved else self._within_stock(quotas[name].cards)
-            due = {**larger(stated, own), **{(card,): amount for card, amount in cards.items()}}
+            due.update({(card,): amount for card, amount in cards.items()})
             found[name] = {dimension: amount for dimension, amount in due.items() if amount > 0}
         return found
 

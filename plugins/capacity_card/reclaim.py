@@ -48,7 +48,8 @@ class QueueView:
     def cards_of(self, victims: Sequence[TaskInfo]) -> Amounts:
         """Return the cards that victims are charged for."""
         charged = map(self._ledger.charged, victims)
-        return total_of({found.dimension: found.amount} for found in charged if found is not None)
+        amounts: list[Amounts] = [{found.dimension: found.amount} for found in charged if found is not None]
+        return total_of(amounts)
 
 
 class CardReclaimView(QueueView):

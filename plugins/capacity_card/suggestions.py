@@ -13,13 +13,12 @@ from plugins.capacity_card.quotas.quota import CARD_DESERVED, amounts_of
 from plugins.capacity_card.requests.requests import (
     CARD_NAME,
     CARD_REQUEST,
-    RESOURCES,
     Names,
     card_names_of,
     job_request_of,
 )
 from volsched.model.values.quantity import UNLIMITED
-from volsched.plugin import Cluster, JobInfo, TaskInfo
+from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, TaskInfo
 from volsched.plugin.cards import CARD_QUOTA, joined, whole
 from volsched.plugin.objects import api
 from volsched.plugin.quota import CARD, QUOTA, Suggestion, Target, asked_of, raises, with_annotation
@@ -51,7 +50,7 @@ class CardSuggestions:
         if queue is None:
             return
         asked = asked_of(job)
-        limited = (name for name in RESOURCES if name in asked and limit.of(name) != UNLIMITED)
+        limited = (name for name in (CPU, MEMORY) if name in asked and limit.of(name) != UNLIMITED)
         yield from raises(queue, "capability", limited)
         for card in cards:
             if limit.of((card,)) != UNLIMITED:

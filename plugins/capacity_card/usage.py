@@ -71,9 +71,9 @@ class CardUsage:
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """Return what the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""
         held, reserved = self._ledger.usage.own.of(queue.name), self._demands.own(queue.name).reserved
-        may_hold = {**resources_of(queue.spec.capability), **self._ledger.limits.quota(queue.name)}
+        may_hold = {**by_text(resources_of(queue.spec.capability)), **self._ledger.limits.quota(queue.name)}
         unset = dict.fromkeys(RESOURCES, 0)
-        return QueueAmounts(by_text({**unset, **held}), by_text({**unset, **reserved}), by_text(may_hold))
+        return QueueAmounts(by_text({**unset, **held}), by_text({**unset, **reserved}), may_hold)
 
     # -- queues -------------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from volsched.plugin import CPU, MEMORY, FieldError
 from volsched.plugin.cards import at, entries, is_plain, joined, names_in
@@ -26,7 +26,7 @@ Dimension: TypeAlias = str | Names
 would do, which is that of one card in what is held and in limits. So a card may be called like a resource."""
 Amounts: TypeAlias = Mapping[Dimension, int]
 
-RESOURCES: Final = (CPU, MEMORY)
+RESOURCES: Final[tuple[Dimension, ...]] = (CPU, MEMORY)
 """What is counted beside cards."""
 
 
@@ -63,17 +63,17 @@ class CardRequest:
         return joined(self.names)
 
 
-def resources_of(amounts: Amounts) -> dict[Dimension, int]:
+def resources_of(amounts: Mapping[Any, int]) -> dict[Dimension, int]:
     """Return the amounts of cpu and memory."""
     return {name: amounts[name] for name in RESOURCES if name in amounts}
 
 
-def lists_of(amounts: Amounts) -> dict[Names, int]:
+def lists_of(amounts: Mapping[Any, int]) -> dict[Names, int]:
     """Return the amounts of cards, by list."""
     return {names: amount for names, amount in amounts.items() if isinstance(names, tuple)}
 
 
-def cards_of(amounts: Amounts) -> dict[str, int]:
+def cards_of(amounts: Mapping[Any, int]) -> dict[str, int]:
     """Return the amounts of single cards, by name."""
     return {names[0]: amount for names, amount in lists_of(amounts).items() if len(names) == 1}
 
@@ -83,7 +83,7 @@ def text_of(dimension: Dimension) -> str:
     return dimension if isinstance(dimension, str) else joined(dimension)
 
 
-def by_text(amounts: Amounts) -> dict[str, int]:
+def by_text(amounts: Mapping[Any, int]) -> dict[str, int]:
     """Return amounts by the text of what is counted."""
     return {text_of(dimension): amount for dimension, amount in amounts.items()}
 
