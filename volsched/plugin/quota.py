@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from volsched.framework.reports import QueueHoldings as QueueHoldings
     from volsched.quota.amounts import Amounts as Amounts
     from volsched.quota.amounts import Guarantees as Guarantees
+    from volsched.quota.amounts import above as above
     from volsched.quota.amounts import capability_of as capability_of
     from volsched.quota.amounts import figures as figures
     from volsched.quota.amounts import guaranteed as guaranteed
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from volsched.quota.amounts import request_with_slot as request_with_slot
     from volsched.quota.amounts import room as room
     from volsched.quota.amounts import share as share
+    from volsched.quota.amounts import short_of_those_below as short_of_those_below
     from volsched.quota.amounts import there as there
     from volsched.quota.amounts import total_of as total_of
     from volsched.quota.checks import At as At

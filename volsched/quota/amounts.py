@@ -6,7 +6,7 @@ Volcano writes them, are another plugin's and left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, Literal, TypeAlias, TypeVar
 
@@ -48,6 +48,22 @@ def total_of(listed: Iterable[Mapping[D, N]]) -> dict[D, N]:
         for name, amount in amounts.items():
             total[name] = total[name] + amount if name in total else amount
     return total
+
+
+def above(amounts: Mapping[D, N], limits: Mapping[D, N]) -> Iterator[tuple[D, N, N]]:
+    """Yield the amounts that are more than what limits state of them, with the limit."""
+    for name, amount in amounts.items():
+        most = limits.get(name)
+        if most is not None and amount > most:
+            yield name, amount, most
+
+
+def short_of_those_below(own: Mapping[D, N], below: Iterable[Mapping[D, N]]) -> Iterator[tuple[D, N, N]]:
+    """Yield the amounts of a queue that are less than what queues right below state together, with their sum."""
+    together = total_of(below)
+    for name, amount in own.items():
+        if name in together and together[name] > amount:
+            yield name, amount, together[name]
 
 
 def larger(left: Mapping[D, N], right: Mapping[D, N]) -> dict[D, N]:
