@@ -130,6 +130,8 @@ class JobDemands(JobSums, Generic[D]):
         self._tree = cluster.clocks.queue_tree
         self._queues: dict[str, QueueDemand[D]] = {}
         self._reserved: dict[D, int] = {}
+        self._own: dict[str, QueueDemand[D]] = {}
+        self._own_version = -1
 
     def queues(self) -> Mapping[str, QueueDemand[D]]:
         """The sums of every queue that has a job."""
@@ -141,15 +143,16 @@ class JobDemands(JobSums, Generic[D]):
         return self.queues().get(level, _NO_DEMAND)
 
     def own(self, queue: str) -> QueueDemand[D]:
-        """The sums of the jobs of a queue itself, counted job by job."""
+        """The sums of the jobs of a queue itself, for reports: all are added up again when any job has changed."""
         if not self._above:
             return self.of(queue)
         self.refresh()
-        found: QueueDemand[D] = QueueDemand()
-        for share in self._shares.values():
-            if share.queues[0] == queue:
-                _include(found, share, 1)
-        return found
+        if self._own_version != self.version:
+            self._own_version = self.version
+            self._own = {}
+            for share in self._shares.values():
+                _include(self._own.setdefault(share.queues[0], QueueDemand()), share, 1)
+        return self._own.get(queue, _NO_DEMAND)
 
     def reserved(self) -> Mapping[D, int]:
         """What admitted jobs of all queues may still take."""
