@@ -66,7 +66,7 @@ class SessionQueries:
         return self.cluster.columns
 
     @property
-    def properties_version(self) -> int:
+    def properties_version(self) -> tuple[int, int]:
         """Changes when a property of any node does."""
         return self.cluster.node_ledger.facts_version
 
