@@ -188,7 +188,7 @@ class CardDemands(JobDemands[Dimension]):
         self._faulty.clear()
         return found
 
-    def minimum(self, job: JobInfo) -> dict[Dimension, int]:
+    def wanted(self, job: JobInfo) -> dict[Dimension, int]:
         """What a job wants of its minimum beyond what it holds; before all pods of it exist, what it declares."""
         waiting = self._waiting(job)
         need = need_of(job, waiting.started)

@@ -117,7 +117,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     def minimum(self, job: JobInfo, level: QueueLimit) -> Amounts | None:
         """Return what a job still wants of its minimum; None for nothing."""
-        return self._demands.minimum(job) or None
+        return self._demands.wanted(job) or None
 
     def request(self, pod: PodTemplate, level: QueueLimit) -> Amounts:
         """Return what a pod counts for of cpu and memory; cards of a list are looked at together."""
