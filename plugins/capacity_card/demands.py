@@ -27,6 +27,7 @@ from typing import Final
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.requests.minimum import RolePods, cheapest, need_of
 from plugins.capacity_card.requests.requests import (
+    RESOURCES,
     Amounts,
     Dimension,
     JobRequest,
@@ -54,9 +55,9 @@ from volsched.plugin.quota import JobDemand, JobDemands, total_of
 
 @dataclass(frozen=True, slots=True)
 class _CardDemand(JobDemand[Dimension]):
-    """What one job adds to its queue; ``promised`` is what it keeps from others, cards of all lists as one."""
+    """What one job adds to its queue; what it holds it keeps from others, as what is reserved."""
 
-    promised: Amounts
+    held: Amounts
 
     @property
     def is_empty(self) -> bool:
@@ -64,8 +65,14 @@ class _CardDemand(JobDemand[Dimension]):
         return not (self.reserved or self.elastic or self.pending)
 
     def keeps_more_than(self, other: _CardDemand) -> bool:
-        """Whether it keeps more of anything from others."""
-        return any(other.promised.get(name, 0) < amount for name, amount in self.promised.items())
+        """Whether it keeps more from others of cpu, of memory, or of cards of all lists together."""
+        mine, theirs = self._kept(), other._kept()
+        return mine[0] > theirs[0] or mine[1] > theirs[1] or mine[2] > theirs[2]
+
+    def _kept(self) -> tuple[int, int, int]:
+        held, reserved = self.held, self.reserved
+        cpu, memory = (held.get(name, 0) + reserved.get(name, 0) for name in RESOURCES)
+        return cpu, memory, sum(held.values()) + sum(reserved.values()) - cpu - memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +101,6 @@ class _WaitingPods:
                     found.get(kind.card_request.names, 0) + kind.count * kind.card_request.amount
                 )
         return found
-
-
-_CARDS: Final[Names] = ("",)
-"""Cards of all lists together."""
 
 
 class CardDemands(JobDemands[Dimension]):
@@ -161,8 +164,7 @@ class CardDemands(JobDemands[Dimension]):
             name: beyond for name, amount in resources_of(held).items() if (beyond := amount - minimum.get(name, 0)) > 0
         }
         pending = {} if job.barred else waiting.card_requests
-        promised = total_of(map(_promised, (held, reserved)))
-        return _CardDemand(self.levels(job.queue), 0, pending, reserved, elastic, promised)
+        return _CardDemand(self.levels(job.queue), 0, pending, reserved, elastic, dict(held))
 
     # -- one job ------------------------------------------------------------------------------------------------------
 
@@ -270,11 +272,6 @@ class CardDemands(JobDemands[Dimension]):
 
 
 _NOTHING: Final[JobDemand[Dimension]] = JobDemand((), 0, {}, {}, {})
-
-
-def _promised(amounts: Amounts) -> Amounts:
-    """Return what a job keeps from others, cards of all lists as one."""
-    return {**resources_of(amounts), _CARDS: sum(lists_of(amounts).values())}
 
 
 def _started(job: JobInfo) -> Counter[str]:

@@ -18,6 +18,7 @@ With ``usage.halfLife`` the share is of use over time: the cards of any model th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import truediv
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -107,7 +108,7 @@ class QueueShares:
         if known is not None and known[0] == state:
             return known[1]
         waits = not deserved and self._any_deserved
-        self._shares[name] = state, (1 if waits else share(self._held.of(name), deserved), waits)
+        self._shares[name] = state, (1 if waits else share(self._held.of(name), deserved, truediv), waits)
         return self._shares[name][1]
 
     def deserved(self) -> Mapping[str, Amounts]:

@@ -110,13 +110,13 @@ def limits(queue: QueueInfo, total: Amounts, kept: Amounts) -> dict[str, int]:
     return room(total, kept, of_nodes(queue.spec.guarantee), capability_of(queue))
 
 
-def share(held: Mapping[D, Number], deserved: Mapping[D, Number]) -> Fraction:
+def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callable[[Any, Any], Any] = Fraction) -> Any:
     """Return the largest part that a queue holds of what it deserves; holding without deserving counts as 1."""
-    return max((_part(held.get(name, 0), due) for name, due in deserved.items()), default=Fraction(0))
+    return max([_part(held.get(name, 0), due, divide) for name, due in deserved.items()], default=divide(0, 1))
 
 
-def _part(held: Number, due: Number) -> Fraction:
-    return Fraction(held, due) if due else Fraction(1 if held else 0)
+def _part(held: Number, due: Number, divide: Callable[[Any, Any], Any]) -> Any:
+    return divide(held, due) if due else divide(1 if held else 0, 1)
 
 
 def figures(short: Sequence[Shortfall]) -> str:

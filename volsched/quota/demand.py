@@ -173,7 +173,8 @@ class JobDemands(JobSums, Generic[D]):
 
     def add(self, key: str, share: JobDemand[D], by: int) -> None:
         """Add what a job adds, or take it off."""
-        accumulate(self._reserved, share.reserved, by)
+        if share.reserved:
+            accumulate(self._reserved, share.reserved, by)
         for name in share.queues:
             queue = self._queues.setdefault(name, QueueDemand())
             _include(queue, share, by)
@@ -212,9 +213,12 @@ def committed(held: Mapping[D, int], sums: QueueDemand[D], dimensions: Iterable[
 def _include(queue: QueueDemand[D], share: JobDemand[D], by: int) -> None:
     queue.jobs += by
     queue.waiting += by * share.waiting
-    accumulate(queue.pending, share.pending, by)
-    accumulate(queue.reserved, share.reserved, by)
-    accumulate(queue.elastic, share.elastic, by)
+    if share.pending:
+        accumulate(queue.pending, share.pending, by)
+    if share.reserved:
+        accumulate(queue.reserved, share.reserved, by)
+    if share.elastic:
+        accumulate(queue.elastic, share.elastic, by)
 
 
 def _pending(job: JobInfo) -> dict[str, int]:

@@ -30,10 +30,12 @@ _NO_AMOUNTS: Final[Mapping[Any, int]] = {}
 class QueueUsage(Generic[D]):
     """Sums of amounts by queue, without zeros; ``levels`` returns the queues in which one counts, itself first.
 
+    Without ``levels`` a queue counts in itself alone.
+
     ``version`` changes with any of them.
     """
 
-    def __init__(self, levels: Callable[[str], Sequence[str]]) -> None:
+    def __init__(self, levels: Callable[[str], Sequence[str]] | None = None) -> None:
         self._levels = levels
         self._sums: dict[str, dict[D, int]] = {}
         self._versions: dict[str, int] = {}
@@ -54,7 +56,7 @@ class QueueUsage(Generic[D]):
     def add(self, queue: str, amounts: Mapping[D, int], by: int) -> None:
         """Add amounts to a queue ``by`` times, or take them off (-1), in all its levels."""
         self.version += 1
-        for level in self._levels(queue):
+        for level in (queue,) if self._levels is None else self._levels(queue):
             self._versions[level] = self.version
             accumulate(self._sums.setdefault(level, {}), amounts, by)
 
@@ -73,7 +75,7 @@ class JobCharges(Generic[D]):
 
     def __init__(self, levels: Callable[[str], Sequence[str]] | None = None) -> None:
         self._jobs: dict[str, tuple[str, dict[D, int]]] = {}
-        self.own: QueueUsage[D] = QueueUsage(lambda queue: (queue,))
+        self.own: QueueUsage[D] = QueueUsage()
         self.with_below = self.own if levels is None else QueueUsage[D](levels)
 
     def of(self, job: JobInfo) -> Mapping[D, int]:
