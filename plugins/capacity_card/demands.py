@@ -27,7 +27,6 @@ from typing import Final
 from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.requests.minimum import RolePods, cheapest, need_of
 from plugins.capacity_card.requests.requests import (
-    RESOURCES,
     Amounts,
     Dimension,
     JobRequest,
@@ -37,9 +36,11 @@ from plugins.capacity_card.requests.requests import (
     resources_of,
 )
 from volsched.plugin import (
+    CPU,
     HOLDS_ROOM,
     IS_CHOSEN,
     IS_READY,
+    MEMORY,
     Cluster,
     ClusterEvent,
     FieldError,
@@ -71,7 +72,8 @@ class _CardDemand(JobDemand[Dimension]):
 
     def _kept(self) -> tuple[int, int, int]:
         held, reserved = self.held, self.reserved
-        cpu, memory = (held.get(name, 0) + reserved.get(name, 0) for name in RESOURCES)
+        cpu = held.get(CPU, 0) + reserved.get(CPU, 0)
+        memory = held.get(MEMORY, 0) + reserved.get(MEMORY, 0)
         return cpu, memory, sum(held.values()) + sum(reserved.values()) - cpu - memory
 
 
@@ -159,12 +161,8 @@ class CardDemands(JobDemands[Dimension]):
         self.request(job)  # whatever becomes of the job, it is told what is wrong there
         waiting, held = self._waiting(job), self._ledger.usage.of(job)
         reserved = self._reserved_by(job, waiting) if job.keeps_room else {}
-        minimum = self._least_held(job)
-        elastic = {
-            name: beyond for name, amount in resources_of(held).items() if (beyond := amount - minimum.get(name, 0)) > 0
-        }
         pending = {} if job.barred else waiting.card_requests
-        return _CardDemand(self.levels(job.queue), 0, pending, reserved, elastic, dict(held))
+        return _CardDemand(self.levels(job.queue), 0, pending, reserved, self._elastic(job), dict(held))
 
     # -- one job ------------------------------------------------------------------------------------------------------
 
@@ -259,16 +257,18 @@ class CardDemands(JobDemands[Dimension]):
         least = job.spec.min_resources or Resources.EMPTY
         return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
 
-    def _least_held(self, job: JobInfo) -> Amounts:
-        """What the cheapest minimum of those pods holds that have started; all of it when they are no more."""
+    def _elastic(self, job: JobInfo) -> Amounts:
+        """What its pods hold of cpu and memory beyond the cheapest minimum of those that have started."""
+        if job.placed_count + job.pipelined_count <= job.spec.min_available:
+            return {}
         held = resources_of(self._ledger.usage.of(job))
-        if not held or job.placed_count + job.pipelined_count <= job.spec.min_available:
-            return held
+        if not held:
+            return {}
         alike = Counter((task.spec.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [
             RolePods(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
         ]
-        return cheapest(need_of(job, Counter()), kinds)
+        return _beyond(held, cheapest(need_of(job, Counter()), kinds))
 
 
 _NOTHING: Final[JobDemand[Dimension]] = JobDemand((), 0, {}, {}, {})
