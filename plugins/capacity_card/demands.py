@@ -259,16 +259,14 @@ class CardDemands(JobDemands[Dimension]):
 
     def _elastic(self, job: JobInfo) -> Amounts:
         """What its pods hold of cpu and memory beyond the cheapest minimum of those that have started."""
-        if job.placed_count + job.pipelined_count <= job.spec.min_available:
-            return {}
-        held = resources_of(self._ledger.usage.of(job))
-        if not held:
+        held = self._ledger.usage.of(job)
+        if not held or job.placed_count + job.pipelined_count <= job.spec.min_available:
             return {}
         alike = Counter((task.spec.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [
             RolePods(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
         ]
-        return _beyond(held, cheapest(need_of(job, Counter()), kinds))
+        return _beyond(resources_of(held), cheapest(need_of(job, Counter()), kinds))
 
 
 _NOTHING: Final[JobDemand[Dimension]] = JobDemand((), 0, {}, {}, {})

@@ -107,6 +107,8 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         """Return how much a queue may hold."""
         return level.of(dimension)
 
+    bound = limit
+
     def allocated(self, level: QueueLimit) -> Amounts:
         """Return what a queue, in a hierarchy with those below it, holds."""
         return self._held.of(level.queue)
@@ -175,9 +177,8 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         tasks that are alike while no account has moved.
         """
         name, ledger = queue.name, self._ledger
-        closed = self.closed(name, Step.ALLOCATABLE)
-        if closed is not None:
-            return Headroom(0, closed)
+        if self.is_parent(name):
+            return Headroom(0, self.closed(name, Step.ALLOCATABLE))
         levels, version = self.levels(name), self._held.version_of
         state = (ledger.limits.version, ledger.catalogue.version, *[version(level.queue) for level in levels])
         known = self._known.get((name, template.id))

@@ -112,11 +112,11 @@ def limits(queue: QueueInfo, total: Amounts, kept: Amounts) -> dict[str, int]:
 
 def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callable[[Any, Any], Any] = Fraction) -> Any:
     """Return the largest part that a queue holds of what it deserves; holding without deserving counts as 1."""
-    return max([_part(held.get(name, 0), due, divide) for name, due in deserved.items()], default=divide(0, 1))
-
-
-def _part(held: Number, due: Number, divide: Callable[[Any, Any], Any]) -> Any:
-    return divide(held, due) if due else divide(1 if held else 0, 1)
+    parts = [
+        divide(held.get(name, 0), due) if due else divide(1 if held.get(name) else 0, 1)
+        for name, due in deserved.items()
+    ]
+    return max(parts) if parts else divide(0, 1)
 
 
 def figures(short: Sequence[Shortfall]) -> str:

@@ -129,7 +129,6 @@ class JobDemands(JobSums, Generic[D]):
         self._above = above
         self._tree = cluster.clocks.queue_tree
         self._queues: dict[str, QueueDemand[D]] = {}
-        self._reserved: dict[D, int] = {}
         self._own: dict[str, QueueDemand[D]] = {}
         self._own_version = -1
 
@@ -154,11 +153,6 @@ class JobDemands(JobSums, Generic[D]):
                 _include(self._own.setdefault(share.queues[0], QueueDemand()), share, 1)
         return self._own.get(queue, _NO_DEMAND)
 
-    def reserved(self) -> Mapping[D, int]:
-        """What admitted jobs of all queues may still take."""
-        self.refresh()
-        return self._reserved
-
     def refresh(self) -> None:
         """Count jobs again that have changed; all of them if queues are below others now."""
         if self._above and self._tree != self._cluster.clocks.queue_tree:
@@ -173,8 +167,6 @@ class JobDemands(JobSums, Generic[D]):
 
     def add(self, key: str, share: JobDemand[D], by: int) -> None:
         """Add what a job adds, or take it off."""
-        if share.reserved:
-            accumulate(self._reserved, share.reserved, by)
         for name in share.queues:
             queue = self._queues.setdefault(name, QueueDemand())
             _include(queue, share, by)
@@ -185,10 +177,24 @@ class JobDemands(JobSums, Generic[D]):
 class QueueDemands(JobDemands[str]):
     """The account of requests; ``version`` changes when any figure may have."""
 
+    def __init__(self, cluster: Cluster, *, above: bool = False) -> None:
+        super().__init__(cluster, above=above)
+        self._reserved: dict[str, int] = {}
+
     @classmethod
     def with_above(cls, cluster: Cluster) -> QueueDemands:
         """Make the account in which queues above count, too."""
         return cls(cluster, above=True)
+
+    def reserved(self) -> Mapping[str, int]:
+        """What admitted jobs of all queues may still take."""
+        self.refresh()
+        return self._reserved
+
+    def add(self, key: str, share: JobDemand[str], by: int) -> None:
+        """Add what a job adds, or take it off."""
+        accumulate(self._reserved, share.reserved, by)
+        super().add(key, share, by)
 
     def share_of(self, job: JobInfo) -> JobDemand[str] | None:
         """Return what a job with a group adds; another one adds nothing."""
