@@ -158,16 +158,17 @@ class Boundary:
         self.over = ""
         self.is_long = False
         self.gave_way = False
-        self._soon = min(TURN_SECONDS, bounds.budget)
         self._began = clock()
+        self.long_from = self._began + min(TURN_SECONDS, bounds.budget)
+        """The time of the clock from which on it is asked whether the session goes on."""
+        self.worth_noting = bounds.budget * _WORTH_NOTING
+        """The seconds above which it is noted what a job took."""
         self._used = 0.0
         self._costs: dict[str, tuple[float, JobInfo]] = {}
 
     def is_over_budget(self, now: float) -> bool:
         """Note that the session is long; true if its time is over. Raises SessionOverError if it gives way."""
         used = self._used = now - self._began
-        if used <= self._soon:
-            return False
         self.is_long = True
         if used > self.bounds.budget:
             return True
@@ -189,9 +190,8 @@ class Boundary:
         )
 
     def charge(self, job: JobInfo, seconds: float) -> None:
-        """Note what a job took, if it is much."""
-        if seconds > self.bounds.budget * _WORTH_NOTING:
-            self._costs[job.key] = (self._costs.get(job.key, (0.0, job))[0] + seconds, job)
+        """Note what a job took."""
+        self._costs[job.key] = (self._costs.get(job.key, (0.0, job))[0] + seconds, job)
 
     def blame(self, error: BaseException) -> str:
         """Note an exception, and return the plugin that raised it."""

@@ -226,7 +226,7 @@ class Session(SessionQueries):
         """Do something about a job: what fails ends with that job, see ``boundary``. Raises SessionOverError."""
         boundary = self.boundary
         began = boundary.clock()
-        if boundary.is_over_budget(began):
+        if began > boundary.long_from and boundary.is_over_budget(began):
             self._end_over_budget()
         open_before = len(self._statements)
         try:
@@ -239,7 +239,9 @@ class Session(SessionQueries):
             self._fail(job, error, open_before)
         if self.cluster.observers.lost:
             raise SessionOverError("an account does not follow the cluster any more")
-        boundary.charge(job, boundary.clock() - began)
+        took = boundary.clock() - began
+        if took > boundary.worth_noting:
+            boundary.charge(job, took)
 
     def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
         """Undo what was tried for a job, and tell it what failed."""
