@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from volsched.framework.dispatch.combining import Number
 from volsched.framework.dra.amounts import FLAT
@@ -25,6 +25,7 @@ NOT_A_LEAF: Final = "NotALeafQueue"
 
 D = TypeVar("D", bound=Hashable)
 N = TypeVar("N", int, Fraction)
+R = TypeVar("R")
 
 Amounts: TypeAlias = Mapping[str, int]
 
@@ -108,6 +109,14 @@ def limits(queue: QueueInfo, total: Amounts, kept: Amounts) -> dict[str, int]:
     A resource that the capability does not name is bounded by the cluster alone.
     """
     return room(total, kept, of_nodes(queue.spec.guarantee), capability_of(queue))
+
+
+@overload
+def share(held: Mapping[D, Number], deserved: Mapping[D, Number]) -> Fraction: ...
+
+
+@overload
+def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callable[[Any, Any], R]) -> R: ...
 
 
 def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callable[[Any, Any], Any] = Fraction) -> Any:
