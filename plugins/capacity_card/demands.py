@@ -24,7 +24,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.requests.minimum import RolePods, cheapest, need_of
 from plugins.capacity_card.requests.requests import (
     Amounts,
@@ -35,6 +34,7 @@ from plugins.capacity_card.requests.requests import (
     lists_of,
     resources_of,
 )
+from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import (
     CPU,
     HOLDS_ROOM,
@@ -108,9 +108,9 @@ class _WaitingPods:
 class CardDemands(JobDemands[Dimension]):
     """The sums of all queues; ``version`` changes with any of them."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, *, spares_cpu: bool) -> None:
-        super().__init__(cluster, above=ledger.limits.is_hierarchical)
-        self._ledger = ledger
+    def __init__(self, cluster: Cluster, usage: CardUsage, *, spares_cpu: bool) -> None:
+        super().__init__(cluster, above=usage.limits.is_hierarchical)
+        self._usage = usage
         self._spares_cpu = spares_cpu
         self._requests: dict[str, tuple[Mapping[str, str], JobRequest]] = {}
         self._faulty: dict[str, JobInfo] = {}
@@ -118,7 +118,7 @@ class CardDemands(JobDemands[Dimension]):
 
     def levels(self, queue: str) -> tuple[str, ...]:
         """Return the queues in which what a job of a queue asks for counts, that queue first."""
-        return self._ledger.limits.levels(queue)
+        return self._usage.limits.levels(queue)
 
     def share(self, job: JobInfo) -> JobDemand[Dimension]:
         """Return what one job adds to its queue."""
@@ -146,8 +146,8 @@ class CardDemands(JobDemands[Dimension]):
 
     def refresh(self) -> None:
         """Count jobs again that have changed; all of them if cards are other resources now."""
-        if self._cards != self._ledger.catalogue.version:
-            self._cards = self._ledger.catalogue.version
+        if self._cards != self._usage.catalogue.version:
+            self._cards = self._usage.catalogue.version
             self._changed.update(self._cluster.jobs)
         super().refresh()
 
@@ -159,7 +159,7 @@ class CardDemands(JobDemands[Dimension]):
     def share_of(self, job: JobInfo) -> _CardDemand:
         """Return what a job adds."""
         self.request(job)  # whatever becomes of the job, it is told what is wrong there
-        waiting, held = self._waiting(job), self._ledger.usage.of(job)
+        waiting, held = self._waiting(job), self._usage.held.of(job)
         reserved = self._reserved_by(job, waiting) if job.keeps_room else {}
         pending = {} if job.barred else waiting.card_requests
         return _CardDemand(self.levels(job.queue), 0, pending, reserved, self._elastic(job), dict(held))
@@ -215,14 +215,14 @@ class CardDemands(JobDemands[Dimension]):
         gated: list[RolePods] = []
         others: list[RolePods] = []
         for (is_gated, role, template), count in alike.items():
-            asked = self._ledger.charges.card_request(template)
+            asked = self._usage.charges.card_request(template)
             if not isinstance(asked, FieldError):
-                (gated if is_gated else others).append(RolePods(role, self._ledger.charges.of(template), asked, count))
+                (gated if is_gated else others).append(RolePods(role, self._usage.charges.of(template), asked, count))
         return _WaitingPods(started, tuple(gated), tuple(others))
 
     def _declared(self, job: JobInfo) -> dict[Dimension, int]:
         """What a job's PodGroup states that it wants, less what it holds."""
-        held = self._ledger.usage.of(job)
+        held = self._usage.held.of(job)
         return {
             **_beyond(self._declared_minimum(job, job.spec.min_resources), held),
             **_less(self.request(job).lists, lists_of(held)),
@@ -233,13 +233,13 @@ class CardDemands(JobDemands[Dimension]):
         left = _without(self._declared(job), waiting.gated)
         if not job.tasks:
             return left
-        most = _beyond(self._declared_minimum(job, job.counted_minimum), self._ledger.usage.of(job))
+        most = _beyond(self._declared_minimum(job, job.counted_minimum), self._usage.held.of(job))
         resources = {name: min(amount, most.get(name, 0)) for name, amount in resources_of(left).items()}
         return _without_zeros({**resources, **_at_most(lists_of(left), self._most_cards(job, waiting))})
 
     def _most_cards(self, job: JobInfo, waiting: _WaitingPods) -> int:
         """Milli-cards that the pods of a job without a node or a gate ask for, the missing ones like the largest."""
-        asked = {template: self._ledger.charges.card_request(template) for template in _templates(job)}
+        asked = {template: self._usage.charges.card_request(template) for template in _templates(job)}
         largest = max((a.amount for a in asked.values() if a is not None and not isinstance(a, FieldError)), default=0)
         there = sum(kind.count * kind.card_request.amount for kind in waiting.others if kind.card_request is not None)
         return there + largest * max(0, job.spec.min_available - len(job.tasks))
@@ -253,18 +253,18 @@ class CardDemands(JobDemands[Dimension]):
         if self.request(job).lists:
             return True
         if job.tasks:
-            return any(self._ledger.charges.of(task.template).names for task in job.tasks.values())
+            return any(self._usage.charges.of(task.template).names for task in job.tasks.values())
         least = job.spec.min_resources or Resources.EMPTY
-        return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
+        return any(least.get(resource, 0) for resource in self._usage.catalogue.resources.values())
 
     def _elastic(self, job: JobInfo) -> Amounts:
         """What its pods hold of cpu and memory beyond the cheapest minimum of those that have started."""
-        held = self._ledger.usage.of(job)
+        held = self._usage.held.of(job)
         if not held or job.placed_count + job.pipelined_count <= job.spec.min_available:
             return {}
         alike = Counter((task.spec.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [
-            RolePods(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
+            RolePods(role, self._usage.charges.of(template), None, count) for (role, template), count in alike.items()
         ]
         return _beyond(resources_of(held), cheapest(need_of(job, Counter()), kinds))
 

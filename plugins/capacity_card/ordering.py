@@ -23,10 +23,10 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import ChargedCard
 from plugins.capacity_card.requests.requests import Amounts, Dimension, cards_of
+from plugins.capacity_card.usage import CardUsage
 from volsched.model.nodes.columns import CPU as CPU_COLUMN
 from volsched.model.nodes.columns import MEMORY as MEMORY_COLUMN
 from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodeFacts, NodeTable, PodTemplate, QueueInfo
@@ -42,22 +42,22 @@ Place: TypeAlias = tuple[Number | float, bool]
 class CardScore:
     """Scores nodes for tasks with a list of cards."""
 
-    def __init__(self, ledger: CardQuotaLedger, weight: float) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: CardUsage, weight: float) -> None:
+        self._usage = usage
         self._weight = weight
 
     def score(self, template: PodTemplate, node: NodeFacts) -> float:
         """Score one node."""
-        return self._points(template, self._ledger.offered(template, node))
+        return self._points(template, self._usage.offered(template, node))
 
     def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """``score`` for many nodes."""
-        points = (self._points(template, charged) for charged in self._ledger.offered_by_kinds(template))
-        found: Floats = np.fromiter(points, np.float64)[self._ledger.catalogue.kind_rows()[nodes.rows]]
+        points = (self._points(template, charged) for charged in self._usage.offered_by_kinds(template))
+        found: Floats = np.fromiter(points, np.float64)[self._usage.catalogue.kind_rows()[nodes.rows]]
         return found
 
     def _points(self, template: PodTemplate, charged: ChargedCard | None) -> float:
-        names = self._ledger.charges.of(template).names
+        names = self._usage.charges.of(template).names
         if charged is None or len(names) < 2:
             return 0.0
         return BEST_SCORE * 0.5 ** names.index(charged.card) * self._weight
@@ -66,10 +66,10 @@ class CardScore:
 class QueueShares:
     """Orders queues by priority and share."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
+    def __init__(self, cluster: Cluster, usage: CardUsage) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._held = ledger.usage.with_below
+        self._usage = usage
+        self._held = usage.held.with_below
         self._shares: dict[str, tuple[tuple[int, ...], Place]] = {}
         self._deserved: dict[str, Amounts] = {}
         self._made_from: tuple[int, ...] = ()
@@ -85,7 +85,7 @@ class QueueShares:
         def cards(queue: QueueInfo) -> Mapping[str, int]:
             return cards_of(self._held.of(queue.name))
 
-        return PastUse(self._cluster, half_life, cards, self._ledger.limits.levels)
+        return PastUse(self._cluster, half_life, cards, self._usage.limits.levels)
 
     def past_order(self, past: PastUse) -> Callable[[QueueInfo], object]:
         """Return the key by use over time; it moves with the clock, so it is not kept."""
@@ -97,9 +97,9 @@ class QueueShares:
         return lambda queue: self._key(queue, place)
 
     def _key(self, queue: QueueInfo, place: Callable[[str], Place]) -> tuple[int, tuple[tuple[object, ...], ...]]:
-        if not self._ledger.limits.is_hierarchical:
+        if not self._usage.limits.is_hierarchical:
             return -queue.spec.priority, (place(queue.name),)
-        return path_key(self._cluster.queues, queue, self._ledger.limits.levels(queue.name)[::-1], place)
+        return path_key(self._cluster.queues, queue, self._usage.limits.levels(queue.name)[::-1], place)
 
     def _place_now(self, name: str) -> Place:
         deserved = self.deserved().get(name, {})
@@ -113,10 +113,10 @@ class QueueShares:
 
     def deserved(self) -> Mapping[str, Amounts]:
         """What each queue deserves, without zeros, made again when limits or the cluster changed."""
-        ledger = self._ledger
+        usage = self._usage
         made_from = (
-            ledger.limits.version,
-            ledger.catalogue.stock,
+            usage.limits.version,
+            usage.catalogue.stock,
             *self._cluster.node_ledger.totals[: MEMORY_COLUMN + 1],
         )
         if made_from != self._made_from:
@@ -124,7 +124,7 @@ class QueueShares:
         return self._deserved
 
     def _share_out(self) -> dict[str, Amounts]:
-        queues, limits = self._cluster.queues, self._ledger.limits
+        queues, limits = self._cluster.queues, self._usage.limits
         quotas = {name: limits.card_quota(name) for name in queues}
         self._any_deserved = any(quota.deserved is not None for quota in quotas.values())
         found: dict[str, Amounts] = {}
@@ -145,5 +145,5 @@ class QueueShares:
         return {name: totals[column] for name, column in _COLUMNS if column < len(totals)}
 
     def _within_stock(self, quota: Cards) -> Cards:
-        there = self._ledger.catalogue.totals
+        there = self._usage.catalogue.totals
         return {card: min(most, there.get(card, 0)) for card, most in quota.items()}

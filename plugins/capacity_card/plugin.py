@@ -10,12 +10,12 @@ from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.cards.mapping import ARGUMENTS as MAPPING_ARGUMENTS
 from plugins.capacity_card.cards.mapping import check_mapping, mapping_of
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.quotas.quota import OF_QUEUES
 from plugins.capacity_card.reclaim import CardReclaimView, CpuReclaimView
 from plugins.capacity_card.refusals import NAME
+from plugins.capacity_card.report import CardReport
 from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
 from plugins.capacity_card.rules import CardRules
 from plugins.capacity_card.series import CardSeries
@@ -130,14 +130,14 @@ class CapacityCardPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Register everything, and report what is wrong in objects."""
         above = registrar.checks_ancestors or self._arguments.checks_ancestors
-        ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
-        ledger.charges.begin(registrar.cluster.clocks.era)
+        usage = registrar.account(f"{NAME}.ledger", lambda cluster: self._new_usage(cluster, above=above))
+        usage.charges.begin(registrar.cluster.clocks.era)
         demands = registrar.account(
-            f"{NAME}.demands", lambda cluster: CardDemands(cluster, ledger, spares_cpu=self._arguments.spares_cpu)
+            f"{NAME}.demands", lambda cluster: CardDemands(cluster, usage, spares_cpu=self._arguments.spares_cpu)
         )
         runtime = registrar.account(
             f"{NAME}.runtime",
-            lambda cluster: _CardAccounts(cluster, ledger, demands, self._arguments.weight),
+            lambda cluster: _CardAccounts(cluster, usage, demands, self._arguments.weight),
         )
         registrar.account(CARD_LISTS, CardLists.of_cluster).sources[NAME] = runtime.named
         runtime.tell_faults(registrar.session)
@@ -150,31 +150,31 @@ class CapacityCardPlugin:
         past_use = (lambda _: shares.past_use(half_life)) if half_life else None
         order_queues(registrar, NAME, past_use, shares.key, shares.past_order)
 
-    def _ledger(self, cluster: Cluster, *, above: bool) -> CardQuotaLedger:
+    def _new_usage(self, cluster: Cluster, *, above: bool) -> CardUsage:
         told = self._arguments
-        return CardQuotaLedger(
+        return CardUsage(
             cluster, told.mapping, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above
         )
 
 
 class _CardAccounts:
-    """Everything that is kept beside the ledger."""
+    """Everything that is kept beside usage and demands."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, weight: float) -> None:
+    def __init__(self, cluster: Cluster, usage: CardUsage, demands: CardDemands, weight: float) -> None:
         self._cluster = cluster
-        self._ledger = ledger
+        self._usage = usage
         self._demands = demands
-        self.rules = CardRules(cluster, ledger, demands)
-        self.named = NamedCards(ledger)
-        self.nodes = CardScore(ledger, weight)
-        self.queues = QueueShares(cluster, ledger)
-        self.view = CardReclaimView(cluster, ledger)
-        self.series = CardSeries(cluster, ledger, demands, self.view)
-        self.usage = CardUsage(cluster, ledger, demands, self.rules, self.view)
-        self.allocated = AllocatedCards(ledger)
+        self.rules = CardRules(cluster, usage, demands)
+        self.named = NamedCards(usage)
+        self.nodes = CardScore(usage, weight)
+        self.queues = QueueShares(cluster, usage)
+        self.view = CardReclaimView(cluster, usage)
+        self.series = CardSeries(cluster, usage, demands, self.view)
+        self.report = CardReport(cluster, usage, demands, self.rules, self.view)
+        self.allocated = AllocatedCards(usage)
         self.cards = Elastic(self.view)
-        self.cpu = Elastic(CpuReclaimView(cluster, ledger))
-        self.suggestions = CardSuggestions(cluster, ledger, demands)
+        self.cpu = Elastic(CpuReclaimView(cluster, usage))
+        self.suggestions = CardSuggestions(cluster, usage, demands)
 
     def registered(self) -> Iterator[Rule]:
         """Return what the plugin registers, the order of queues aside."""
@@ -185,24 +185,24 @@ class _CardAccounts:
         yield NodeOrder(score.score, vector=score.scores, applies_to=self.rules.has_list)
         yield Report(
             metrics=self.series.metrics(self.queues, self.rules),
-            usage=self.usage.usage,
-            amounts=self.usage.amounts,
+            usage=self.report.usage,
+            amounts=self.report.amounts,
             allocated=self.allocated,
-            card_name=self._ledger.catalogue.mapping.card_of,
+            card_name=self._usage.catalogue.mapping.card_of,
             consumers=self.consumers,
             suggestions=self.suggestions.of,
         )
 
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """What jobs of the queue that refused, in a hierarchy of those below it, hold of what it has too little of."""
-        queues = sharing_limit(self._cluster, job, refusal, in_tree=self._ledger.limits.is_hierarchical)
-        return held_of_quota(self.usage.usage(), queues, job, refusal)
+        queues = sharing_limit(self._cluster, job, refusal, in_tree=self._usage.limits.is_hierarchical)
+        return held_of_quota(self.report.usage(), queues, job, refusal)
 
     def tell_faults(self, session: Session) -> None:
         """Report on queues, PodGroups and nodes what is wrong in their annotations and labels."""
-        for queue, fault in self._ledger.limits.take_faults():
+        for queue, fault in self._usage.limits.take_faults():
             session.tell(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))
         for job, fault in self._demands.take_faults():
             session.tell(about_group(job, "Warning", BAD_REQUEST, f"{fault}; what is wrong is left out"))
-        for node, fault in self._ledger.catalogue.take_warnings():
+        for node, fault in self._usage.catalogue.take_warnings():
             session.tell(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.requests.requests import Amounts, CardRequest, Dimension
+from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import Cluster, TaskInfo
 from volsched.plugin.quota import reclaimable_of, total_of
 
@@ -22,14 +22,14 @@ NOTHING: Final[Amounts] = {}
 class QueueView:
     """What queues hold and deserve of all that is counted."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
+    def __init__(self, cluster: Cluster, usage: CardUsage) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._held = ledger.usage.with_below
+        self._usage = usage
+        self._held = usage.held.with_below
 
     def levels(self, queue: str) -> Sequence[str]:
         """Return a queue, and in a hierarchy those above it."""
-        return self._ledger.limits.levels(queue)
+        return self._usage.limits.levels(queue)
 
     def allocated(self, queue: str, key: Dimension) -> int:
         """Return how much a queue holds, promised room included."""
@@ -38,7 +38,7 @@ class QueueView:
     def deserved(self, queue: str, key: Dimension) -> int | None:
         """Return how much a queue deserves; cpu and memory of 0 state nothing."""
         if isinstance(key, tuple):
-            deserved = self._ledger.limits.card_quota(queue).deserved
+            deserved = self._usage.limits.card_quota(queue).deserved
             return deserved.get(key[0], 0) if deserved is not None else None
         found = self._cluster.queues.get(queue)
         if found is None:
@@ -47,7 +47,7 @@ class QueueView:
 
     def cards_of(self, victims: Sequence[TaskInfo]) -> Amounts:
         """Return the cards that victims are charged for."""
-        charged = map(self._ledger.charged, victims)
+        charged = map(self._usage.charged, victims)
         amounts: list[Amounts] = [{found.dimension: found.amount} for found in charged if found is not None]
         return total_of(amounts)
 
@@ -55,14 +55,14 @@ class QueueView:
 class CardReclaimView(QueueView):
     """The rule for pods with cards."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger) -> None:
-        super().__init__(cluster, ledger)
+    def __init__(self, cluster: Cluster, usage: CardUsage) -> None:
+        super().__init__(cluster, usage)
         self._deserved_cards: dict[Dimension, None] = {}
         self._read_at = -1
 
     def reclaimable(self, queue: str) -> Mapping[Dimension, int]:
         """Return what queues below their due could take of what a queue holds: of cards that any queue deserves."""
-        limits = self._ledger.limits
+        limits = self._usage.limits
         if self._read_at != limits.version:
             self._read_at = limits.version
             self._deserved_cards = {
@@ -72,14 +72,14 @@ class CardReclaimView(QueueView):
 
     def requested(self, task: TaskInfo) -> Amounts:
         """Return the cards of a task's list that there are, each in the amount that the task asks for."""
-        asked = self._ledger.charges.card_request(task.template)
+        asked = self._usage.charges.card_request(task.template)
         if not isinstance(asked, CardRequest):
             return NOTHING
         return dict.fromkeys([(card,) for card in asked.candidates], asked.amount)
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
         """Return the card that a pod has, on a node that offers it."""
-        charged = self._ledger.charged(victim)
+        charged = self._usage.charged(victim)
         return {charged.dimension: charged.amount} if charged is not None and charged.is_offered else NOTHING
 
     def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:
@@ -92,7 +92,7 @@ class CpuReclaimView(QueueView):
 
     def requested(self, task: TaskInfo) -> Amounts:
         """Return what a task without cards counts for."""
-        charge = self._ledger.charges.of(task.template)
+        charge = self._usage.charges.of(task.template)
         return NOTHING if charge.names else charge.resources
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
@@ -101,5 +101,5 @@ class CpuReclaimView(QueueView):
 
     def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:
         """Return what victims count for, the cards of their gangs included."""
-        resources = (self._ledger.charges.of(victim.template).resources for victim in victims)
+        resources = (self._usage.charges.of(victim.template).resources for victim in victims)
         return total_of((self.cards_of(victims), *resources))

@@ -22,11 +22,11 @@ import numpy as np
 from plugins.capacity_card import refusals
 from plugins.capacity_card.cards.matching import Unmet, first_unmet
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.refusals import NAME
 from plugins.capacity_card.requests.charges import ChargedCard, amounts_of
 from plugins.capacity_card.requests.requests import Amounts, CardRequest, Dimension, Names, lists_of, resources_of
+from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import (
     PERMIT,
     Allocatable,
@@ -58,15 +58,15 @@ _MOST_KNOWN: Final = 10_000
 
 
 class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
-    """Reads ledger and demands; keeps nothing but counts of refusals and verdicts that may be given again."""
+    """Reads usage and demands; keeps nothing but counts of refusals and verdicts that may be given again."""
 
     name: ClassVar[str] = NAME
     without_minimum: Ballot = PERMIT
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
+    def __init__(self, cluster: Cluster, usage: CardUsage, demands: CardDemands) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._held = ledger.usage.with_below
+        self._usage = usage
+        self._held = usage.held.with_below
         self._demands = demands
         self._tree = QueueTree(cluster)
         self._known: dict[tuple[str, int], tuple[tuple[int, ...], Headroom]] = {}
@@ -97,11 +97,11 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     def is_parent(self, queue: str) -> bool:
         """Whether in a hierarchy a queue has others below it, and so takes no work itself."""
-        return self._ledger.limits.is_hierarchical and self._tree.is_parent(queue)
+        return self._usage.limits.is_hierarchical and self._tree.is_parent(queue)
 
     def levels(self, queue: str) -> Sequence[QueueLimit]:
         """Return the limits that hold for a queue, its own first."""
-        return self._ledger.limits.chain(queue)
+        return self._usage.limits.chain(queue)
 
     def limit(self, level: QueueLimit, dimension: Dimension) -> int:
         """Return how much a queue may hold."""
@@ -123,7 +123,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     def request(self, pod: PodTemplate, level: QueueLimit) -> Amounts:
         """Return what a pod counts for of cpu and memory; cards of a list are looked at together."""
-        return self._ledger.charges.of(pod).resources
+        return self._usage.charges.of(pod).resources
 
     def refused(self, queue: str, level: QueueLimit, short: Sequence[Exceeded], step: At) -> Verdict:
         """Return that a queue states nothing at all, or that its cpu, else its memory, else a card does not suffice."""
@@ -176,11 +176,11 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         At once so many as are left of whichever of the cards that are open: the same stay open. A refusal is kept for
         tasks that are alike while no account has moved.
         """
-        name, ledger = queue.name, self._ledger
+        name, usage = queue.name, self._usage
         if self.is_parent(name):
             return Headroom(0, self.closed(name, Step.ALLOCATABLE))
         levels, version = self.levels(name), self._held.version_of
-        state = (ledger.limits.version, ledger.catalogue.version, *[version(level.queue) for level in levels])
+        state = (usage.limits.version, usage.catalogue.version, *[version(level.queue) for level in levels])
         known = self._known.get((name, template.id))
         if known is not None and known[0] == state:
             return known[1]
@@ -195,7 +195,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     def _room(self, levels: Sequence[QueueLimit], template: PodTemplate) -> tuple[int, int]:
         """How many tasks there is room for, and how many whichever card each gets."""
-        asked = self._ledger.charges.card_request(template)
+        asked = self._usage.charges.card_request(template)
         if isinstance(asked, FieldError):
             return 0, 0
         most = self.room(levels, template)
@@ -216,7 +216,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     def refusal(self, queue: QueueInfo, pod: PodTemplate) -> Verdict:
         """Return why a queue without room does not take on a pod: a request that cannot be read, or what is short."""
-        asked, levels = self._ledger.charges.card_request(pod), self.levels(queue.name)
+        asked, levels = self._usage.charges.card_request(pod), self.levels(queue.name)
         if isinstance(asked, FieldError):
             return refusals.unreadable_request(queue.name, asked)
         if levels[0].is_empty:
@@ -229,7 +229,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         details: list[Exceeded] = []
         last = levels[0]
         for name in asked.candidates:
-            last = self._ledger.blocking(levels, name, asked.amount) or last
+            last = self._usage.blocking(levels, name, asked.amount) or last
             held = self.allocated(last).get((name,), 0)
             details.append(Exceeded((name,), asked.amount, held, last.of((name,))))
         return refusals.short_of_cards(last, details[-1]._replace(dimension=asked.names), details, Step.ALLOCATABLE)
@@ -239,7 +239,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
         What queues above it may hold is looked at once victims are gone: they may be below the same ones.
         """
-        charges = self._ledger.charges
+        charges = self._usage.charges
         request = total_of(charges.of(task.template).resources for task in tasks)
         all_asked = [charges.card_request(task.template) for task in tasks]
         if any(isinstance(asked, FieldError) for asked in all_asked):
@@ -254,7 +254,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     def offers(self, template: PodTemplate, node: NodeFacts) -> Verdict | None:
         """Refuse a node that does not offer a task's card."""
-        if self._ledger.offered(template, node) is not None:
+        if self._usage.offered(template, node) is not None:
             return None
         return self._without_card(template)
 
@@ -264,7 +264,7 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     def has_quota_left(self, task: TaskInfo, node: NodeFacts) -> Verdict | None:
         """Refuse a node whose card the task's queue may not hold that much more of."""
-        charged = self._ledger.offered(task.template, node)
+        charged = self._usage.offered(task.template, node)
         if charged is None or charged.card in self.open_cards(task.template, task.queue):
             return None
         return self._without_quota(task.queue)
@@ -275,8 +275,8 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         return self._rows_of(task.template, lambda charged: charged is None or charged.card in left, nodes)
 
     def _rows_of(self, template: PodTemplate, passes: Callable[[ChargedCard | None], bool], nodes: NodeTable) -> Mask:
-        by_kind = np.fromiter(map(passes, self._ledger.offered_by_kinds(template)), np.bool_)
-        found: Mask = by_kind.take(self._ledger.catalogue.kind_rows().take(nodes.rows))
+        by_kind = np.fromiter(map(passes, self._usage.offered_by_kinds(template)), np.bool_)
+        found: Mask = by_kind.take(self._usage.catalogue.kind_rows().take(nodes.rows))
         return found
 
     def open_cards(self, template: PodTemplate, queue: str) -> Names:
@@ -284,17 +284,17 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
         Answers about nodes depend on nothing else of the queue, so pods of all queues share them by this.
         """
-        ledger = self._ledger
-        state = (template, queue, self._held.version, ledger.limits.version, ledger.catalogue.version)
+        usage = self._usage
+        state = (template, queue, self._held.version, usage.limits.version, usage.catalogue.version)
         if state != self._open_at:  # asked for row after row, for the same pod
             self._open_at, self._open = state, self._look_up_open(template, queue)
         return self._open
 
     def _look_up_open(self, template: PodTemplate, queue: str) -> Names:
-        asked = self._ledger.charges.card_request(template)
+        asked = self._usage.charges.card_request(template)
         if not isinstance(asked, CardRequest):
             return ()
-        levels, blocking = self.levels(queue), self._ledger.blocking
+        levels, blocking = self.levels(queue), self._usage.blocking
         return tuple(name for name in asked.candidates if blocking(levels, name, asked.amount) is None)
 
     def key(self, template: PodTemplate, queue: QueueInfo) -> Names | None:
@@ -303,18 +303,18 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
 
     def version(self, _: TaskInfo) -> int:
         """Changes when cards become other resources."""
-        return self._ledger.catalogue.version
+        return self._usage.catalogue.version
 
     def has_list(self, template: PodTemplate) -> bool:
         """Whether pods of a template name several cards."""
-        return len(self._ledger.charges.of(template).names) > 1
+        return len(self._usage.charges.of(template).names) > 1
 
     def names_cards(self, template: PodTemplate) -> bool:
         """Whether pods of a template name any card."""
-        return bool(self._ledger.charges.of(template).names)
+        return bool(self._usage.charges.of(template).names)
 
     def _without_card(self, template: PodTemplate) -> Verdict:
-        names = self._ledger.charges.of(template).names
+        names = self._usage.charges.of(template).names
         found = self._no_card.get(names)
         if found is None:
             text = f"node(s) didn't have card {'|'.join(names)}"
@@ -335,10 +335,10 @@ class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
         """Look at the charge that was just made; what is beyond a limit is taken back."""
         if task.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
             return None
-        charged = self._ledger.charged(task)
+        charged = self._usage.charged(task)
         if charged is not None and not charged.is_offered:
             return self._without_card(task.template)
-        charge = amounts_of(self._ledger.charges.of(task.template), charged)
+        charge = amounts_of(self._usage.charges.of(task.template), charged)
         for level in self.levels(task.queue):
             refusal = self.overcharged(task.queue, level, charge)
             if refusal is not None:

@@ -38,7 +38,7 @@ class DeviceReport:
     def __init__(self, cluster: Cluster, rules: DeviceQuotaRules) -> None:
         self._cluster = cluster
         self._rules = rules
-        self._ledger = rules.ledger
+        self._usage = rules.usage
         self._limits = rules.limits
         self._made = CachedNumbers()
 
@@ -61,15 +61,15 @@ class DeviceReport:
 
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
-        self._ledger.catch_up()
+        self._usage.catch_up()
         queues = sharing_limit(self._cluster, job, refusal, in_tree=self._limits.checks_ancestors)
         short = {item.resource for item in refusal.shortfalls}
         limited = self._limits.limited(refusal.queue or job.queue)
-        return device_holdings(self._cluster, self._ledger, queues, short, limited)
+        return device_holdings(self._cluster, self._usage, queues, short, limited)
 
     def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""
-        self._ledger.catch_up()
+        self._usage.catch_up()
         claims = {
             key: found for task in job.waiting.values() for key, found in self._rules.demands.of_task(task).items()
         }
@@ -81,10 +81,10 @@ class DeviceReport:
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """Return what a queue's own pods hold and have reserved, and what the queue may hold."""
-        self._ledger.catch_up()
-        held = dict(self._ledger.account(queue.name).used)
+        self._usage.catch_up()
+        held = dict(self._usage.account(queue.name).used)
         for child in self._limits.tree.below(queue.name):
-            for key, amount in self._ledger.account(child).used.items():
+            for key, amount in self._usage.account(child).used.items():
                 held[key] = held.get(key, Fraction(0)) - amount
         reserved = self._rules.reservations.of(queue.name).shown
         limits = self._limits.of(queue.name).limits
@@ -92,14 +92,14 @@ class DeviceReport:
 
     def table(self) -> QuotaTable:
         """Return what queues may hold, hold, have reserved and have left of each class and dimension."""
-        self._ledger.catch_up()
+        self._usage.catch_up()
         rows = [row for name in sorted(self._cluster.queues) for row in self._rows(name)]
         figures = ("quota", "deserved", "guarantee", "used", "reserved", "reclaimable", "headroom")
         return QuotaTable("devices", "Devices", ("queue", "deviceClass", "dimension"), figures, rows)
 
     def _rows(self, queue: str) -> Iterator[QuotaRow]:
         quota, reclaimable = self._limits.of(queue), self._beyond_due(queue)
-        held = as_named(self._ledger.account(queue).used, quota.limits)
+        held = as_named(self._usage.account(queue).used, quota.limits)
         reserved = as_named(self._rules.reserved(queue), quota.limits)
         for key in sorted(self._limits.counted({**quota.limits, **quota.due, **held, **reserved})):
             left = [rest for level in self._limits.levels(queue) if (rest := self._rest(level, key)) is not None]
@@ -134,17 +134,17 @@ class DeviceReport:
 
     def allocations(self) -> Numbers:
         """Return what all queues hold, and zero for what they may hold."""
-        self._ledger.catch_up()
-        state = (self._ledger.version, tuple(self._cluster.queues))
+        self._usage.catch_up()
+        state = (self._usage.version, tuple(self._cluster.queues))
         return self._numbers("allocated", state, self._held)
 
     def _held(self, queue: str) -> Amounts:
-        return {**dict.fromkeys(self._limits.of(queue).limits, Fraction(0)), **self._ledger.account(queue).used}
+        return {**dict.fromkeys(self._limits.of(queue).limits, Fraction(0)), **self._usage.account(queue).used}
 
     def reclaimable(self) -> Numbers:
         """Return what others could reclaim in all queues, where any states what it deserves."""
-        self._ledger.catch_up()
-        state = (self._ledger.version, tuple((name, queue.version) for name, queue in self._cluster.queues.items()))
+        self._usage.catch_up()
+        state = (self._usage.version, tuple((name, queue.version) for name, queue in self._cluster.queues.items()))
         return self._numbers("reclaimable", state, self._beyond_due)
 
     def _beyond_due(self, queue: str) -> Amounts:

@@ -8,12 +8,12 @@ from typing import ClassVar, Final
 
 from plugins.capacity_dra.arguments import CapacityDRAArguments
 from plugins.capacity_dra.demands import DeviceDemands
-from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import as_named
 from plugins.capacity_dra.reclaim import DeviceReclaimView
 from plugins.capacity_dra.refusals import NAME, insufficient, not_a_leaf
 from plugins.capacity_dra.reserved import Reservations
+from plugins.capacity_dra.usage import ClaimUsage
 from volsched.model.dra.announced import PATH
 from volsched.plugin import (
     ABSTAIN,
@@ -54,11 +54,11 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
     def __init__(self, cluster: Cluster, arguments: CapacityDRAArguments) -> None:
         self._cluster = cluster
-        self.ledger = ClaimLedger(cluster, with_admin=arguments.with_admin)
-        self.demands = DeviceDemands(cluster, self.ledger, with_admin=arguments.with_admin)
+        self.usage = ClaimUsage(cluster, with_admin=arguments.with_admin)
+        self.demands = DeviceDemands(cluster, self.usage, with_admin=arguments.with_admin)
         self.limits = ClaimLimits(cluster, arguments)
-        self.reservations = Reservations(cluster, self.ledger, self.demands)
-        self.view = DeviceReclaimView(self.ledger, self.demands, self.limits)
+        self.reservations = Reservations(cluster, self.usage, self.demands)
+        self.view = DeviceReclaimView(self.usage, self.demands, self.limits)
         self._elastic = Elastic(self.view, alone=False)
         self._misread: dict[str, str] = {}
         self._session: Session | None = None
@@ -93,8 +93,8 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         due = self.limits.of(queue).due
         if not any(due.values()):
             return Fraction(1), True
-        self.ledger.catch_up()
-        held = as_named(self.ledger.account(queue).used, due)
+        self.usage.catch_up()
+        held = as_named(self.usage.account(queue).used, due)
         return share(held, {key: amount for key, amount in due.items() if amount}), False
 
     # -- amounts, under the names that the limits of a queue have for them --------------------------------------------
@@ -109,11 +109,11 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
     def allocated(self, level: str) -> Amounts:
         """Return what a queue and those below it hold."""
-        return self._named(self.ledger.account(level).used, level)
+        return self._named(self.usage.account(level).used, level)
 
     def committed(self, level: str, minimum: Amounts) -> Amounts:
         """Return what a queue holds, and what is reserved for admitted jobs."""
-        return self._named(total_of((self.ledger.account(level).used, self.reserved(level))), level)
+        return self._named(total_of((self.usage.account(level).used, self.reserved(level))), level)
 
     def reserved(self, level: str) -> Amounts:
         """Return what is reserved for admitted jobs of a queue and those below it that count."""
@@ -121,11 +121,11 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
     def minimum(self, job: JobInfo, level: str) -> Amounts:
         """Return what a job starts with, claims left out that the queue uses already."""
-        return self._named(self.demands.minimum(job, self.ledger.account(level).users), level)
+        return self._named(self.demands.minimum(job, self.usage.account(level).users), level)
 
     def request(self, pod: TaskInfo, level: str) -> Amounts:
         """Return what the claims of a task count for, those left out that the queue uses already."""
-        users = self.ledger.account(level).users
+        users = self.usage.account(level).users
         wanted = self.demands.of_task(pod)
         return self._named(total_of(amounts for key, amounts in wanted.items() if key not in users), level)
 
@@ -148,9 +148,9 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
     def refusal(self, queue: QueueInfo, pod: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims would take its queue above its quota, as far as is known before devices are."""
-        if not self.ledger.concerns(pod):
+        if not self.usage.concerns(pod):
             return None
-        self.ledger.catch_up()
+        self.usage.catch_up()
         return self._reported(pod, super().refusal(queue, pod))
 
     def concerns(self, template: PodTemplate) -> bool:
@@ -159,11 +159,11 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
     def left(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
         """Return how much more of each class and dimension a pod may be given, in the tightest of its queues."""
-        self.ledger.catch_up()
+        self.usage.catch_up()
         left: dict[tuple[str, str], Fraction] = {}
         for level in self.limits.levels(task.queue):
             limited = self.limits.limited(level)
-            held = as_named(self.ledger.account(level).used, limited)
+            held = as_named(self.usage.account(level).used, limited)
             for key in limited:
                 limit = self.limits.limit(key, level)
                 if limit is not None:
@@ -174,13 +174,13 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod that was just placed and was given devices which take its queue above its quota."""
-        if not self.ledger.concerns(task) or task.status not in PLACED_NOW or task.job is None:
+        if not self.usage.concerns(task) or task.status not in PLACED_NOW or task.job is None:
             return None
-        self.ledger.catch_up()
-        keys = self.ledger.claims_of(task)
+        self.usage.catch_up()
+        keys = self.usage.claims_of(task)
         for level in self.levels(task.job.queue):
-            users = self.ledger.account(level).users
-            charge = total_of(self.ledger.charge(key) for key in keys if users[key] == 1)
+            users = self.usage.account(level).users
+            charge = total_of(self.usage.charge(key) for key in keys if users[key] == 1)
             refusal = self.overcharged(task.queue, level, self._named(charge, level))
             if refusal is not None:
                 return self._reported(task, refusal)
@@ -189,9 +189,9 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
     def vote(self, job: JobInfo) -> Ballot:
         """Reject a job whose smallest number of pods would not fit beside what is held and promised."""
         self._report_announcement(job)
-        if not self.ledger.awaits_devices(job):
+        if not self.usage.awaits_devices(job):
             return ABSTAIN
-        self.ledger.catch_up()
+        self.usage.catch_up()
         return super().vote(job)
 
     def _report_announcement(self, job: JobInfo) -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.report import DeviceReport
 from plugins.capacity_dra.rules import DeviceQuotaRules
+from plugins.capacity_dra.usage import ClaimUsage
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount
@@ -77,8 +77,8 @@ def report_of(rig: Rig) -> DeviceReport:
 
 def used(rig: Rig, queue: str) -> dict[str, int]:
     quotas = quotas_of(rig)
-    quotas.ledger.catch_up()
-    return {key.key: int(value) for key, value in quotas.ledger.account(queue).used.items()}
+    quotas.usage.catch_up()
+    return {key.key: int(value) for key, value in quotas.usage.account(queue).used.items()}
 
 
 def _not_made(_: Any) -> Any:
@@ -232,7 +232,7 @@ def test_all_devices_of_a_node_may_be_too_many() -> None:
 
     assert "requested 5, used 0, total would be 5, but capability is 4" in decision.waiting["p"]
     assert used(rig, "q") == {}
-    assert rig.cluster.devices.ledger.taken == {}
+    assert rig.cluster.devices.usage.taken == {}
     assert faults(rig.cluster) == []
 
 
@@ -396,7 +396,7 @@ def test_accounts_are_those_that_are_counted_anew_and_no_quota_is_passed(
         failed = BindFailed(f"pod-default-p{number}", "n1", "no", rig.clock.now() + 1)
         rig.cycle(failed if number % 2 else Gone("Pod", "default", f"p{number}", f"pod-default-p{number}"))
 
-    again = ClaimLedger(rig.cluster, with_admin=False)
+    again = ClaimUsage(rig.cluster, with_admin=False)
     for name, limit in zip(("a", "b", "dept"), limits, strict=True):
         now = used(rig, name)
         assert now == {key.key: int(value) for key, value in again.account(name).used.items()}

@@ -13,7 +13,7 @@ from volsched.plugin import IS_CHOSEN, Cluster, JobInfo, TaskInfo, TaskStatus
 from volsched.plugin.devices import Amount, Amounts, DeviceAccounts, Pairs, announced_by, from_devices, unmade_uid
 
 
-class ClaimLedger(DeviceAccounts):
+class ClaimUsage(DeviceAccounts):
     """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:
