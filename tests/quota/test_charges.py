@@ -75,3 +75,18 @@ def test_without_levels_there_is_one_sum() -> None:
     version = charges.own.version_of("q")
     charges.add_up_again()
     assert charges.own.version_of("q") == version
+
+
+def test_a_job_is_known_until_it_is_dropped_also_with_nothing() -> None:
+    charges, _ = two_levels()
+    job = a_job("a", "q")
+    charges.charge(job, {CPU: 2}, 1)
+    charges.charge(job, {CPU: 2}, -1)
+    assert charges.knows(job)
+
+    charges.charge(job, {CARD: 1}, 1)
+    assert charges.drop(job.key) == "q"
+
+    assert not charges.knows(job)
+    assert charges.with_below.of("org") == {}
+    assert charges.drop(job.key) == ""

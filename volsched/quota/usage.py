@@ -103,6 +103,18 @@ class JobCharges(Generic[D]):
         if gone:
             del self._jobs[job.key]
 
+    def knows(self, job: JobInfo) -> bool:
+        """True if a job was charged for anything, even if for nothing now."""
+        return job.key in self._jobs
+
+    def drop(self, key: str) -> str:
+        """Charge a job for nothing any more; return the queue that was charged, empty for none."""
+        charged = self._jobs.pop(key, None)
+        if charged is None:
+            return ""
+        self.add(charged[0], charged[1], -1)
+        return charged[0]
+
     def add_up_again(self) -> None:
         """Add up the sums of levels again, as queues are below others now."""
         if self.with_below is not self.own:
