@@ -199,7 +199,9 @@ class Scheduler:
         if not boundary.over:
             with boundary.ends_here():
                 self._act(session, durations)
-                releases.end(session)
+            if not boundary.over or boundary.ended_for:
+                with boundary.ends_here():
+                    releases.end(session)
         self._explain_orphans(session)
         self._explain_barred(session)
         with boundary.ends_here():
@@ -234,8 +236,8 @@ class Scheduler:
             gang_searches=dict(session.stats.gang_searches),
             series=series,
             faults=(*((culprit(error, boundary.modules), error) for error in lost), *boundary.faults),
-            over="" if boundary.gave_way else boundary.over,
-            gave_way=boundary.gave_way,
+            over="" if boundary.ended_for == "news" else boundary.over,
+            gave_way=boundary.ended_for == "news",
             is_unfinished=session.stats.is_unfinished,
             hints=tuple(session.stats.hints),
             whole=tuple(session.events.whole),

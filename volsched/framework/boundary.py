@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -147,7 +147,7 @@ class Boundary:
 
     ``faults`` are the exceptions of the session, each with the plugin that raised it, and ``over`` states why it ended
     before it was through. ``modules`` has which plugin's code is where. ``is_long``: the session took long enough for
-    namespaces to take turns. ``gave_way``: it ended because changes have come.
+    namespaces to take turns. ``ended_for``: it ended because changes have come, or because its time was over.
     """
 
     def __init__(self, bounds: Bounds, clock: Callable[[], float]) -> None:
@@ -157,7 +157,7 @@ class Boundary:
         self.faults: list[tuple[str, BaseException]] = []
         self.over = ""
         self.is_long = False
-        self.gave_way = False
+        self.ended_for: Literal["", "news", "budget"] = ""
         self._began = clock()
         self.long_from = self._began + min(TURN_SECONDS, bounds.budget)
         """The time of the clock from which on it is asked whether the session goes on."""
@@ -173,7 +173,7 @@ class Boundary:
         if used > self.bounds.budget:
             return True
         if used > GIVE_WAY_SECONDS and self.bounds.news():
-            self.gave_way = True
+            self.ended_for = "news"
             raise SessionOverError("it gives way to changes that have come")
         return False
 
@@ -184,7 +184,8 @@ class Boundary:
         return found if found is not None and found[0] > EXPENSIVE_SHARE * self.bounds.budget else None
 
     def over_budget(self) -> SessionOverError:
-        """Return the error that ends a session whose time is over."""
+        """End the session, as its time is over; return the error for that."""
+        self.ended_for = "budget"
         return SessionOverError(
             f"{self._used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s"
         )

@@ -228,20 +228,26 @@ class Session(SessionQueries):
         began = boundary.clock()
         if began > boundary.long_from and boundary.is_over_budget(began):
             self._end_over_budget()
+        with self.contained(job):
+            yield
+        took = boundary.clock() - began
+        if took > boundary.worth_noting:
+            boundary.charge(job, took)
+
+    @contextmanager
+    def contained(self, job: JobInfo) -> Iterator[None]:
+        """Do something about a job as ``about`` does, also in a session that has no time left."""
         open_before = len(self._statements)
         try:
             yield
         except SessionOverError:
             raise
         except Exception as error:
-            if not boundary.bounds.contains_faults:
+            if not self.boundary.bounds.contains_faults:
                 raise
             self._fail(job, error, open_before)
         if self.cluster.observers.lost:
             raise SessionOverError("an account does not follow the cluster any more")
-        took = boundary.clock() - began
-        if took > boundary.worth_noting:
-            boundary.charge(job, took)
 
     def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
         """Undo what was tried for a job, and tell it what failed."""
