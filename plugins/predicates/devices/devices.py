@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from typing import Final
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.devices.allocator import DeviceAllocator
@@ -32,6 +33,7 @@ from volsched.plugin import (
     JobInfo,
     NodeInfo,
     NodeOrder,
+    Numbers,
     Observer,
     PodTemplate,
     Predicate,
@@ -40,15 +42,17 @@ from volsched.plugin import (
     Report,
     Rule,
     Seen,
+    Series,
     Session,
     SessionClose,
     TaskInfo,
     TaskStatus,
     Verdict,
     Wake,
+    never,
     terminating_on,
 )
-from volsched.plugin.devices import MOST_SECONDS, Claim, Pairs, Unfit, allocation_of, from_devices
+from volsched.plugin.devices import MOST_SECONDS, RESULTS, Claim, Pairs, Unfit, allocation_of, from_devices
 
 POSTPONED_SECONDS = 2.0
 """Between sessions that work out selectors for as long as they may: others have most of the time."""
@@ -58,6 +62,10 @@ BEYOND_LIMITS = -1e6
 TOO_SMALL = -1e5
 """The score of a node without room for all pods that wait for the same claim, whose devices will bind them to it."""
 PLACED_NOW = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+SEARCHES: Final = Series(
+    "volsched_device_searches", "Searches for devices on a node, by how they ended", ("result",), counts=True
+)
 
 MOST_ALTERNATIVES = 8
 WEIGHT = 2.0
@@ -77,6 +85,10 @@ class DeviceRules(Observer):
         self._from_devices: dict[int, Pairs] = {}
         self._classes_seen = Seen()
         self._session: Session | None = None
+
+    def searches(self) -> Numbers:
+        """Return how many searches for devices there were, by how they ended."""
+        return {(result,): float(self._allocator.searches.get(result, 0)) for result in RESULTS}
 
     def open(self, session: Session) -> None:
         """Begin a session: its plugins state how many devices a pod may be given.
@@ -141,8 +153,7 @@ class DeviceRules(Observer):
         if not self._concerns(task):
             return None
         needs = self.needs_of(task)
-        found = self._allocator.choose(needs, _wanted(needs, task, node), node)
-        return found if isinstance(found, Verdict) else None
+        return self._allocator.refusal(needs, _wanted(needs, task, node), node)
 
     def needs_of(self, task: TaskInfo) -> ClaimNeeds:
         """Return what the claims of a pod need, with what depends on the session."""
@@ -300,9 +311,10 @@ def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
     found = registrar.account("predicates.devices", lambda cluster: DeviceRules(cluster, within, seconds))
     found.open(registrar.session)
     yield Wake(found.wake_at)
-    yield PrePredicate(found.refuse_pod, applies_to=found.concern)
-    yield Predicate(found.refuse, applies_to=found.applies, key=found.key, version=found.version)
-    yield NodeOrder(found.score, applies_to=found.applies, key=found.preference_key, version=found.version)
-    yield EventHandler(found, first=True, for_each_pod=found.concern)
+    yield PrePredicate(found.refuse_pod, applies_to=found.concern, for_each_pod=never)
+    yield Predicate(found.refuse, applies_to=found.applies, key=found.key, version=found.version, for_each_pod=never)
+    preference, version = found.preference_key, found.version
+    yield NodeOrder(found.score, applies_to=found.applies, key=preference, version=version, for_each_pod=never)
+    yield EventHandler(found, first=True, for_each_pod=found.concern, in_steps=True)
     yield SessionClose(partial(release_useless, registrar.session, found))
-    yield Report(consumers=DeviceHolders(registrar.cluster).of)
+    yield Report(consumers=DeviceHolders(registrar.cluster).of, metrics={SEARCHES: found.searches})

@@ -57,8 +57,8 @@ class ClaimNeeds:
     company: tuple[tuple[str, int], ...] = ()
     """What the pod and all that wait with it for one of the same open claims request together; empty for one alone."""
 
-    _claims: tuple[object, ...] | None = None
-    """The part of the key that the claims make."""
+    _key: tuple[object, ...] | None = None
+    """The key without limits, while nothing was given up."""
     _leaves_choice: bool | None = None
 
     @property
@@ -75,13 +75,18 @@ class ClaimNeeds:
     @property
     def key(self) -> tuple[object, ...]:
         """What answers about nodes depend on: pods whose claims agree in it share them."""
-        if self._claims is None:
-            self._claims = tuple(selector for _, selector in self.given), tuple(claim.spec.shape for claim in self.open)
-        limits = tuple(sorted(self.limits.items())) if self.limits else ()
-        return self._claims, bool(self.given_up), limits, self.extended, self.amounts
+        if self._key is None:
+            given, shapes = tuple(s for _, s in self.given), tuple(claim.spec.shape for claim in self.open)
+            self._key = (given, shapes), False, (), self.extended, self.amounts, bool(self.fault)
+        if not (self.limits or self.given_up):
+            return self._key
+        limits = tuple(sorted(self.limits.items()))
+        return self._key[0], bool(self.given_up), limits, *self._key[3:]
 
     def unmade_on(self, task: TaskInfo, node: NodeInfo) -> Unmade | None:
         """Return the claim that would be made for the pod's extended resources on a node; None when it needs none."""
+        if not self.extended:
+            return None
         pairs = tuple(pair for pair in self.extended if not node.allocatable_of(pair[0]))
         if not pairs:
             return None

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import of_results, of_spec
@@ -29,6 +29,8 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import levels
 from volsched.model.status import TaskStatus
 
+ZERO: Final = Fraction(0)
+
 
 class ClaimAccount:
     """The claims that a queue uses, by how many pods, and what they count for together, without zeros."""
@@ -38,13 +40,14 @@ class ClaimAccount:
         self.used: dict[Amount, Fraction] = {}
 
     def add(self, amounts: Amounts, by: int) -> None:
-        """Add amounts, or take them off."""
+        """Add amounts (1), or take them off (-1)."""
+        used = self.used
         for key, value in amounts.items():
-            left = self.used.get(key, Fraction(0)) + by * value
+            left = used.get(key, ZERO) + (value if by > 0 else -value)
             if left:
-                self.used[key] = left
+                used[key] = left
             else:
-                self.used.pop(key, None)
+                used.pop(key, None)
 
 
 class PodCharge(NamedTuple):
@@ -253,17 +256,21 @@ class DeviceAccounts(Observer):
         self.version += 1
         for name in charge.levels:
             self._changed[name] = None
-            account = self._accounts.setdefault(name, ClaimAccount())
+            account = self._accounts.get(name)
+            if account is None:
+                account = self._accounts[name] = ClaimAccount()
             for key in charge.claims:
                 self._use(account, key, by)
 
     def _use(self, account: ClaimAccount, key: str, by: int) -> None:
         """Let one more pod of a queue use a claim, or one less; the first one and the last one change what it holds."""
-        was = account.users[key]
-        account.users[key] += by
-        if not account.users[key]:
+        was = account.users.get(key, 0)
+        now = was + by
+        if now:
+            account.users[key] = now
+        else:
             del account.users[key]
-        if not was or not account.users.get(key):
+        if not was or not now:
             account.add(self._charges[key], by)
             self.turned(key)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from volsched.framework.dra import capacity
 from volsched.framework.dra.constraints import Constraint, is_list
@@ -59,8 +59,7 @@ class Impossible:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """One device that was chosen; `consumed` is what it takes of a device that is shared."""
 
     request: Request
