@@ -118,22 +118,22 @@ class Works:
     def arrive(self, pause: float = 0.05) -> None:
         """Create everything, in the same order each time."""
         for index in range(30):
-            self._pod(f"plain-{index}", f"place-{index % PLACES}", {QUEUE_NAME: "teams"}, cpu="1")
+            self._pod(f"plain-{index}", f"place-{index % PLACES}", {QUEUE_NAME: "teams"}, {"cpu": "1"})
             time.sleep(pause)
         for index in range(5):
-            self._gang(f"gang-{index}", "teams", [f"place-{(index + n) % PLACES}" for n in range(4)], cpu="250m")
+            self._gang(f"gang-{index}", "teams", [f"place-{(index + n) % PLACES}" for n in range(4)], {"cpu": "250m"})
             time.sleep(pause)
         for index in range(3):
             self._job(f"job-{index}", f"place-{index}")
             time.sleep(pause)
         for index in range(8):
             requests = {CORE: "50", MEMORY: str(CARD_MEMORY // 2)}
-            self._pod(f"share-{index}", f"shared-{index % 2}", {QUEUE_NAME: "teams"}, **requests)
+            self._pod(f"share-{index}", f"shared-{index % 2}", {QUEUE_NAME: "teams"}, requests)
             time.sleep(pause)
         for index in range(10):
-            self._gang(f"card-{index}", "cards", ["cards"], notes={CARD_NAME: CARD}, **{GPU: "1"})
+            self._gang(f"card-{index}", "cards", ["cards"], {GPU: "1"}, notes={CARD_NAME: CARD})
             time.sleep(pause)
-        self._gang("never", "teams", ["place-4"] * 3, cpu="6")
+        self._gang("never", "teams", ["place-4"] * 3, {"cpu": "6"})
         self._with_devices(pause)
 
     def _with_devices(self, pause: float) -> None:
@@ -141,12 +141,12 @@ class Works:
         devices.make_template(self._api, self._namespace)
         devices.make_claim(self._api, self._namespace, "shared")
         for index in range(4):
-            self._pod(f"own-{index}", "devices", {QUEUE_NAME: "teams"}, devices.own(), cpu="100m")
+            self._pod(f"own-{index}", "devices", {QUEUE_NAME: "teams"}, {"cpu": "100m"}, devices.own())
             time.sleep(pause)
-        self._gang("sharing", "teams", ["devices"] * 3, spec=devices.shared("shared"), cpu="100m")
+        self._gang("sharing", "teams", ["devices"] * 3, {"cpu": "100m"}, spec=devices.shared("shared"))
         for index in range(2):
             requests = {**devices.by_resource(), "cpu": "100m"}
-            self._pod(f"resource-{index}", "devices", {QUEUE_NAME: "teams"}, **requests)
+            self._pod(f"resource-{index}", "devices", {QUEUE_NAME: "teams"}, requests)
             time.sleep(pause)
 
     def go(self) -> None:
@@ -185,16 +185,16 @@ class Works:
         name: str,
         queue: str,
         places: list[str],
+        requests: Mapping[str, str],
         notes: Mapping[str, str] | None = None,
         spec: Mapping[str, Any] | None = None,
-        **requests: str,
     ) -> None:
         self._api.create(f"{GROUPS}/namespaces/{self._namespace}/podgroups", {
             "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name},
             "spec": {"minMember": len(places), "queue": queue},
         })  # fmt: skip
         for index, place in enumerate(places):
-            self._pod(f"{name}-{index}", place, {GROUP_NAME: name, **(notes or {})}, spec, **requests)
+            self._pod(f"{name}-{index}", place, {GROUP_NAME: name, **(notes or {})}, requests, spec)
 
     def _job(self, name: str, place: str) -> None:
         task = self._world.task("worker", 5)
@@ -203,7 +203,12 @@ class Works:
         self._world.job(self._namespace, name, [task], minAvailable=5, queue="teams")
 
     def _pod(
-        self, name: str, place: str, notes: Mapping[str, str], spec: Mapping[str, Any] | None = None, **requests: Any
+        self,
+        name: str,
+        place: str,
+        notes: Mapping[str, str],
+        requests: Mapping[str, Any],
+        spec: Mapping[str, Any] | None = None,
     ) -> None:
         whole: dict[str, Any] = {"nodeSelector": {PLACE: place}, "restartPolicy": "Never", **(spec or {})}
         pod = a_pod(name, scheduler=self._world.name, annotations=notes, spec=whole, **requests)

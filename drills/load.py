@@ -100,9 +100,9 @@ class Load:
 
     def make_round(self) -> None:
         """Make one of each gang, nine shares, and a Job."""
-        self.gang("cards", 4, **{GPU: "1", "cpu": "1"})
+        self.gang("cards", 4, {GPU: "1", "cpu": "1"})
         for _ in range(2):
-            self.gang("teams", 4, cpu="1")
+            self.gang("teams", 4, {"cpu": "1"})
         for _ in range(9):
             self.share()
         self.with_devices()
@@ -115,14 +115,16 @@ class Load:
             self._has_template = True
         for _ in range(2):
             name = self._name("own")
-            self._pod(name, name, {QUEUE_NAME: "teams"}, devices.own(), cpu="100m")
+            self._pod(name, name, {QUEUE_NAME: "teams"}, {"cpu": "100m"}, devices.own())
         name = self._name("sharing")
         devices.make_claim(self._api, self._namespace, name)
-        self.gang("teams", 2, name, devices.shared(name), cpu="100m")
+        self.gang("teams", 2, {"cpu": "100m"}, name, devices.shared(name))
         name = self._name("resource")
-        self._pod(name, name, {QUEUE_NAME: "teams"}, **devices.by_resource(), cpu="100m")
+        self._pod(name, name, {QUEUE_NAME: "teams"}, {**devices.by_resource(), "cpu": "100m"})
 
-    def gang(self, queue: str, size: int, name: str = "", spec: dict[str, Any] | None = None, **requests: Any) -> None:
+    def gang(
+        self, queue: str, size: int, requests: dict[str, Any], name: str = "", spec: dict[str, Any] | None = None
+    ) -> None:
         """Make a gang that is placed whole or not at all."""
         name = name or self._name(queue)
         self._api.create(f"{GROUPS}/namespaces/{self._namespace}/podgroups", {
@@ -131,13 +133,13 @@ class Load:
         })  # fmt: skip
         notes = {GROUP_NAME: name} | ({CARD_NAME: CARD} if GPU in requests else {})
         for index in range(size):
-            self._pod(f"{name}-{index}", name, notes, spec, **requests)
+            self._pod(f"{name}-{index}", name, notes, requests, spec)
 
     def share(self) -> None:
         """Make a pod with a part of a card; its PodGroup is made by the controllers."""
         core, memory = self._rng.choice(_SHARES)
         name = self._name("share")
-        self._pod(name, name, {QUEUE_NAME: "shares"}, **{CORE: core, MEMORY: memory, "cpu": "100m"})
+        self._pod(name, name, {QUEUE_NAME: "shares"}, {CORE: core, MEMORY: memory, "cpu": "100m"})
 
     def job(self, replicas: int = 4) -> None:
         """Make a Volcano Job, whose pods the controllers make."""
@@ -147,7 +149,12 @@ class Load:
         self.made += replicas
 
     def _pod(
-        self, name: str, work: str, notes: dict[str, str], spec: dict[str, Any] | None = None, **requests: Any
+        self,
+        name: str,
+        work: str,
+        notes: dict[str, str],
+        requests: dict[str, Any],
+        spec: dict[str, Any] | None = None,
     ) -> None:
         pod = a_pod(
             name,

@@ -65,8 +65,11 @@ def _make(cluster: ControlPlane, found: list[Json]) -> None:
     for kind, path in _PATHS.items():
         cluster.api.create_many(path, by_kind[kind])
         for each in by_kind[kind] if kind in ("Node", "ResourceClaim") else ():
+            name = each["metadata"]["name"]
             if "status" in each:
-                cluster.api.patch(f"{path}/{each['metadata']['name']}/status", {"status": each["status"]})
+                cluster.api.patch(f"{path}/{name}/status", {"status": each["status"]})
+            if kind == "Node":  # the API server has tainted it, and no controller takes that away
+                cluster.api.patch(f"{path}/{name}", {"spec": {"taints": each["spec"].get("taints")}})
 
 
 def _as_sent(found: Json) -> Json:

@@ -79,9 +79,10 @@ class DeviceAllocator:
     def _found(self, needs: ClaimNeeds, claims: Sequence[Claim], node: NodeInfo) -> Picks | Verdict:
         if self._given_up and self._is_too_hard(needs.key):
             return TOO_HARD
-        found = self.search(claims, node, needs.limits)
-        if isinstance(found, Unfit) and needs.limits and not found.is_postponed:
-            found = self.search(claims, node, {})
+        pools = self._pools.of(node)
+        found = self._outcomes.of(claims, pools, needs.limits)
+        if needs.limits and isinstance(found, Unfit) and not found.is_postponed:
+            found = self._outcomes.of(claims, pools, {})
         if isinstance(found, Impossible):
             self.faults_of(needs.key)  # those of other versions are forgotten
             self._faults.setdefault(needs.key, {})[node.name] = found.message

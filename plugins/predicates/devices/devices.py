@@ -10,7 +10,7 @@ wait. It is taken back with the pod.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final
 
@@ -153,11 +153,13 @@ class DeviceRules(Observer):
         if not self._concerns(task):
             return None
         needs = self.needs_of(task)
-        return self._allocator.refusal(needs, _wanted(needs, task, node), node)
+        return self._allocator.refusal(needs, _wanted(needs, task, node) if needs.extended else needs.open, node)
 
     def needs_of(self, task: TaskInfo) -> ClaimNeeds:
         """Return what the claims of a pod need, with what depends on the session."""
         needs = self._needs.of(task)
+        if not (needs.unready or needs.leaves_choice):
+            return needs
         if needs.unready and self._session is not None:
             now = self._session.now
             needs.given_up = frozenset(c.uid for c in needs.unready if c.readiness.is_given_up(now, self._within))
@@ -173,7 +175,7 @@ class DeviceRules(Observer):
             return None
         needs = self.needs_of(task)
         needs.company = self._needs.company(task, needs)
-        if not needs.limits and not needs.company and not any(_is_prioritised(claim) for claim in needs.open):
+        if not (needs.limits or needs.company or needs.prioritised):
             return None
         return needs.key, needs.company
 
@@ -210,18 +212,23 @@ class DeviceRules(Observer):
         needs = self.needs_of(task)
         if needs.fault:
             return pod_refusal(needs.fault, needs.shown_as)
-        claims, unmade = _wanted(needs, task, task.node), needs.unmade_on(task, task.node)
-        with self._as_it_will_be(task, task.node):
-            found = self._allocator.choose(needs, claims, task.node)
+        node = task.node
+        unmade = needs.unmade_on(task, node)
+        claims = needs.open if unmade is None else [*needs.open, unmade.claim]
+        if task.status is TaskStatus.PIPELINED:
+            with self._as_it_will_be(node):
+                found = self._allocator.choose(needs, claims, node)
+        else:
+            found = self._allocator.choose(needs, claims, node)
         if isinstance(found, Verdict):
-            return pod_refusal(f'claims of pod "{task.key}" on node "{task.node.name}": {found.message}')
-        fault = self._fault_elsewhere(task, self._allocator.faults_of(needs.key))
-        if fault:
+            return pod_refusal(f'claims of pod "{task.key}" on node "{node.name}": {found.message}')
+        faults = self._allocator.faults_of(needs.key)
+        if faults and (fault := self._fault_elsewhere(task, faults)):
             return pod_refusal(fault)
         job = task.job.key if task.job is not None else task.uid
         writes = [self._share(task, claim) for claim, _ in needs.given if not _is_ready_for(task, claim)]
         for claim, chosen in zip(claims, found, strict=True):
-            allocation = allocation_of(claim, chosen, self._devices.classes, task.node.name)
+            allocation = allocation_of(claim, chosen, self._devices.classes, node.name)
             self._devices.assume(claim, allocation, job, task.uid)
             made = unmade.made if unmade is not None and claim is unmade.claim else None
             key = f"{task.namespace}/{made.name}" if made is not None else claim.key
@@ -247,9 +254,9 @@ class DeviceRules(Observer):
         others = (rule for rule in self._session.rules.nodes.predicates if rule.fn != self.refuse)
         return all(verdict_of(rule, task, node) is None for rule in others if rule.applies(task))
 
-    def _as_it_will_be(self, task: TaskInfo, node: NodeInfo) -> AbstractContextManager[None]:
+    def _as_it_will_be(self, node: NodeInfo) -> AbstractContextManager[None]:
         """For a pod that is promised room, have devices free that those have who are leaving."""
-        return self._vacancies.all_left(terminating_on(node)) if task.status is TaskStatus.PIPELINED else nullcontext()
+        return self._vacancies.all_left(terminating_on(node))
 
     def _share(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
         """Let a pod use a claim that has its devices; what is in flight goes along, should it have to write that."""
@@ -297,10 +304,6 @@ def _wanted(needs: ClaimNeeds, task: TaskInfo, node: NodeInfo) -> list[Claim]:
 def _is_ready_for(task: TaskInfo, claim: Claim) -> bool:
     """Return whether a claim needs nothing any more before a pod is bound that uses it."""
     return claim.readiness.is_reached and any(consumer.uid == user_of(task, claim) for consumer in claim.reserved_for)
-
-
-def _is_prioritised(claim: Claim) -> bool:
-    return any(request.prioritised for request in claim.spec.requests)
 
 
 def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:

@@ -7,12 +7,11 @@ come or go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from plugins.predicates.devices.resource_claims import ClaimNeeds, left_over, named_by, needs_of
-from volsched.model.pods.task import PodProperties
-from volsched.plugin import JobInfo, PodTemplate, Resources, TaskInfo
+from volsched.plugin import JobInfo, PodProperties, PodTemplate, Resources, TaskInfo
 from volsched.plugin.devices import Devices
 
 Company = tuple[tuple[str, int], ...]
@@ -54,8 +53,9 @@ class KnownNeeds:
         return self._find_out(task).needs
 
     def _find_out(self, task: TaskInfo) -> _CachedNeeds:
-        self._drop(task.uid)
-        claims = tuple(self._keys_of(task))
+        if task.uid in self._known:
+            self._drop(task.uid)
+        claims = self._keys_of(task)
         known = _CachedNeeds(task.spec, task.template, task.job, needs_of(task, self._devices), claims)
         self._known[task.uid] = known
         for key in claims:
@@ -146,12 +146,11 @@ class KnownNeeds:
                 if not users:
                     del self._users[key]
 
-    def _keys_of(self, task: TaskInfo) -> Iterator[str]:
-        """Yield the keys of the claims that a pod names, whether they are there or not, and of those made for it."""
-        yield from named_by(task)
-        for _, name in task.spec.claim_names:
-            if name is not None:
-                yield f"{task.namespace}/{name}"
-        made = left_over(task, self._devices)
+    def _keys_of(self, task: TaskInfo) -> tuple[str, ...]:
+        """Return the keys of the claims that a pod names, whether they are there or not, and of those made for it."""
+        keys = named_by(task)
+        keys += [f"{task.namespace}/{name}" for _, name in task.spec.claim_names if name is not None]
+        made = left_over(task, self._devices) if task.template.container_amounts else None
         if made is not None:
-            yield made.key
+            keys.append(made.key)
+        return tuple(keys)

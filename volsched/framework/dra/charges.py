@@ -15,19 +15,19 @@ from volsched.framework.dra.amounts import COUNT, Amount, Amounts
 from volsched.model.dra.api import DeviceResult
 from volsched.model.dra.device import Ask, ClaimSpec, Request
 from volsched.model.dra.reading import amount
-from volsched.model.values.bounded import Bounded
 
 MOST_COUNT = 10**6
 """Devices that one request counts for at most; a claim can have 32."""
 
-_OF_SPECS: Final[Bounded[Hashable, Amounts]] = Bounded(1 << 12)
-_OF_RESULTS: Final[Bounded[Hashable, Amounts]] = Bounded(1 << 14)
+_MOST_KEPT: Final = 1 << 13
+_OF_SPECS: Final[dict[Hashable, Amounts]] = {}
+_OF_RESULTS: Final[dict[Hashable, Amounts]] = {}
 
 
 def of_spec(spec: ClaimSpec, *, with_admin: bool = False) -> Amounts:
     """Return what a claim will count for at least; worked out once for all claims that ask for the same."""
     key = spec.shape, with_admin
-    return _OF_SPECS.recall(key) or _keep(_OF_SPECS, key, _of_spec(spec, with_admin=with_admin))
+    return _OF_SPECS.get(key) or _keep(_OF_SPECS, key, _of_spec(spec, with_admin=with_admin))
 
 
 def _of_spec(spec: ClaimSpec, *, with_admin: bool) -> Amounts:
@@ -45,16 +45,18 @@ def of_results(spec: ClaimSpec, results: Iterable[DeviceResult], *, with_admin: 
     It is worked out once for all claims that ask for the same and have devices by the same requests.
     """
     results = tuple(results)
-    key = spec.shape, with_admin, *((r.request, r.admin_access, _consumed(r)) for r in results)
-    return _OF_RESULTS.recall(key) or _keep(_OF_RESULTS, key, _of_results(spec, results, with_admin=with_admin))
+    key = spec.shape, with_admin, *[(r.request, r.admin_access, _consumed(r)) for r in results]
+    return _OF_RESULTS.get(key) or _keep(_OF_RESULTS, key, _of_results(spec, results, with_admin=with_admin))
 
 
-def _consumed(result: DeviceResult) -> tuple[tuple[str, str], ...] | None:
+def _consumed(result: DeviceResult) -> tuple[tuple[str, object], ...] | None:
     """Return what is consumed of a shared device; None of one that is not shared."""
     return None if result.share_id is None else tuple(result.consumed_capacity.items())
 
 
-def _keep(known: Bounded[Hashable, Amounts], key: Hashable, amounts: Amounts) -> Amounts:
+def _keep(known: dict[Hashable, Amounts], key: Hashable, amounts: Amounts) -> Amounts:
+    if len(known) >= _MOST_KEPT:
+        known.clear()
     known[key] = amounts
     return amounts
 

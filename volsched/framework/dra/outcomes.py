@@ -7,7 +7,6 @@ cannot be used) is searched for on each node, and so is what was ended early by 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -19,7 +18,6 @@ from volsched.framework.dra.selectors import Selectors
 from volsched.framework.dra.states import EVERYTHING, NodePools, Reads
 from volsched.model.dra.device import Claim, ClassSpec
 from volsched.model.dra.devices import Devices
-from volsched.model.values.bounded import Bounded
 
 MOST_KEPT: Final = 1 << 14
 MOST_DEMANDS: Final = 1 << 12
@@ -94,11 +92,11 @@ class Outcomes:
     def __init__(self, devices: Devices, selectors: Selectors) -> None:
         self._devices = devices
         self._selectors = selectors
-        self._known: Bounded[tuple[object, ...], Picks | Unfit] = Bounded(MOST_KEPT)
+        self._known: dict[tuple[object, ...], Picks | Unfit] = {}
         self._demands: dict[object, _Demand] = {}
         self._demands_made = 0
         self._classes_version = -1
-        self.counts: Counter[str] = Counter()
+        self.counts: dict[str, int] = dict.fromkeys(RESULTS, 0)
 
     def of(self, claims: Sequence[Claim], pools: NodePools, limits: Limits) -> Picks | Unfit | Impossible:
         """Return the devices that claims get on a node, searched for if no search has told yet."""
@@ -113,6 +111,8 @@ class Outcomes:
             return known
         found = self._search(claims, pools, limits)
         if layout and not isinstance(found, Impossible) and not (isinstance(found, Unfit) and found.is_postponed):
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
             self._known[key] = found
         return found
 

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 from volsched.framework.dra import capacity
 from volsched.framework.dra.constraints import Constraint, is_list
-from volsched.framework.dra.pools import Pool
+from volsched.framework.dra.pool import Pool
 from volsched.framework.dra.selectors import OverBudgetError, Selectors
 from volsched.model.dra.api import MOST_RESULTS, DeviceTaint, DeviceToleration
 from volsched.model.dra.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolId, Request, Slice

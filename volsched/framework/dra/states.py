@@ -8,14 +8,12 @@ them are taken. It does not read their names. So the outcome of a search holds f
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from volsched.framework.dra.pool import Pool
 from volsched.framework.dra.reads import Read, kind_of
 from volsched.model.dra.device import Device, DeviceId, Slice
 from volsched.model.dra.devices import DeviceLedger
-
-if TYPE_CHECKING:
-    from volsched.framework.dra.pools import Pool
 
 EVERYTHING: Final = None
 """In the place of what is read: a selector may read any attribute."""

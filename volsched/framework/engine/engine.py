@@ -179,10 +179,12 @@ class FastEngine:
 
     def _places_by_nodes(self, tasks: Sequence[TaskInfo], entry: Entry, row: int) -> Iterator[NodeInfo]:
         """The best node for each of some tasks, as long as what else is read of nodes changes on that node alone."""
-        top = entry.scores.top
+        top, labels = entry.scores.top, tasks[0].spec.labels
         for place, task in enumerate(tasks):
             if place:
-                total = entry.total_of_changed(row, task) if self._is_alike(task, entry) else None
+                if not self.entries.is_of(entry, task) or (task.spec.labels != labels and self._batches(task)):
+                    return
+                total = entry.total_of_changed(row, task)
                 if total is None:
                     return
                 if total >= top:  # none of the other nodes has changed, so this one is the best still

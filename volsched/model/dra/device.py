@@ -199,6 +199,10 @@ class ClaimSpec(msgspec.Struct, frozen=True, eq=False, weakref=True):
     config: tuple[dra.DeviceConfiguration, ...] = ()
     fault: str = ""
     shape: bytes = b""
+    prioritised: bool = False
+    """Whether any request has alternatives."""
+    leaves_choice: bool = False
+    """Whether the number of devices that it is given, or their class, depends on the node."""
 
     def classes(self) -> Iterator[str]:
         """Yield the classes that it names."""

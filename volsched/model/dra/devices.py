@@ -75,7 +75,7 @@ class DeviceLedger:
             self.held[uid] = results
         else:
             self.held.pop(uid, None)
-        changed = dict.fromkeys(PoolId(r.driver, r.pool) for r in (*before, *results))
+        changed = {PoolId(r.driver, r.pool): None for r in (*before, *results)}
         self._changes += 1
         for pool in changed:
             if pool in self.pools:
@@ -153,6 +153,8 @@ class Devices:
         self.counting: dict[PoolId, int] = {}
         """Pools with slices of shared counters that belong to one node, and how many such slices each has."""
         self._pool_versions: dict[PoolId, int] = {}
+        self._nodes_of: dict[PoolId, tuple[str, ...]] = {}
+        """By pool: see ``_only_nodes``."""
         self.template_log: KeyLog[str] = KeyLog()
         self.pool_log: KeyLog[PoolId] = KeyLog()
         self._log: KeyLog[str] = KeyLog()
@@ -459,18 +461,29 @@ class Devices:
     def _slices_changed(self, pool: PoolId) -> None:
         self.slices_version += 1
         self._pool_versions[pool] = self._pool_versions.get(pool, 0) + 1
+        self._nodes_of.pop(pool, None)
         self.version += pool in self.counting
         self._pool_changed(pool)
 
     def _pool_changed(self, pool: PoolId) -> None:
         """Have the node asked again whose pool it is; everybody, when it is nobody's alone."""
         self.pool_log.append(pool)
-        slices = self._pools.get(pool, {}).values()
-        nodes = {found.only_node for found in slices}
-        if not nodes or "" in nodes:
+        nodes = self._nodes_of.get(pool)
+        if nodes is None:
+            nodes = self._only_nodes(pool)
+            if nodes:
+                self._nodes_of[pool] = nodes
+        if not nodes:
             self.version += 1
-        for node in sorted(nodes - {""}):
-            self._touch(node)
+        for node in nodes:
+            if node:
+                self._touch(node)
+            else:
+                self.version += 1
+
+    def _only_nodes(self, pool: PoolId) -> tuple[str, ...]:
+        """Return the nodes to which slices of a pool belong, with "" for all others."""
+        return tuple(sorted({found.only_node for found in self._pools.get(pool, {}).values()}))
 
     def _spec(self, written: Any, path: str = "spec") -> ClaimSpec:
         """Return what a spec states, read once for all claims in which the same is written."""
