@@ -311,7 +311,7 @@ def _read_pod(pod: api.Pod) -> None:
     reading.container_names(pod)
     owners.controller_of(pod.metadata)
     grouping.seed_of(pod)
-    grouping.plain_group_name(pod)
+    reading.generated_group_name(pod)
     grouping.group_owner(pod)
     grouping.quantities(grouping.request_of(pod.spec))
     grouping.inherited(pod.metadata.annotations)

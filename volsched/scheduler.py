@@ -199,7 +199,9 @@ class Scheduler:
         if not session.over:
             with self._bounded(session):
                 self._act(session, durations)
-                releases.end(session)
+            if not session.over or session.ended_for:
+                with self._bounded(session):
+                    releases.end(session)
         self._explain_orphans(session)
         self._explain_barred(session)
         with self._bounded(session):
@@ -234,8 +236,8 @@ class Scheduler:
             gang_searches=dict(session.gang_searches),
             series=series,
             faults=(*((culprit(error, session.modules), error) for error in lost), *session.faults),
-            over="" if session.gave_way else session.over,
-            gave_way=session.gave_way,
+            over="" if session.ended_for == "news" else session.over,
+            gave_way=session.ended_for == "news",
             is_unfinished=session.is_unfinished,
             hints=tuple(session.hints),
             whole=tuple(session.whole),

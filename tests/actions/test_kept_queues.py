@@ -323,6 +323,15 @@ def test_a_pod_that_is_put_elsewhere_in_vain_is_told_once(before: str | None, no
     assert [event for event in again if event[1] == "InvalidField"] == []
 
 
+def test_a_placed_pod_may_get_the_podgroup_that_controllers_generate_for_it() -> None:
+    on = a_rig(a_full_queue().pod("p", None, "n1", cpu=1), LIMITED)
+    cycle(on)
+
+    told = events(cycle(on, *puts(a_pod("p", "podgroup-pod-default-p", "n1", cpu=1))))
+
+    assert [event for event in told if event[1] == "InvalidField"] == []
+
+
 def test_a_pod_that_is_resized_while_it_runs_stays_there_too() -> None:
     on = a_rig(a_full_queue().group("other", "b", 1), LIMITED)
     cycle(on)

@@ -19,7 +19,7 @@ from volsched.controllers.job_controller import group_body
 from volsched.controllers.objects import WORKLOADS
 from volsched.controllers.store import OwnerView, PodView, Store
 from volsched.controllers.writes import GROUP, POD, Create, Delete, Patch, Write, merge_patch
-from volsched.mirror.reading import GROUP_NAME
+from volsched.mirror.reading import GENERATED_GROUP, GROUP_NAME
 from volsched.model import api
 from volsched.model.plan import RecordEvent
 from volsched.model.pods.owners import Owner, controller_of
@@ -96,7 +96,7 @@ def failed_group(store: Store, key: str, why: str) -> Iterator[RecordEvent]:
 def _plain_owner(group: api.PodGroup) -> Owner | None:
     """Return for whose pods a PodGroup was made; None where it is no such PodGroup."""
     owner = controller_of(group.metadata)
-    return owner if owner is not None and group.metadata.name == f"{grouping.PLAIN}{owner.uid}" else None
+    return owner if owner is not None and group.metadata.name == f"{GENERATED_GROUP}{owner.uid}" else None
 
 
 def _needs_no_group(store: Store, owner: Owner) -> bool:

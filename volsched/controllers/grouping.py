@@ -32,9 +32,6 @@ INHERITED: Final = (EXPECTED_DURATION, RESERVE_AFTER)
 """Annotations of ours that a workload gives to its PodGroup."""
 
 DEFAULT_QUEUE: Final = "default"
-PLAIN: Final = "podgroup-"
-"""With this and a uid begins the name of the PodGroup of pods that name none."""
-
 _FROM_POD: Final[tuple[str, ...]] = (
     PREEMPTABLE,
     "volcano.sh/cooldown-time",
@@ -83,12 +80,6 @@ def seed_of(pod: api.Pod) -> Seed:
 
 def _pairs(found: Mapping[str, str], keys: Iterable[str]) -> Pairs:
     return tuple((key, found[key]) for key in keys if key in found and len(found[key]) <= LONGEST_NAME)
-
-
-def plain_group_name(pod: api.Pod) -> str:
-    """Return the name of the PodGroup for a pod that names none."""
-    owner = pod.metadata.controller
-    return f"{PLAIN}{owner.uid if owner is not None else pod.metadata.uid}"
 
 
 def group_owner(pod: api.Pod) -> api.OwnerReference:

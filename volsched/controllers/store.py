@@ -30,7 +30,7 @@ from volsched.controllers.queues import GroupLedger, QueueHierarchy
 from volsched.controllers.roster import Roster, member_of
 from volsched.controllers.waiting import unschedulable
 from volsched.controllers.writes import GROUP, JOB, POD, QUEUE
-from volsched.mirror.reading import GROUP_NAME, as_name, seconds
+from volsched.mirror.reading import GENERATED_GROUP, GROUP_NAME, as_name, generated_group_name, seconds
 from volsched.model import api
 from volsched.model.changes import Gone, Refused
 from volsched.model.job import UNKNOWN
@@ -282,7 +282,7 @@ class Store:
         of_job = (whose.group, whose.kind) == _JOB
         group = as_name(meta.annotations.get(GROUP_NAME, ""))
         is_native = pod.spec.scheduling_group is not None  # its PodGroup is one of Kubernetes' own, made by others
-        plain = "" if of_job or is_native else grouping.plain_group_name(pod)
+        plain = "" if of_job or is_native else generated_group_name(pod)
         if group and group != plain:
             plain = ""
         return PodView(
@@ -454,7 +454,7 @@ class Store:
 
     def _note_authors(self, key: str, group: api.PodGroup) -> None:
         """Keep who wrote what of a PodGroup that we make; most have the same authors and share that."""
-        is_made = group.metadata.name.startswith(grouping.PLAIN) or _is_of_job(group)
+        is_made = group.metadata.name.startswith(GENERATED_GROUP) or _is_of_job(group)
         authors = authorship_of(group) if is_made else OURS
         if authors == OURS:
             self._authors.pop(key, None)

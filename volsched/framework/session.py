@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -100,7 +100,7 @@ class Session:
         self.modules: dict[str, str] = {}
         self.over = ""
         self.is_long = False
-        self.gave_way = False
+        self.ended_for: Literal["", "news", "budget"] = ""
         self._soon = min(TURN_SECONDS, self.bounds.budget)
         self._began = clock()
         self._costs: dict[str, tuple[float, JobInfo]] = {}
@@ -238,6 +238,15 @@ class Session:
         began = self.clock()
         if began - self._began > self._soon:
             self._go_on_or_end(began - self._began)
+        with self.contained(job):
+            yield
+        took = self.clock() - began
+        if took > self.bounds.budget * _WORTH_NOTING:
+            self._costs[job.key] = (self._costs.get(job.key, (0.0, job))[0] + took, job)
+
+    @contextmanager
+    def contained(self, job: JobInfo) -> Iterator[None]:
+        """Do something about a job as ``about`` does, also in a session that has no time left."""
         open_before = len(self._open)
         try:
             yield
@@ -249,9 +258,6 @@ class Session:
             self._fail(job, error, open_before)
         if self.cluster.observers.lost:
             raise SessionOverError("an account does not follow the cluster any more")
-        took = self.clock() - began
-        if took > self.bounds.budget * _WORTH_NOTING:
-            self._costs[job.key] = (self._costs.get(job.key, (0.0, job))[0] + took, job)
 
     def _go_on_or_end(self, used: float) -> None:
         """Note that the session is long, and end it when its time is over or others have come."""
@@ -259,7 +265,7 @@ class Session:
         if used > self.bounds.budget:
             self._end_over_budget(used)
         if used > GIVE_WAY_SECONDS and self.bounds.news():
-            self.gave_way = True
+            self.ended_for = "news"
             raise SessionOverError("it gives way to changes that have come")
 
     def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
@@ -283,6 +289,7 @@ class Session:
             self.refusals.refuse_all(
                 job, too_expensive(cost, self.bounds.budget, self.bounds.set_aside.add(job, self.now))
             )
+        self.ended_for = "budget"
         raise SessionOverError(f"{used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s")
 
     def check_accounts(self) -> None:

@@ -194,7 +194,7 @@ class Pods:
             task.group = named
             self._leave(task)
             self._cluster.join(task, self._groups.job_of(task, self._drop_task))
-        elif named != before:
+        elif named != before and named != reading.generated_group_name(pod):
             counts = f'in PodGroup "{task.group}", in which' if task.group else "by itself, as"
             report = self._problems.reporter(
                 "Pod", pod, f"it counts {counts} it was placed, as long as it has its node"

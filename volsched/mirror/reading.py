@@ -30,6 +30,9 @@ from volsched.model.values.quantity import QuantityText, amount_of
 from volsched.model.values.resources import PODS, Resources
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+GENERATED_GROUP: Final = "podgroup-"
+"""The name of the PodGroup that the controllers generate for pods without one: this, then the uid of the owner."""
+
 ROLE: Final = "volcano.sh/task-spec"
 TASK_PRIORITY: Final = "volcano.sh/task-priority"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
@@ -174,6 +177,12 @@ def as_name(text: str) -> str:
 def volcano_group_of(pod: api.Pod) -> str:
     """Return the name of the Volcano PodGroup that a pod names; empty when it is in none."""
     return "" if scheduling_group_of(pod) else intern(as_name(pod.metadata.annotations.get(GROUP_NAME, "")))
+
+
+def generated_group_name(pod: api.Pod) -> str:
+    """Return the name of the PodGroup that the controllers generate for a pod that names none."""
+    owner = pod.metadata.controller
+    return f"{GENERATED_GROUP}{owner.uid if owner is not None else pod.metadata.uid}"
 
 
 def scheduling_group_of(pod: api.Pod) -> str:

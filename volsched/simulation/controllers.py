@@ -16,7 +16,7 @@ import msgspec
 from volsched.controllers import grouping, jobs, lifecycle
 from volsched.controllers.owners import as_owner, is_owner, owner_reference
 from volsched.controllers.waiting import NO_WAIT, Wait, about_refusal, about_wait, refused, wait_of
-from volsched.mirror.reading import GROUP_NAME, role_of, seconds
+from volsched.mirror.reading import GROUP_NAME, generated_group_name, role_of, seconds
 from volsched.model import api
 from volsched.model.dra import api as dra
 from volsched.model.errors import FieldError
@@ -384,7 +384,7 @@ class Controllers:
         return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, preemption_policy=policy))
 
     def _plain_group(self, pod: api.Pod) -> str:
-        name = grouping.plain_group_name(pod)
+        name = generated_group_name(pod)
         if f"{pod.metadata.namespace}/{name}" not in self._objects.groups:
             owner = controller_of(pod.metadata)
             known = self._owners.get(owner) if owner is not None else None

@@ -15,6 +15,7 @@ import msgspec
 
 from volsched.controllers import grouping, jobs
 from volsched.controllers.owners import owner_reference
+from volsched.mirror.reading import generated_group_name
 from volsched.model import api
 from volsched.simulation.manifests import completed, derived_uid
 
@@ -158,7 +159,7 @@ def _claim(
 def plain_group(pod: api.Pod, owner: api.ApiObject | None) -> api.PodGroup:
     """Return the PodGroup that the PodGroup controller makes for a pod, and the other pods of its owner."""
     meta = api.ObjectMeta(
-        name=grouping.plain_group_name(pod),
+        name=generated_group_name(pod),
         namespace=pod.metadata.namespace,
         creation_timestamp=pod.metadata.creation_timestamp,
         owner_references=(grouping.group_owner(pod),),

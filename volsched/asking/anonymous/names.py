@@ -9,9 +9,8 @@ from typing import Final
 from volsched.asking.anonymous import public
 from volsched.asking.anonymous.words import Words
 from volsched.controllers import jobs
-from volsched.controllers.grouping import PLAIN
 from volsched.framework.dra.amounts import FLAT
-from volsched.mirror.reading import PREEMPTABLE
+from volsched.mirror.reading import GENERATED_GROUP, PREEMPTABLE
 from volsched.model.cards.amounts import joined, names_in
 from volsched.model.cards.names import MGPU_NODE_TYPE, MGPU_POLICY
 from volsched.model.cards.offers import SHARING
@@ -68,8 +67,8 @@ class Names:
         """Return the other name of an object."""
         if not text or public.is_name(text):
             return self._words.keep(text)
-        if text.startswith(PLAIN):
-            return self._words.keep(PLAIN) + self.name(text.removeprefix(PLAIN))
+        if text.startswith(GENERATED_GROUP):
+            return self._words.keep(GENERATED_GROUP) + self.name(text.removeprefix(GENERATED_GROUP))
         if text in self._composed:
             return "-".join(map(self.name, self._composed[text]))
         end = _INDEX.fullmatch(text) if text in self._indexed else None
