@@ -185,16 +185,16 @@ class AfterPreemption:
         session = self._session
         self._trials += 1
         self._looks += _LOOKS_OF_A_TRIAL * len(victims)
-        with session.cluster.without_requeue():
+        with session.tentative():
             statement = session.statement()
             for victim in victims:
                 statement.evict(victim, "")
-            is_refused = session.rules.enqueue_refusal(job) is not None
+            is_refused = session.enqueue_refusal(job) is not None
             statement.discard()
         return is_refused
 
     def _could_help(self, refusal: Verdict, room: _Room) -> bool:
-        return room.covers(refusal, self._session.cluster.columns.find)
+        return room.covers(refusal, self._session.columns.find)
 
     # -- victims ------------------------------------------------------------------------------------------------------
 
@@ -229,7 +229,7 @@ class AfterPreemption:
 
     def _for_preempt(self, job: JobInfo, task: TaskInfo) -> list[TaskInfo]:
         candidates = [victim for victim in self._of_queue(job.queue) if victim.job is not job]
-        return self._asked(self._session.rules.preemptable, task, candidates)
+        return self._asked(self._session.preemptable, task, candidates)
 
     def _for_reclaim(self, job: JobInfo, task: TaskInfo) -> list[TaskInfo]:
         cluster = self._session.cluster
@@ -237,7 +237,7 @@ class AfterPreemption:
             return []
         others = [queue for queue in cluster.queues.values() if queue.name != job.queue and queue.spec.reclaimable]
         candidates = [victim for queue in others for victim in self._of_queue(queue.name)]
-        return self._asked(self._session.rules.reclaimable, task, candidates)
+        return self._asked(self._session.reclaimable, task, candidates)
 
     def _asked(
         self,
@@ -261,7 +261,7 @@ class AfterPreemption:
         """Return the pods that may be evicted at all, by queue, the least important first."""
         if self._evictable is None:
             self._evictable = {}
-            for node in self._session.cluster.rows:
+            for node in self._session.rows:
                 for task in node.tasks.values():
                     if task.status in _ON_NODES and task.spec.preemptable and task.job is not None:
                         self._evictable.setdefault(task.job.queue, []).append(task)

@@ -2,6 +2,16 @@
 
 The best job of the best queue places what makes it ready, then everything goes back in line: a gang starts whole,
 and what it wants beyond its minimum takes turns with the others, one task at a time.
+
+Four modules have the whole story; read them in this order::
+
+    allocate    the turns of queues, and what becomes of a job when it had its turn
+    turns       which jobs are looked at, in which order
+    placement   the tasks of one job: as many as make it ready, or none
+    promises    one task: a node with room now, or one that will have room
+
+Beside it: ``retry`` (jobs that failed and wait for a change), ``held_up`` (what those that wait are told), ``domains``
+(racks for groups of Kubernetes), ``gang_search`` (a placement of a whole gang) and ``repair`` (room that a gang lost).
 """
 
 from __future__ import annotations
@@ -12,12 +22,13 @@ from typing import Any, ClassVar
 from actions.gang_search.searches import ARGUMENTS as OF_SEARCHES
 from actions.gang_search.searches import PutOff, Searches
 from actions.held_up import look_ahead
-from actions.job_order import Turns, considered, last_first, promote_all
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.placement import Attempt, place, tasks_of
 from actions.repair.rooms import DEFAULT_TIMEOUT, REPAIR_TIMEOUT, LostRooms
 from actions.retry import Retry
+from actions.turns import Turns, considered, last_first, promote_all
 from volsched.framework.config.arguments import Argument
+from volsched.framework.dispatch.ordering import Heap
 from volsched.framework.registration import Registrar
 from volsched.framework.session import Session
 from volsched.framework.statement import Statement
@@ -45,7 +56,6 @@ class AllocateAction:
     def __init__(self, arguments: Mapping[str, Any]) -> None:
         self._arguments = arguments
         self._repair_timeout = arguments[REPAIR_TIMEOUT]
-        self._lost: LostRooms
 
     def on_session_open(self, registrar: Registrar) -> None:
         """Keep the room of pods that gangs have lost since the last session."""
@@ -57,7 +67,7 @@ class AllocateAction:
             register(registrar, rooms)
 
     def execute(self, session: Session) -> None:
-        """Let queues take turns until no job is left that could go on."""
+        """Let queues take turns until no job is left that could go on; then try those whose search was put off."""
         if not session.configuration.has_enqueue:
             promote_all(session)
         searches = Searches(session, self._arguments, PutOff.of(session))
@@ -65,86 +75,101 @@ class AllocateAction:
         if not attempts:
             return
         searches.namespaces = lambda: {attempt.job.namespace for attempt in attempts.values()}
+        allocation = _Allocation(session, attempts, LostRooms.of(session))
         try:
-            self._take_turns(session, attempts)
+            allocation.take_turns()
             for job in searches.in_turns():
                 tasks = last_first(session, tasks_of(job))
-                self._try_again(session, Attempt(job, tasks, Retry.of(session), searches=searches))
+                allocation.try_again(Attempt(job, tasks, Retry.of(session), searches=searches))
         finally:
             searches.namespaces = tuple  # attempts know the searches: no circle is left
         searches.end()
 
-    def _take_turns(self, session: Session, attempts: Mapping[str, Attempt]) -> None:
+
+class _Allocation:
+    """The turns of one session: its jobs by key, and the room that gangs have lost."""
+
+    def __init__(self, session: Session, attempts: Mapping[str, Attempt], lost: LostRooms) -> None:
+        self._session = session
+        self._attempts = attempts
+        self._lost = lost
+
+    def take_turns(self) -> None:
         """Let queues take turns until no job is left that could go on."""
-        turns = Turns.of(session, [attempt.job for attempt in attempts.values()])
-        lost = self._lost = LostRooms.of(session)
+        session = self._session
+        turns = Turns.of(session, [attempt.job for attempt in self._attempts.values()])
         while turns.queues:
             queue = turns.next_queue(session)
             jobs = turns.jobs[queue.name]
             if not jobs:
                 continue
-            overused = session.rules.overused(queue)
+            overused = session.overused(queue)
             if overused is not None:
-                while jobs:
-                    with session.about(job := lost.next_of(jobs)):
-                        self._go_on_with_its_due(session, queue, attempts[job.key], overused)
+                self._end_turns(queue, jobs, overused)
                 continue
-            job, has_more = lost.next_of(jobs), False
+            job, has_more = self._lost.next_of(jobs), False
             with session.about(job):
                 session.clear_refusal(job)
-                has_more = self._go_on(session, queue, attempts[job.key])
+                has_more = self._go_on(queue, self._attempts[job.key])
             if has_more:
                 jobs.push(job)
             turns.queues.push(queue)
 
-    def _try_again(self, session: Session, attempt: Attempt) -> None:
-        """Place a job for which no search could be made when it had its turn."""
-        queue = session.cluster.queues.get(attempt.job.queue)
-        if queue is None or not attempt.tasks or session.rules.overused(queue) is not None:
-            return
-        with session.about(attempt.job):
-            while self._go_on(session, queue, attempt):
-                pass
+    def _end_turns(self, queue: QueueInfo, jobs: Heap[JobInfo], overused: Verdict) -> None:
+        """Let all jobs of a queue that has its due go on with what takes nothing more of it."""
+        while jobs:
+            with self._session.about(job := self._lost.next_of(jobs)):
+                self._go_on_with_its_due(queue, self._attempts[job.key], overused)
 
-    def _go_on_with_its_due(self, session: Session, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
-        """A queue that has its due gets nothing more of it; what it was promised counts as held, and may be taken.
+    def _go_on_with_its_due(self, queue: QueueInfo, attempt: Attempt, overused: Verdict) -> None:
+        """Place what a job was promised, which counts as held, and pods without amounts; refuse the rest.
 
         Pods that ask for devices alone take nothing of a due, which is in amounts.
         """
+        session = self._session
         if self._lost.has_room(attempt.job):
-            self._go_on(session, queue, attempt)  # the queue held as much a moment ago
+            self._go_on(queue, attempt)  # the queue held as much a moment ago
         wanted = len(attempt.tasks)
         attempt.tasks = [t for t in attempt.tasks if session.nominations.is_kept(t) or not t.template.request]
         is_held_up = len(attempt.tasks) < wanted
-        while attempt.tasks and self._go_on(session, queue, attempt):
+        while attempt.tasks and self._go_on(queue, attempt):
             pass
         if is_held_up:
             session.refuse_job(attempt.job, overused)
 
-    def _place(self, session: Session, queue: QueueInfo, attempt: Attempt) -> Statement | None:
-        """Place a gang for which room is kept by quotas that people set: its share was settled before."""
-        if not self._lost.has_room(attempt.job):
-            return place(session, queue, attempt)
-        with session.rules.shares_settled():
-            return place(session, queue, attempt)
+    def try_again(self, attempt: Attempt) -> None:
+        """Place a job for which no search could be made when it had its turn."""
+        session = self._session
+        queue = session.queues.get(attempt.job.queue)
+        if queue is None or not attempt.tasks or session.overused(queue) is not None:
+            return
+        with session.about(attempt.job):
+            while self._go_on(queue, attempt):
+                pass
 
-    def _go_on(self, session: Session, queue: QueueInfo, attempt: Attempt) -> bool:
-        """Place what makes the job ready; whether there is more to place."""
+    def _go_on(self, queue: QueueInfo, attempt: Attempt) -> bool:
+        """Place what makes the job ready, and commit it; return whether there is more to place."""
+        session, job = self._session, attempt.job
         attempt.moved = False
-        statement = place(session, queue, attempt) if not self._lost.kept else self._place(session, queue, attempt)
+        statement = self._place(queue, attempt)
         if statement is not None:
-            session.clear_refusal(attempt.job)
-            statement.commit(attempt.job)
+            session.clear_refusal(job)
+            statement.commit(job)
             if self._lost.kept:
-                self._lost.placed(attempt.job)
+                self._lost.placed(job)
         if statement is None or not attempt.tasks:
-            look_ahead(session, queue, attempt.job)
+            look_ahead(session, queue, job)
         nothing_stands = not attempt.held if statement is None else not attempt.moved
-        if nothing_stands and not _helped_by_placements(attempt.job):
-            attempt.retry.give_up(
-                session, attempt.job, placed=len(attempt.job.placed_in_last_try) if statement is None else 0
-            )
+        if nothing_stands and not _helped_by_placements(job):
+            attempt.retry.give_up(session, job, placed=len(job.fitting) if statement is None else 0)
         return statement is not None and bool(attempt.tasks)
+
+    def _place(self, queue: QueueInfo, attempt: Attempt) -> Statement | None:
+        """Place a job; one for which room is kept by quotas that people set: its share was settled before."""
+        if not self._lost.kept or not self._lost.has_room(attempt.job):
+            return place(self._session, queue, attempt)
+        with self._session.shares_settled():
+            return place(self._session, queue, attempt)
 
 
 def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
@@ -162,7 +187,7 @@ def _attempts(session: Session, searches: Searches) -> dict[str, Attempt]:
         with session.about(job):
             if tasks:
                 attempts[job.key] = Attempt(job, last_first(session, tasks), retry, searches=searches)
-    session.job_attempts += len(attempts)
+    session.stats.job_attempts += len(attempts)
     return attempts
 
 

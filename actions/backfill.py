@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from actions.job_order import Turns, considered
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.promises import choose, take
+from actions.turns import Turns, considered
 from volsched.framework.config.arguments import Argument
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
@@ -27,9 +27,9 @@ class BackfillAction:
     def execute(self, session: Session) -> None:
         """Go through queues and jobs in their order."""
         promised = _promised(session)
-        found = considered(session, session.cluster.queue_cache.best_effort.values(), promised)
+        found = considered(session, session.best_effort_jobs(), promised)
         waiting = {job.key: tasks for job in found if (tasks := _best_effort(job, promised.get(job, [])))}
-        turns = Turns.of(session, [session.cluster.jobs[key] for key in waiting])
+        turns = Turns.of(session, [session.jobs[key] for key in waiting])
         while turns.queues:
             queue = turns.next_queue(session)
             while jobs := turns.jobs[queue.name]:
@@ -46,7 +46,7 @@ class BackfillAction:
             session.lift_gate(task)
             return
         session.nominations.release(task)
-        refusal = session.rules.pre_refusal(task)
+        refusal = session.pre_refusal(task)
         if refusal is None:
             room = choose(session, task)
             if room is None:

@@ -63,7 +63,7 @@ def _try(
     session: Session, topology: Topology, queue: QueueInfo, job: JobInfo, tasks: Sequence[TaskInfo], value: str
 ) -> Trial:
     topology.pin(job, value)
-    with session.cluster.without_requeue():
+    with session.tentative():
         statement = session.statement()
         for task in reversed(tasks):
             _place(session, statement, queue, task)
@@ -82,7 +82,7 @@ def _try(
 def _place(session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo) -> None:
     if task.spec.admission_gate or session.allocatable_refusal(queue, task) is not None:
         return
-    if session.rules.pre_refusal(task) is None and (room := choose(session, task)) is not None:
+    if session.pre_refusal(task) is None and (room := choose(session, task)) is not None:
         if room.is_free:
             take(session, statement, task, room)
         else:

@@ -11,10 +11,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from actions.job_order import Turns, closed_queue, settle_minimum
 from actions.of_volcano import OF_ENQUEUE
 from actions.repair.rooms import LostRooms
 from actions.retry import is_unschedulable, mark_unschedulable
+from actions.turns import Turns, closed_queue, settle_minimum
 from volsched.framework.config.arguments import Argument
 from volsched.framework.released_reservations import Releases
 from volsched.framework.session import Session
@@ -50,7 +50,7 @@ class EnqueueAction:
     def execute(self, session: Session) -> None:
         """Take the best job of the best queue until all were asked once; last, those whose admission has ended."""
         Releases.of(session).times.timeout = self._timeout
-        jobs, turn = _unadmitted(session), session.bounds.admissions.turn
+        jobs, turn = _unadmitted(session), session.admission_turn
         if not jobs:
             return
         later = _after_preemption(session)
@@ -77,7 +77,7 @@ class EnqueueAction:
             return
         refusal = closed_queue(queue, Step.ENQUEUE)
         if refusal is None and not (job.is_native and job.placed_count) and not _has_room(session, job):
-            refusal = session.rules.enqueue_refusal(job)
+            refusal = session.enqueue_refusal(job)
             if refusal is not None and later is not None:
                 refusal = later.refusal(job, refusal)
         if refusal is None:
@@ -113,6 +113,6 @@ def _unadmitted(session: Session) -> list[JobInfo]:
         if not is_unschedulable(job, cluster)
         and job.spec.has_group
         and job.queue in cluster.queues
-        and not job.blocked
-        and not session.bounds.is_paused(job, session.now)
+        and not job.barred
+        and not session.leaves_alone(job)
     ]

@@ -68,7 +68,7 @@ class KeptQuota(Generic[P]):
 
     def applies_to(self, _: PodTemplate) -> bool:
         """Whether there is a promise that is charged to a queue."""
-        return bool(self._book.kept) and bool(self._session.rules.of[Allocatable])
+        return bool(self._book.kept) and self._session.has_rule(Allocatable)
 
     def refusal(self, task: TaskInfo) -> Verdict | None:
         """Why a pod of the same queue, or of one beneath the same parent, may not start now."""
@@ -86,7 +86,7 @@ class KeptQuota(Generic[P]):
 
     def _is_enough(self, concerned: Sequence[P], task: TaskInfo) -> bool:
         """Whether the quota is enough for a pod beside the jobs with a promise."""
-        clocks = self._session.cluster.clocks
+        clocks = self._session.clocks
         asked = tuple(reservation.job.key for reservation in concerned), task.template.id, task.queue
         known = self._known.get((asked, clocks.move_generation))
         if known is None:
@@ -97,11 +97,11 @@ class KeptQuota(Generic[P]):
         return known
 
     def _try(self, concerned: Sequence[P], task: TaskInfo) -> bool:
-        queue = self._session.cluster.queues.get(task.queue)
+        queue = self._session.queues.get(task.queue)
         self._book.is_trying = True
         try:
             with ExitStack() as stack:
-                stack.enter_context(self._session.cluster.without_requeue())
+                stack.enter_context(self._session.tentative())
                 placements = [stack.enter_context(self._charged(self._session, each)) for each in concerned]
                 trial = self._session.statement()
                 stack.callback(trial.discard)
@@ -114,7 +114,7 @@ class KeptQuota(Generic[P]):
 
 def share_quota(session: Session, one: str, other: str) -> bool:
     """Return whether two queues are one, or stand beneath the same parent, which may limit both."""
-    queues = session.cluster.queues
+    queues = session.queues
     return one == other or bool(_parents(queues, one) & _parents(queues, other))
 
 

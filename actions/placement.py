@@ -14,9 +14,9 @@ from itertools import islice
 from actions.domains import settle_domain
 from actions.gang_search.searches import Searches
 from actions.held_up import report_gang, same_role, waits_for
-from actions.job_order import is_busy, last_first
 from actions.promises import Room, free_nodes, later, take
 from actions.retry import FailedRoles, Retry, has_history
+from actions.turns import is_busy, last_first
 from volsched.framework.session import Quota, Session
 from volsched.framework.statement import Statement
 from volsched.model.job import JobInfo
@@ -169,7 +169,7 @@ def _place_on_nodes(session: Session, statement: Statement, retry: Retry, tasks:
     """Put equal tasks on nodes, or promise the first one room; how many found a place."""
     task = tasks[0]
     session.nominations.release(task)
-    refusal = session.rules.pre_refusal(task) or retry.refusal_of_equal(session, task)
+    refusal = session.pre_refusal(task) or retry.refusal_of_equal(session, task)
     if refusal is None:
         count, refusal = statement.place(tasks, free_nodes(session, tasks))
         if count:

@@ -53,16 +53,16 @@ class PreemptAction:
         queues: dict[str, list[JobInfo]] = {}
         for job in jobs:
             queues.setdefault(job.queue, []).append(job)
-        for queue in sorted((session.cluster.queues[name] for name in queues), key=session.rules.queue_key):
+        for queue in sorted((session.queues[name] for name in queues), key=session.queue_key):
             self._between_jobs(session, queue, queues[queue.name])
-            for job in sorted(queues[queue.name], key=session.rules.job_key):
+            for job in sorted(queues[queue.name], key=session.job_key):
                 with session.about(job):
                     if not job.is_native:  # members of a group do not make room for one another
                         self._within_job(session, queue, job)
         note_searched(session, jobs)
 
     def _between_jobs(self, session: Session, queue: QueueInfo, jobs: list[JobInfo]) -> None:
-        heap = Heap(session.rules.job_key, jobs)
+        heap = Heap(session.job_key, jobs)
         tasks = {job.key: preemptors(session, job) for job in jobs}
         while heap:
             job, has_more = heap.pop(), False
@@ -103,7 +103,7 @@ class PreemptAction:
     ) -> tuple[int, int] | None:
         """How many would go for a group in a domain, and run; None when it cannot have what it starts with there."""
         Topology.of(session).pin(job, value)
-        with session.cluster.without_requeue():
+        with session.tentative():
             trial = session.statement()
             self._feed(session, trial, queue, job, list(tasks))
             victims = [operation.task for operation in trial.operations if operation.kind == "evict"]
@@ -116,7 +116,7 @@ class PreemptAction:
     ) -> bool:
         """Make room for a job's tasks until it starves no more; whether the last one that was tried got some."""
         made = False
-        while tasks and session.rules.is_starving(job):
+        while tasks and session.is_starving(job):
             task = tasks.pop()
             made = (task.spec.preempts or job.is_native) and self._search(
                 session, statement, queue, task, inside=False
@@ -153,12 +153,12 @@ class PreemptAction:
             statement,
             task,
             may_go,
-            session.rules.preemptable,
-            fits_in_queue(session, queue, task),
+            session.preemptable,
+            takes_on(session, queue, task),
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,
             quiet=inside,
-            whole=not inside and session.rules.elastic.preempts_for(task),
+            whole=not inside and session.preempts_for(task),
             candidate_nodes=self._candidate_nodes,
             where=nodes_of(job) if inside and job is not None else self._candidate_nodes.of_queue(queue.name),
         )
@@ -172,4 +172,4 @@ def _can_start(session: Session, job: JobInfo) -> bool:
     if not session.may_wait(job):
         return False
     tried_in_vain = any(task.best_effort and task.spec.preempts for task in job.schedulable())
-    return not (tried_in_vain and job.is_starving and session.rules.of[JobPipelined])
+    return not (tried_in_vain and job.is_starving and session.has_rule(JobPipelined))

@@ -29,7 +29,7 @@ class Room(NamedTuple):
 def free_nodes(session: Session, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo]:
     """Nodes with room now for equal tasks: the one that the first was promised, else the best ones."""
     task = tasks[0]
-    nominated = session.cluster.nodes.get(task.nominated) if task.nominated else None
+    nominated = session.nodes.get(task.nominated) if task.nominated else None
     if nominated is not None and session.fits_now(task, nominated):
         return iter((nominated,))
     return session.places(tasks)
@@ -37,7 +37,7 @@ def free_nodes(session: Session, tasks: Sequence[TaskInfo]) -> Iterator[NodeInfo
 
 def later(session: Session, task: TaskInfo) -> NodeInfo | None:
     """The node that will have room for a task: the one that it was promised, else the best one."""
-    nominated = session.cluster.nodes.get(task.nominated) if task.nominated else None
+    nominated = session.nodes.get(task.nominated) if task.nominated else None
     if nominated is not None and session.nominations.will_admit(task, nominated):
         return nominated
     return session.later(task)
@@ -81,7 +81,7 @@ def _goes_first(session: Session, statement: Statement, task: TaskInfo, node: No
     others = weaker(session, task, node)
     if not others or not session.has_room(task, node):
         return False
-    with session.cluster.without_requeue():
+    with session.tentative():
         start, aside, again = statement.checkpoint(), session.statement(), session.statement()
         for other in others:
             aside.displace(other)

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from actions.job_order import Turns
 from actions.of_volcano import PREDICATE_ERROR_CACHE
 from actions.retry import note_searched
+from actions.turns import Turns
 from actions.victims.candidate_nodes import CandidateNodes, can_go
 from actions.victims.search import (
     ARGUMENTS,
@@ -64,14 +64,14 @@ class ReclaimAction:
         if job.key not in left:
             left[job.key] = preemptors(session, job)
         tasks = left[job.key]
-        if session.rules.is_starving(job):
+        if session.is_starving(job):
             return self._reclaim_minimum(session, queue, job, tasks)
         return session.may_wait(job) and self._reclaim_one_more(session, queue, tasks)
 
     def _reclaim_minimum(self, session: Session, queue: QueueInfo, job: JobInfo, tasks: list[TaskInfo]) -> bool:
         """Take room for the tasks of a job as a gang; whether it has it, and more tasks."""
         statement = session.statement()
-        while tasks and session.rules.is_starving(job):
+        while tasks and session.is_starving(job):
             self._take_room(session, statement, queue, tasks.pop())
         if not session.may_wait(job):
             statement.discard()
@@ -90,7 +90,7 @@ class ReclaimAction:
             if task.template.id in refused:
                 continue
             statement = session.statement()
-            is_due = session.rules.is_due(queue, task) and not _has_room(session, queue, task)
+            is_due = session.is_due(queue, task) and not _has_room(session, queue, task)
             if is_due and self._take_room(session, statement, queue, task, by_due=True):
                 statement.commit()
                 return bool(tasks)
@@ -112,7 +112,7 @@ class ReclaimAction:
     def _search(
         self, session: Session, statement: Statement, queue: QueueInfo, task: TaskInfo, *, by_due: bool
     ) -> VictimSearch:
-        queues = session.cluster.queues
+        queues = session.queues
 
         def may_go(victim: TaskInfo) -> bool:
             if victim.job is None or victim.job.queue == queue.name:
@@ -125,12 +125,12 @@ class ReclaimAction:
             statement,
             task,
             may_go,
-            session.rules.reclaimable_by_due if by_due else session.rules.reclaimable,
-            fits_in_queue(session, queue, task),
+            session.reclaimable_by_due if by_due else session.reclaimable,
+            takes_on(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,
-            whole=session.rules.elastic.reclaims_for(task),
+            whole=session.reclaims_for(task),
             candidate_nodes=self._candidate_nodes,
             where=self._candidate_nodes.of_others(queue.name),
         )
@@ -143,9 +143,9 @@ def _has_room(session: Session, queue: QueueInfo, task: TaskInfo) -> bool:
 
 def _is_due_more(session: Session, job: JobInfo) -> bool:
     """Whether a job waits to place a task with which its queue would hold no more than it deserves."""
-    queue, asked = session.cluster.queues[job.queue], set[int]()
+    queue, asked = session.queues[job.queue], set[int]()
     for task in job.schedulable():
-        if task.template.id not in asked and session.rules.is_due(queue, task):
+        if task.template.id not in asked and session.is_due(queue, task):
             return True
         asked.add(task.template.id)
     return False
@@ -153,5 +153,5 @@ def _is_due_more(session: Session, job: JobInfo) -> bool:
 
 def _place(session: Session, job: JobInfo) -> tuple[Any, ...]:
     """The place of a job in its queue; of equal jobs those go last that have their minimum, if only as a promise."""
-    *keys, created, name = session.rules.job_key(job)
-    return (*keys, not session.rules.is_starving(job), created, name)
+    *keys, created, name = session.job_key(job)
+    return (*keys, not session.is_starving(job), created, name)

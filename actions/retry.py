@@ -255,7 +255,7 @@ class Retry:
         hopeless = self.refusal_of_equal(session, task) is not None or session.engine.no_node_fits(task)
         if not hopeless or not _all_of_kind(session, job, kind):
             return None
-        return NoRoom(kind, session.cluster.node_cache.properties_version)
+        return NoRoom(kind, session.properties_version)
 
 
 _NOBODY = JobInfo("", "")
@@ -278,7 +278,7 @@ def _example(job: JobInfo) -> TaskInfo | None:
 
 def _no_quota(session: Session, job: JobInfo, task: TaskInfo, placed: int) -> NoQuota | None:
     """Return what the queue had left: when it was all taken up, with less of it nobody of the job can start either."""
-    queue = session.cluster.queues.get(job.queue)
+    queue = session.queues.get(job.queue)
     headrooms = session.headrooms(queue, task) if queue is not None else None
     if not headrooms or max(0, min(each.count for each in headrooms)) != placed:
         return None
@@ -299,7 +299,7 @@ def _all_of_kind(session: Session, job: JobInfo, kind: Hashable) -> bool:
 def _still_waits(session: Session, group: EquivalentJobs, still_without_room: dict[Hashable, bool]) -> bool:
     """Whether jobs wait for what they waited for; a promise that is not taken up would leave room to them."""
     job = next(iter(group.jobs.values()), None)
-    queue = session.cluster.queues.get(job.queue) if job is not None else None
+    queue = session.queues.get(job.queue) if job is not None else None
     if job is None or queue is None or not queue.is_open or session.nominations.tasks():
         return False
     if isinstance(group.cause, NoQuota):
@@ -313,9 +313,7 @@ def _still_without_quota(session: Session, queue: QueueInfo, job: JobInfo, cause
 
 def _still_without_room(session: Session, job: JobInfo, cause: NoRoom, known: dict[Hashable, bool]) -> bool:
     """Ask once for each kind; when nodes' properties change there may be another reason to report."""
-    if cause.properties_version != session.cluster.node_cache.properties_version or not _all_of_kind(
-        session, job, cause.kind
-    ):
+    if cause.facts_version != session.properties_version or not _all_of_kind(session, job, cause.kind):
         return False
     if cause.kind not in known:
         known[cause.kind] = session.engine.no_node_fits(next(iter(job.waiting.values())))

@@ -5,15 +5,14 @@ It reaches the cluster through ports only, so ``run`` and ``simulate`` are the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from volsched.backlog import Backlog
 from volsched.framework import released_reservations, reporter
 from volsched.framework.accounts.admissions import admission_expired
-from volsched.framework.boundary import Bounds, SessionOverError, culprit, modules_of
+from volsched.framework.boundary import Bounds, culprit, modules_of
 from volsched.framework.config.configuration import Configuration, PluginOption
 from volsched.framework.config.entries import declared_annotations
 from volsched.framework.engine.fast import Engine, FastEngine
@@ -187,38 +186,41 @@ class Scheduler:
             self._bounds,
         )
         session.on_placed = self._on_placed
-        session.modules = self.profile.modules
+        boundary = session.boundary
+        boundary.modules = self.profile.modules
         durations: dict[str, float] = {}
         plugins: dict[str, float] = {}
         releases = released_reservations.Releases.of(session)
-        with self._bounded(session):
+        with boundary.ends_here():
             self._open(session, plugins)
             session.nominations.keep()
             self._end_admissions(session)
             releases.begin()
         opened = self._clock.elapsed()
-        if not session.over:
-            with self._bounded(session):
+        if not boundary.over:
+            with boundary.ends_here():
                 self._act(session, durations)
-                releases.end(session)
+            if not boundary.over or boundary.ended_for:
+                with boundary.ends_here():
+                    releases.end(session)
         self._explain_orphans(session)
-        self._explain_blocked(session)
-        with self._bounded(session):
+        self._explain_barred(session)
+        with boundary.ends_here():
             self._plugins_due = session.rules.wake_at()
             self._released_at = releases.times.next()
-        with self._bounded(session):
+        with boundary.ends_here():
             session.close()
-        with self._bounded(session):
+        with boundary.ends_here():
             for past in session.rules.of[CountedOverTime]:
                 past.settle(now)
         outbox.submit(self._status_steps(session))
         series: tuple[tuple[Series, Numbers], ...] = ()
-        with self._bounded(session):
+        with boundary.ends_here():
             series = session.series()
         self.engine = session.engine
         self._bounds.keep(self.mirror.cluster.jobs)
-        if session.faults or self.mirror.cluster.observers.lost:
-            self._rebuild()
+        if boundary.faults or self.mirror.cluster.observers.lost:
+            self._mend()
         return CycleReport(
             placed=outbox.binds,
             evicted=outbox.evictions,
@@ -229,32 +231,18 @@ class Scheduler:
             steps=outbox.steps,
             waiting_jobs=len(self.mirror.cluster.queue_cache.waiting),
             waiting=self._backlog.totals(),
-            job_attempts=session.job_attempts,
-            victim_searches=dict(session.victim_searches),
-            victims=dict(session.victims),
-            gang_searches=dict(session.gang_searches),
+            job_attempts=session.stats.job_attempts,
+            victim_searches=dict(session.stats.victim_searches),
+            victims=dict(session.stats.victims),
+            gang_searches=dict(session.stats.gang_searches),
             series=series,
-            faults=(*((culprit(error, session.modules), error) for error in lost), *session.faults),
-            over="" if session.gave_way else session.over,
-            gave_way=session.gave_way,
-            is_unfinished=session.is_unfinished,
-            hints=tuple(session.hints),
-            whole=tuple(session.whole),
+            faults=(*((culprit(error, boundary.modules), error) for error in lost), *boundary.faults),
+            over="" if boundary.ended_for == "news" else boundary.over,
+            gave_way=boundary.ended_for == "news",
+            is_unfinished=session.stats.is_unfinished,
+            hints=tuple(session.stats.hints),
+            whole=tuple(session.events.whole),
         )
-
-    @contextmanager
-    def _bounded(self, session: Session) -> Iterator[None]:
-        """Run a part of a session; a failure that is about no job ends the session, and no more than that."""
-        try:
-            yield
-        except SessionOverError as over:
-            session.over = session.over or str(over)
-        except Exception as error:
-            if not self._bounds.contains_faults:
-                raise
-            plugin = culprit(error, session.modules)
-            session.faults.append((plugin, error))
-            session.over = session.over or f"{type(error).__name__}: {error}"
 
     def _act(self, session: Session, durations: dict[str, float]) -> None:
         """Run the actions in order; the seconds that each took."""
@@ -377,7 +365,7 @@ class Scheduler:
         steps.extend(told)
         shown = {step.uid for step in told if isinstance(step, WritePodCondition)}
         steps.extend(self._reporter.about_nomination(t) for t in session.nominations.changed() if t.uid not in shown)
-        steps.extend(session.events)
+        steps.extend(session.events.recorded)
         steps.extend(self.mirror.events.take())
         beside = session.reported(lambda report: report.allocated)
         steps.extend(self._holdings.writes(beside, session.rules.of[CountedOverTime]))

@@ -84,7 +84,7 @@ class Board:
 
     def _may_start(self, task: TaskInfo) -> bool:
         """True if the queue takes the member, and no rule about the pod alone (as quota kept for others) refuses it."""
-        return self.session.takes_on(self._queue, task) and self.session.rules.pre_refusal(task) is None
+        return self.session.takes_on(self._queue, task) and self.session.pre_refusal(task) is None
 
     # -- moves --------------------------------------------------------------------------------------------------------
 

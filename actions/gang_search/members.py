@@ -70,7 +70,7 @@ def _kind(board: Board, task: TaskInfo, offered: Sequence[int]) -> Kind:
     """Make the kind of a member; nodes that a hard spread constraint refuses now may do when others are placed."""
     template, homes = task.template, board.choices(task)
     if any(constraint.hard for constraint in template.spread):
-        asked = board.session.cluster.columns.request(template)
+        asked = board.session.request(task)
         homes = [node for node in board.possible(task) if node.fits_idle(asked)]
     near = bool(template.affinity)
     grows = near or bool(template.spread)
@@ -78,7 +78,7 @@ def _kind(board: Board, task: TaskInfo, offered: Sequence[int]) -> Kind:
 
 
 def _size(session: Session, task: TaskInfo, offered: Sequence[int]) -> float:
-    asked = session.cluster.columns.request(task.template)
+    asked = session.request(task)
     return max((amount / offered[column] for column, amount in asked if offered[column]), default=0.0)
 
 

@@ -61,7 +61,7 @@ def proof_of(session: Session, wanted: Wanted) -> Proof | None:
 
 def _room_for(session: Session, kind: Kind) -> int:
     """How many members of a kind fit on nodes, if no others are there; not more than there are."""
-    request, most = session.cluster.columns.request(kind.first.template), len(kind.members)
+    request, most = session.request(kind.first), len(kind.members)
     return min(most, sum(_fit_on(node, request, most) for node in kind.homes))
 
 
@@ -94,7 +94,7 @@ def overflow(session: Session, kinds: Sequence[Kind], nodes: Mapping[int, Sequen
 
 
 def _stream(session: Session, kind: Kind, nodes: Sequence[NodeInfo]) -> _Stream:
-    request, count = session.cluster.columns.request(kind.first.template), len(kind.members)
+    request, count = session.request(kind.first), len(kind.members)
     return _Stream(count, request, {node.row: _fit_on(node, request, count) for node in nodes})
 
 

@@ -51,7 +51,7 @@ class Repair:
         self._wanted = wanted
         self._queue = deque(order)
         self._spares = [spare for spare in wanted.spares if spare not in board.placed]
-        self._needs = Needs(board.session.cluster.columns, wanted, order) if by_need else None
+        self._needs = Needs(board.session.columns, wanted, order) if by_need else None
         for task in (*order, *wanted.spares):
             costs.setdefault(task, 1.0 + _SCARCE / (1 + len(wanted.homes(task))))
 
@@ -151,14 +151,13 @@ class Repair:
 
     def _short(self, task: TaskInfo, node: NodeInfo) -> dict[int, int]:
         """What a node lacks for a member, by amount."""
-        asked = self._board.session.cluster.columns.request(task.template)
+        asked = self._board.session.request(task)
         lacking = ((column, amount - node.allocatable[column] + node.used[column]) for column, amount in asked)
         return {column: amount for column, amount in lacking if amount > 0 and not node.leaves_to_devices(column)}
 
     def _enough(self, mine: Sequence[TaskInfo], short: dict[int, int]) -> tuple[TaskInfo, ...]:
         """Choose few cheap members of a node whose amounts are enough for what is short; none when all are too few."""
-        request = self._board.session.cluster.columns.request
-        gives = {other: dict(request(other.template)) for other in mine}
+        gives = {other: dict(self._board.session.request(other)) for other in mine}
         by_cost = sorted(mine, key=self.costs.__getitem__)
         for other in by_cost:
             if all(gives[other].get(column, 0) >= amount for column, amount in short.items()):

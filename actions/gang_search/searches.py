@@ -61,7 +61,7 @@ class PutOff:
 
     def take(self, session: Session, most: int) -> list[JobInfo]:
         """Take out gangs that were put off and still wait, namespaces in turns, so many of each at most."""
-        known, taken = session.cluster.jobs, []
+        known, taken = session.jobs, []
         for jobs in by_namespace(self.jobs.values()).values():
             taken += [job for job in jobs[:most] if known.get(job.key) is job and job.waiting]
             for job in jobs[:most]:
@@ -159,7 +159,7 @@ class Searches:
         return self._offered
 
     def _note(self, outcome: Outcome) -> None:
-        self.session.gang_searches[(outcome.value,)] += 1
+        self.session.stats.gang_searches[(outcome.value,)] += 1
 
     # -- the budget ---------------------------------------------------------------------------------------------------
 
@@ -201,12 +201,12 @@ class Searches:
     def end(self) -> None:
         """Count what is put off to the next session, and have that come soon."""
         if self.hopeless and self.most:
-            self.session.gang_searches[(Outcome.IMPOSSIBLE.value,)] += self.hopeless
+            self.session.stats.gang_searches[(Outcome.IMPOSSIBLE.value,)] += self.hopeless
         if not self.put_off.jobs:
             self.put_off.served.clear()
             return
-        self.session.gang_searches[(Outcome.SKIPPED.value,)] += len(self.put_off.jobs)
-        self.session.is_unfinished = True
+        self.session.stats.gang_searches[(Outcome.SKIPPED.value,)] += len(self.put_off.jobs)
+        self.session.stats.is_unfinished = True
 
     # -- words --------------------------------------------------------------------------------------------------------
 
@@ -223,7 +223,7 @@ class Searches:
         return f'{words}; pod "{shortage.stuck.name}" needs {_named(shortage.nodes)}, which the others need too'
 
     def _of_proof(self, job: JobInfo, proof: Proof) -> str:
-        columns, column = self.session.cluster.columns, proof.column
+        columns, column = self.session.columns, proof.column
         names = columns.names_of(proof.members[0].template, column) if column is not None else ()
         amount = f" for want of {names[0]}" if names else ""
         named = [f'"{task.name}"' for task in proof.members[:_MOST_NAMES]]

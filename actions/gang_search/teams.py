@@ -48,7 +48,7 @@ def teams_of(session: Session, wanted: Wanted) -> Iterator[Team]:
 
 
 def _means(session: Session, term: PodTerm, task: TaskInfo) -> bool:
-    described = session.cluster.queue_cache.namespaces.get(task.namespace)
+    described = session.labels_of_namespace(task.namespace)
     labels = {NAMESPACE_NAME: task.namespace} if described is None else described
     return term.matches(task.namespace, task.spec.labels, labels)
 
@@ -56,7 +56,7 @@ def _means(session: Session, term: PodTerm, task: TaskInfo) -> bool:
 def domains_of(session: Session, team: Team) -> Iterator[Domain]:
     """Yield the domains where the first member of a team could go, in the order of its best nodes there."""
     by_value: dict[str, list[NodeInfo]] = {}
-    for node in session.cluster.rows:
+    for node in session.rows:
         by_value.setdefault(node.labels.get(team.key, ""), []).append(node)
     for value in dict.fromkeys(node.labels.get(team.key, "") for node in team.first.homes):
         if value:

@@ -103,7 +103,7 @@ class LostRooms(Observer):
         concerned = self.broken | self._changed
         self.begin(session.now)
         for job in (concerned | self.broken).values():
-            session.refusals.set_conditions(job, self.stated(job))
+            session.set_conditions(job, self.stated(job))
 
     def begin(self, now: float) -> None:
         """Begin a session: keep the rooms of pods that were lost since the last one, and end those that are over."""

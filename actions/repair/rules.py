@@ -30,7 +30,7 @@ def _charged(session: Session, room: LostRoom) -> Iterator[Placements]:
 
     One that is still leaving has the room itself, but counts in its queue no more.
     """
-    node, stand_in, cluster = session.cluster.nodes.get(room.node), room.stand_in, session.cluster
+    node, stand_in, cluster = session.nodes.get(room.node), room.stand_in, session.cluster
     if node is None:
         yield ()
         return

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar, Final
 
-from actions.job_order import closed_queue, considered, last_first, settle_minimum
 from actions.placement import Attempt, place
 from actions.reserve import shown, words
 from actions.reserve.book import Book, DurationSettings, Reservation
@@ -20,6 +19,7 @@ from actions.reserve.due import DueJobs
 from actions.reserve.planning import Planner, ReservationPlan, in_use, needed
 from actions.reserve.quota import charged_beside, of_reservations, quota_lets
 from actions.retry import Retry
+from actions.turns import closed_queue, considered, last_first, settle_minimum
 from volsched.framework.config.arguments import Argument, ArgumentProblem
 from volsched.framework.native.topology import Topology
 from volsched.framework.registration import Registrar
@@ -172,13 +172,13 @@ class ReserveAction:
         book = self._book(session)
         Retry.of(session).begin()
         for job in book.take_left_behind():
-            session.refusals.set_conditions(job, without_reservation(job))
+            session.set_conditions(job, without_promise(job))
         for reservation in list(book.kept.values()):
             with session.about(reservation.job):
                 self._go_on(session, book, reservation)
         self._promise(session, book)
         for reservation in book.kept.values():
-            generation = session.cluster.clocks.requeue_generation
+            generation = session.clocks.requeue_generation
             reservation.job.unschedulable_at = generation
             reservation.tried_at = generation, reservation.is_settled(session.now)
 
@@ -216,15 +216,15 @@ class ReserveAction:
     def _start(self, session: Session, book: Book, reservation: Reservation) -> bool:
         """Try a job before the queues have their turns; whether it has what it needs."""
         is_settled = reservation.is_settled(session.now)
-        if reservation.tried_at == (session.cluster.clocks.requeue_generation, is_settled) and not reservation.stale:
+        if reservation.tried_at == (session.clocks.requeue_generation, is_settled) and not reservation.stale:
             return False
         job = reservation.job
         tasks = [task for task in job.schedulable() if not task.best_effort]
         attempt = Attempt(job, last_first(session, tasks), Retry.of(session))
         book.is_trying = True
         try:
-            with session.rules.shares_settled() if is_settled else nullcontext():
-                statement = place(session, session.cluster.queues[job.queue], attempt)
+            with session.shares_settled() if is_settled else nullcontext():
+                statement = place(session, session.queues[job.queue], attempt)
         finally:
             book.is_trying = False
         if statement is None:
@@ -239,12 +239,10 @@ class ReserveAction:
         """Hold a job's nodes no longer: it starts, or lost them."""
         job = reservation.job
         book.drop(reservation)
-        session.refusals.set_conditions(job, without_reservation(job))
+        session.set_conditions(job, without_promise(job))
         job.requeue()
-        if why and job.key in session.cluster.jobs and job.spec.has_group:
-            session.record_event(
-                about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}")
-            )
+        if why and job.key in session.jobs and job.spec.has_group:
+            session.tell(about_group(job, "Warning", "ReservationLost", f"nodes are held for it no longer: {why}"))
 
     def _give_up(self, session: Session, book: Book, reservation: Reservation) -> None:
         """End a promise that was held for long enough, and hold no nodes for the namespace for a while."""
@@ -257,8 +255,8 @@ class ReserveAction:
             reservation,
             f"it could not start within {held}, and waits for {words.written(pause.seconds)}",
         )
-        if job.key in session.cluster.jobs and pause.seconds:
-            session.refusals.set_conditions(job, paused(job, pause.until, pause.seconds))
+        if job.key in session.jobs and pause.seconds:
+            session.set_conditions(job, paused(job, pause.until, pause.seconds))
 
     def _replan(self, session: Session, book: Book, reservation: Reservation) -> None:
         """Find the start anew; other nodes are taken only if the job starts earlier there.
@@ -411,12 +409,12 @@ class ReserveAction:
         queue = cluster.queues.get(job.queue)
         if job.key not in cluster.queue_cache.unadmitted or not job.spec.has_group or job.blocked or queue is None:
             return
-        if session.bounds.is_paused(job, session.now) or closed_queue(queue, Step.ENQUEUE) is not None:
+        if session.leaves_alone(job) or closed_queue(queue, Step.ENQUEUE) is not None:
             return
         if job.is_native and not settle_minimum(session, job):
             return
         with session.about(job):
-            refusal = session.rules.enqueue_refusal(job)
+            refusal = session.enqueue_refusal(job)
             if refusal is None or refusal.scope is Scope.JOB:
                 session.clear_refusal(job)
                 session.enqueued(job)
@@ -426,7 +424,7 @@ class ReserveAction:
     def _report(self, session: Session, book: Book, reservation: Reservation) -> None:
         """Tell a job its promise, and write it down when it is another one."""
         job, start = reservation.job, reservation.start
-        names = [session.cluster.nodes[name] for name in reservation.nodes if name in session.cluster.nodes]
+        names = [session.nodes[name] for name in reservation.nodes if name in session.nodes]
         silent = sum(1 for node in names for task in node.tasks.values() if book.end(task) == float("inf"))
         for task in job.waiting.values():
             session.refuse(task, words.waits(reservation, silent))
@@ -438,7 +436,7 @@ class ReserveAction:
             session.record_event(_event(job, reservation, is_new=is_new))
         reservation.announced, reservation.announced_nodes = start, reservation.nodes
         condition = condition_of(reservation.at, start, reservation.nodes)
-        session.refusals.set_conditions(job, with_condition(job.conditions, condition))
+        session.set_conditions(job, with_condition(job.conditions, condition))
 
 
 def _event(job: JobInfo, reservation: Reservation, *, is_new: bool) -> Any:
@@ -476,7 +474,7 @@ def _is_within_quota(session: Session, book: Book, job: JobInfo, plan: Reservati
     beside = charged_beside(session, book, job)
     if job.key not in book.kept:
         return quota_lets(session, plan.placements, job.queue, beside)
-    with session.rules.shares_settled():
+    with session.shares_settled():
         return quota_lets(session, plan.placements, job.queue, beside)
 
 
@@ -503,8 +501,8 @@ def _signature(job: JobInfo) -> tuple[object, ...]:
 
 def _importance(session: Session, job: JobInfo) -> tuple[Any, ...]:
     """The most important first: by priority, by the order of queues and of jobs, by age."""
-    queue = session.cluster.queues[job.queue]
-    return -job.priority, session.rules.queue_key(queue), session.rules.job_key(job), job.created, job.uid
+    queue = session.queues[job.queue]
+    return -job.priority, session.queue_key(queue), session.job_key(job), job.created, job.uid
 
 
 def _nodes_needed(session: Session, job: JobInfo) -> float:

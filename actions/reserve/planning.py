@@ -46,7 +46,7 @@ class ReservationPlan:
         found: dict[str, dict[int, int]] = {}
         for task, node in self.placements:
             amounts = found.setdefault(node.name, {})
-            for column, amount in session.cluster.columns.request(task.template):
+            for column, amount in session.request(task):
                 amounts[column] = amounts.get(column, 0) + amount
         return found
 
@@ -78,7 +78,7 @@ class Planner:
         self._allowed = _allowed(session, members)
         names = dict.fromkeys(name for found in self._allowed.values() for name in found)
         self._usable = frozenset(names)
-        self._nodes = [session.cluster.nodes[name] for name in names if name not in taken]
+        self._nodes = [session.nodes[name] for name in names if name not in taken]
         self._ends = {node.name: self._ends_on(node) for node in self._nodes}
 
     def plan(self, only: Container[str] | None = None) -> ReservationPlan | None:
@@ -104,7 +104,7 @@ class Planner:
     def _rank(self, plan: ReservationPlan) -> tuple[float, int, bool]:
         """The earliest start first; of equal ones the emptiest nodes, then those that are held already."""
         first = self._members[0]
-        used = sum(in_use(self._session, first, self._session.cluster.nodes[name]) for name in plan.nodes)
+        used = sum(in_use(self._session, first, self._session.nodes[name]) for name in plan.nodes)
         start = math.inf if plan.start is None else plan.start
         return start, used, not all(name in self._held for name in plan.nodes)
 
@@ -163,7 +163,7 @@ def _take(
     session: Session, task: TaskInfo, node: NodeInfo, room: list[int], allowed: Mapping[int, Container[str]]
 ) -> bool:
     """Take a member's request off the room of a node; whether there was enough."""
-    request = session.cluster.columns.request(task.template)
+    request = session.request(task)
     if node.name not in allowed[task.template.id]:
         return False
     if any(room[column] < amount and not node.leaves_to_devices(column) for column, amount in request):
@@ -175,6 +175,6 @@ def _take(
 
 def in_use(session: Session, task: TaskInfo, node: NodeInfo) -> int:
     """Return how much pods hold on a node of what a task asks for that the node has fewest of."""
-    request = [(column, amount) for column, amount in session.cluster.columns.request(task.template) if amount]
+    request = [(column, amount) for column, amount in session.request(task) if amount]
     scarce = max(request, key=lambda each: each[1] / max(1, node.allocatable[each[0]]), default=None)
     return node.used[scarce[0]] - node.releasing[scarce[0]] if scarce is not None else 0

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def quota_lets(session: Session, placements: Placements, queue: str, beside: Placements = ()) -> bool:
     """Return whether a queue may hold a job on these nodes, beside what others are promised; tried and undone."""
-    trial, info = session.statement(), session.cluster.queues[queue]
-    with session.cluster.without_requeue():
+    trial, info = session.statement(), session.queues[queue]
+    with session.tentative():
         try:
             for task, node in beside:
                 trial.pipeline(task, node)
@@ -44,7 +44,7 @@ def charged_beside(session: Session, book: Book, job: JobInfo) -> Placements:
 
 def _charged(session: Session, reservation: Reservation) -> Placements:
     """Return the members that a job needs and that have no node yet, on its nodes in turn."""
-    nodes = [node for name in reservation.nodes if (node := session.cluster.nodes.get(name)) is not None]
+    nodes = [node for name in reservation.nodes if (node := session.nodes.get(name)) is not None]
     members = needed(session, reservation.job) if nodes and reservation.job.waiting else ()
     return tuple((member, nodes[number % len(nodes)]) for number, member in enumerate(members))
 

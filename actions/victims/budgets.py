@@ -50,7 +50,7 @@ def departures(session: Session) -> Departures:
 
 def by_budget(session: Session, victims: Sequence[TaskInfo]) -> tuple[list[TaskInfo], list[TaskInfo]]:
     """Victims whose budgets allow that they go, in the order given, and those who would break one."""
-    budgets = session.cluster.budgets.values()
+    budgets = session.budgets.values()
     if not budgets:
         return list(victims), []
     left: dict[str, int] = {}
@@ -66,7 +66,7 @@ def by_budget(session: Session, victims: Sequence[TaskInfo]) -> tuple[list[TaskI
 
 def broken_by(session: Session, victim: TaskInfo) -> list[str]:
     """Keys of the budgets that allow no more, if this victim goes now."""
-    budgets = session.cluster.budgets.values()
+    budgets = session.budgets.values()
     return sorted(budget.key for budget in budgets if budget.protects(victim) and _left(session, budget) < 1)
 
 

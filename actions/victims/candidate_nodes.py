@@ -7,7 +7,6 @@ from typing import TypeAlias
 
 from actions.retry import Latest
 from volsched.framework.engine.plain import Ranked
-from volsched.framework.rules import NodeOrder, Predicate
 from volsched.framework.session import Session
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
@@ -56,7 +55,7 @@ class CandidateNodes:
 
     def once(self, task: TaskInfo, where: Where, look: Callable[[], Found]) -> Found:
         """What a look at the nodes finds; the latest find again, when the next task is like the one before."""
-        if not _is_like_its_template(self._session, task):
+        if not self._session.depends_on_template(task):
             return look()
         return self._latest.once((task.template.id, task.queue, where), look)
 
@@ -76,19 +75,9 @@ class CandidateNodes:
     def _of_all(self) -> dict[str, dict[str, bool]]:
         if self._found is None:
             self._found = {}
-            for node in self._session.cluster.rows:
+            for node in self._session.rows:
                 for task in node.tasks.values():
                     job = task.job
                     if job is not None and can_go(task):
                         _note(self._found.setdefault(job.queue, {}), task)
         return self._found
-
-
-def _is_like_its_template(session: Session, task: TaskInfo) -> bool:
-    """Whether the plugins' answers about nodes depend on the template and queue of a task alone."""
-    nodes = session.rules.nodes
-    callbacks: list[Predicate | NodeOrder] = [*nodes.predicates, *nodes.node_orders]
-    return not any(
-        callback.scope == "pod" or (callback.key is not None and callback.key(task) is not None)
-        for callback in callbacks
-    ) and all(batch.uniform is not None and batch.uniform(task) is not None for batch in nodes.batch_orders)

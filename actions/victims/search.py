@@ -15,9 +15,9 @@ from itertools import islice
 
 import msgspec
 
-from actions.job_order import considered, is_busy
 from actions.promises import promised, weaker
 from actions.retry import was_searched
+from actions.turns import considered, is_busy
 from actions.victims.budgets import broken_by, by_budget, departures
 from actions.victims.candidate_nodes import CandidateNodes, Found, Where
 from actions.victims.cost import (
@@ -119,14 +119,14 @@ class VictimSearch:
     def succeed(self) -> bool:
         """Make room on the best node; without success nothing changes, and the reason is recorded."""
         task, session = self.task, self.session
-        if session.rules.pre_refusal(task) is not None:
+        if session.pre_refusal(task) is not None:
             return False
         if self._is_promised_again() or self.takes_free_slot():
             return True
         if _waits_on_terminating(session, task):
             return False
         self._spares_all = task.best_effort and _is_left_to_backfill(session, task)
-        session.victim_searches[session.action, task.queue] += 1
+        session.stats.victim_searches[session.action, task.queue] += 1
         nodes, worth_a_try = self._nodes()
         for takes_pinned, keeping in self._passes():
             self.failures, self._takes_pinned, self._keeping = NodeRefusals(), takes_pinned, keeping
@@ -134,8 +134,8 @@ class VictimSearch:
                 return True
             if len(worth_a_try) < len(nodes):
                 self.failures.add(NOBODY, len(nodes) - len(worth_a_try))
-        if len(nodes) < len(session.cluster.rows):
-            self.failures.add(NO_USE, len(session.cluster.rows) - len(nodes))
+        if len(nodes) < len(session.rows):
+            self.failures.add(NO_USE, len(session.rows) - len(nodes))
         if not self.quiet and not self._spares_all:
             _explain(session, task, self.failures)
         return False
@@ -145,7 +145,7 @@ class VictimSearch:
 
         Others go first, even if that breaks a budget: room that a pinned pod leaves is asked for again at once.
         """
-        passes = [True] if self.keeps_budgets or not self.session.cluster.budgets else [True, False]
+        passes = [True] if self.keeps_budgets or not self.session.budgets else [True, False]
         yield from ((False, keeping) for keeping in passes)
         if self._spares_pinned:
             yield from ((True, keeping) for keeping in passes)
@@ -161,7 +161,7 @@ class VictimSearch:
 
     def _is_promised_again(self) -> bool:
         """Take up a promise of which the task's gang let go in this session, since it could not have all of them."""
-        node = self.session.cluster.nodes.get(self.task.nominated) if self.task.nominated else None
+        node = self.session.nodes.get(self.task.nominated) if self.task.nominated else None
         if node is None or not (self.allowed() and self.session.nominations.will_admit(self.task, node)):
             return False
         return self.statement.pipeline(self.task, node) is None
@@ -190,7 +190,7 @@ class VictimSearch:
 
     @property
     def _most_compared(self) -> int:
-        return max(FEWEST_COMPARED, len(self.session.cluster.rows) // SHARE_COMPARED)
+        return max(FEWEST_COMPARED, len(self.session.rows) // SHARE_COMPARED)
 
     def _plan(self, node: NodeInfo) -> VictimPlan:
         candidates = [t for t in node.tasks.values() if self.may_go(t)]
@@ -202,12 +202,12 @@ class VictimSearch:
             orderly = self._by_budget(self._victims([other for other in eligible if other not in broken]))[0]
         tried = orderly if self._keeping else [*orderly, *broken]
         tried.sort(key=lambda victim: (victim.spec.pinned, len(departing(victim)) if self.whole else 0))
-        request = self.session.cluster.columns.request(self.task.template)
+        request = self.session.request(self.task)
         lacking = needed(node, request, weaker(self.session, self.task, node), tried)
         return VictimPlan(node, candidates, victims, tried, lacking)
 
     def _by_budget(self, victims: list[TaskInfo]) -> tuple[list[TaskInfo], list[TaskInfo]]:
-        return by_budget(self.session, self.session.rules.in_order_of_victims(self.task, victims))
+        return by_budget(self.session, self.session.in_order_of_victims(self.task, victims))
 
     def _without_pinned(self, candidates: list[TaskInfo]) -> list[TaskInfo]:
         """Return candidates without those that a DaemonSet pins to the node, unless these may go by now."""
@@ -280,7 +280,7 @@ class VictimSearch:
         """
         yield plan
         if self.whole:
-            released = self.session.rules.elastic.released
+            released = self.session.held_of_requested
             tried = sorted(plan.tried, key=lambda victim: (victim.spec.pinned, -released(self.task, victim)))
             yield replace(plan, tried=tried)
 
@@ -338,7 +338,7 @@ class VictimSearch:
     def _why_not(self, plan: VictimPlan, *, enough: bool) -> str:
         """Why a node cannot be made to take the task, with the plugins that protect pods there."""
         why = _why_not(plan, enough=enough)
-        protectors = self.session.rules.protectors(self.task, plan.candidates) if why in _BY_VOTE else []
+        protectors = self.session.protectors(self.task, plan.candidates) if why in _BY_VOTE else []
         plugins = sorted(frozenset().union(*protectors))
         if not plugins:
             return why
@@ -446,7 +446,7 @@ def _explain(session: Session, task: TaskInfo, failures: NodeRefusals) -> None:
         return
     label = _LABEL.get(session.action, session.action)
     base = refusal.message.partition(f" {label}: ")[0].removesuffix(";")
-    text = f"{base}{'' if base.endswith('.') else ';'} {label}: {failures.text(len(session.cluster.rows))}"
+    text = f"{base}{'' if base.endswith('.') else ';'} {label}: {failures.text(len(session.rows))}"
     session.refuse(task, msgspec.structs.replace(refusal, message=text))
 
 
@@ -457,7 +457,7 @@ def _standing(task: TaskInfo) -> str:
 
 def _waits_on_terminating(session: Session, task: TaskInfo) -> bool:
     """Whether less important pods are leaving the node that the task is nominated to: then room is on its way."""
-    node = session.cluster.nodes.get(task.nominated) if task.nominated else None
+    node = session.nodes.get(task.nominated) if task.nominated else None
     if node is None:
         return False
     leaving = (other for other in node.tasks.values() if other.status is TaskStatus.RELEASING)
@@ -482,13 +482,13 @@ def starving(session: Session, lacks_more: Callable[[JobInfo], bool] = lambda _:
     ]
     _keep_explanations(session)
     jobs = considered(session, not_searched)
-    return [job for job in jobs if session.rules.is_starving(job) or lacks_more(job)]
+    return [job for job in jobs if session.is_starving(job) or lacks_more(job)]
 
 
 def _keep_explanations(session: Session) -> None:
     """Note with tasks that were refused again why evicting does not help, where nobody is sought again for them."""
-    for task in list(session.refusals.refused.values()):
-        job, before = task.job, session.refusals.before(task)
+    for task, before in session.refused_again():
+        job = task.job
         if job is None or before is None or not was_searched(session, job):
             continue
         if task.refusal is not None and _explains(before, task.refusal):

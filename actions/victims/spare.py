@@ -50,7 +50,7 @@ def _units(session: Session, task: TaskInfo, victims: Sequence[TaskInfo]) -> lis
     """Victims with those who go with them: first who is pinned, then who breaks a budget, then the most important."""
     known = {victim.uid for victim in victims}
     units: dict[str, list[TaskInfo]] = {}
-    for victim in reversed(session.rules.in_order_of_victims(task, victims)):
+    for victim in reversed(session.in_order_of_victims(task, victims)):
         unit = [member for member in _with_it(victim, victims) if member.uid in known]
         units.setdefault(min(member.uid for member in unit), unit)
     return sorted(units.values(), key=lambda unit: _reluctance(session, unit))

@@ -17,7 +17,18 @@ from collections.abc import Iterator, Mapping
 
 from volsched.model.values.resources import UNLIMITED
 from volsched.plugin import CPU, MEMORY, ROOT, QueueInfo, format_amount
-from volsched.plugin.quota import Amounts, QuotaAmounts, Tree, capability_of, larger, of_nodes, room, total_of
+from volsched.plugin.quota import (
+    Amounts,
+    QuotaAmounts,
+    Tree,
+    above,
+    capability_of,
+    larger,
+    of_nodes,
+    room,
+    short_of_those_below,
+    total_of,
+)
 
 Queues = Mapping[str, QueueInfo]
 
@@ -111,21 +122,16 @@ def doubts(queues: Queues, amounts: Mapping[str, QuotaAmounts]) -> dict[str, tup
 
 
 def _above_parent(queue: QueueInfo, limit: Amounts) -> Iterator[str]:
-    for resource, amount in capability_of(queue).items():
-        most = limit.get(resource)
-        if most is not None and amount > most:
-            message = f"{format_amount(resource, amount)} is more than {format_amount(resource, most)}"
-            yield f'spec.capability[{resource}]: {message}, the capability of "{queue.spec.parent}"; the smaller counts'
+    for resource, amount, most in above(capability_of(queue), limit):
+        message = f"{format_amount(resource, amount)} is more than {format_amount(resource, most)}"
+        yield f'spec.capability[{resource}]: {message}, the capability of "{queue.spec.parent}"; the smaller counts'
 
 
 def _promised_twice(queue: QueueInfo, listed: list[QueueInfo]) -> Iterator[str]:
-    for field, own, together in (
-        ("spec.deserved", queue.spec.deserved, total_of(of_nodes(child.spec.deserved) for child in listed)),
-        ("spec.guarantee.resource", queue.spec.guarantee, total_of(of_nodes(child.spec.guarantee) for child in listed)),
+    for field, own, below in (
+        ("spec.deserved", queue.spec.deserved, [child.spec.deserved for child in listed]),
+        ("spec.guarantee.resource", queue.spec.guarantee, [child.spec.guarantee for child in listed]),
     ):
-        for resource, amount in of_nodes(own).items():
-            if together.get(resource, 0) > amount:
-                message = (
-                    f"{format_amount(resource, amount)} is less than {format_amount(resource, together[resource])}"
-                )
-                yield f"{field}[{resource}]: {message}, what its children name together"
+        for resource, amount, together in short_of_those_below(of_nodes(own), map(of_nodes, below)):
+            message = f"{format_amount(resource, amount)} is less than {format_amount(resource, together)}"
+            yield f"{field}[{resource}]: {message}, what its children name together"

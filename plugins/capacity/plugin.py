@@ -24,15 +24,7 @@ from volsched.plugin import (
     Registrar,
     Series,
 )
-from volsched.plugin.quota import (
-    DEMANDS,
-    DEMANDS_ABOVE,
-    QUEUE_FAULTS,
-    QueueDemands,
-    QueueFaults,
-    QueueUsageObserver,
-    nearest_first,
-)
+from volsched.plugin.quota import QueueUsageObserver, demands_of, nearest_first, report_faults
 
 ANCESTORS: Final = "ancestorReclaimLevel"
 
@@ -79,11 +71,10 @@ class CapacityPlugin:
         """Return the quotas as the cluster is now; tell what cannot be kept."""
         above = registrar.checks_ancestors
         usage = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above))
-        name, make = (DEMANDS_ABOVE, QueueDemands.with_above) if above else (DEMANDS, QueueDemands)
-        demand = registrar.account(name, make)
+        demand = demands_of(registrar, above=above)
         quotas = registrar.account(
             f"{NAME}.quotas", lambda cluster: CapacityQuotas(cluster, usage, demand, hierarchical=above)
         )
         quotas.refresh()
-        registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, quotas.faults())
+        report_faults(registrar, NAME, quotas.faults())
         return quotas

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from plugins.capacity_card.ledger import CardQuotaLedger
+from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import CPU, Unit, unit_of
 from volsched.plugin.devices import FLAT
 
@@ -31,22 +31,22 @@ _ENDS: Final = "-_."
 
 
 class AllocatedCards:
-    """What the placed pods of queues hold, of the ledger."""
+    """What the placed pods of queues hold of cards."""
 
-    def __init__(self, ledger: CardQuotaLedger) -> None:
-        self._ledger = ledger
-        self._accounts = ledger.accounts
+    def __init__(self, usage: CardUsage) -> None:
+        self._usage = usage
+        self._placed = usage.placed
 
     def take_changed(self) -> Iterable[str]:
         """Return the names of queues that may hold other cards than when this was last called."""
-        changed, self._accounts.changed_placed = self._accounts.changed_placed, {}
+        changed, self._placed.changed = self._placed.changed, {}
         return changed
 
     def of(self, queue: str) -> Mapping[str, int]:
         """Return the milli-cards that a queue's own placed pods hold, under both names."""
         found: Counter[str] = Counter()
-        taken = set(self._ledger.catalogue.resources.values())
-        for (card, _), amount in self._accounts.own(queue).placed.items():
+        taken = set(self._usage.catalogue.resources.values())
+        for (card, _), amount in self._placed.own.of(queue).items():
             found[as_resource(card)] += amount
             if card not in taken and not _means_a_resource(card):
                 found[card] += amount

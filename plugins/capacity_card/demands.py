@@ -13,22 +13,31 @@ For each job::
 
 Cards that a job holds beyond its minimum are not elastic: nobody gives them back.
 
-Counted again for jobs that changed, when the figures are next read. When a job then holds and has reserved less than
-before, jobs that were not admitted are worth another look.
+The sums are those of ``volsched.quota.demand``. When a job holds and has reserved less than before, jobs that were not
+admitted are worth another look.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
-from plugins.capacity_card.ledger import CardQuotaLedger
-from plugins.capacity_card.requests.minimum import NOTHING, RequestTotal, RolePods, cheapest, need_of
-from plugins.capacity_card.requests.requests import JobRequest, Names, job_request_of
+from plugins.capacity_card.requests.minimum import RolePods, cheapest, need_of
+from plugins.capacity_card.requests.requests import (
+    Amounts,
+    Dimension,
+    JobRequest,
+    Names,
+    job_request_of,
+    lists_of,
+    resources_of,
+)
+from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import (
     CPU,
+    HOLDS_ROOM,
     IS_CHOSEN,
     IS_READY,
     MEMORY,
@@ -36,69 +45,36 @@ from volsched.plugin import (
     ClusterEvent,
     FieldError,
     JobInfo,
+    NodeInfo,
     PodTemplate,
     Resources,
     TaskInfo,
     TaskStatus,
 )
+from volsched.plugin.quota import JobDemand, JobDemands, total_of
 
 
-@dataclass(slots=True)
-class QueueSums:
-    """What the jobs of one queue want and hold, added up."""
+@dataclass(frozen=True, slots=True)
+class _CardDemand(JobDemand[Dimension]):
+    """What one job adds to its queue; what it holds it keeps from others, as what is reserved."""
 
-    reserved_cpu: int = 0
-    reserved_memory: int = 0
-    elastic_cpu: int = 0
-    elastic_memory: int = 0
-    reserved: Counter[Names] = field(default_factory=Counter)
-    pending: Counter[Names] = field(default_factory=Counter)
-
-    def include(self, other: QueueSums) -> None:
-        """Add all of another queue's."""
-        self.reserved_cpu += other.reserved_cpu
-        self.reserved_memory += other.reserved_memory
-        self.elastic_cpu += other.elastic_cpu
-        self.elastic_memory += other.elastic_memory
-        self.reserved.update(other.reserved)
-        self.pending.update(other.pending)
-
-    def add(self, share: _JobShare, by: int) -> None:
-        """Add one job's share, or take it off."""
-        self.reserved_cpu += by * share.reserved.cpu
-        self.reserved_memory += by * share.reserved.memory
-        self.elastic_cpu += by * share.elastic_cpu
-        self.elastic_memory += by * share.elastic_memory
-        _count(self.reserved, share.reserved.cards, by)
-        _count(self.pending, share.pending, by)
-
-
-class Promised(NamedTuple):
-    """Milli-cores, bytes and milli-cards that a job holds or has reserved."""
-
-    cpu: int
-    memory: int
-    cards: int
-
-    def is_less_than(self, other: Promised) -> bool:
-        """Whether it is less of anything."""
-        return any(mine < theirs for mine, theirs in zip(self, other, strict=True))
-
-
-class _JobShare(NamedTuple):
-    """What one job adds to its queue; ``promised`` is what it keeps from others."""
-
-    queue: str
-    reserved: RequestTotal
-    elastic_cpu: int
-    elastic_memory: int
-    pending: Mapping[Names, int]
-    promised: Promised
+    held: Amounts
 
     @property
     def is_empty(self) -> bool:
         """Whether it adds nothing."""
-        return self.reserved.is_empty and not (self.elastic_cpu or self.elastic_memory or self.pending)
+        return not (self.reserved or self.elastic or self.pending)
+
+    def keeps_more_than(self, other: _CardDemand) -> bool:
+        """Whether it keeps more from others of cpu, of memory, or of cards of all lists together."""
+        mine, theirs = self._kept(), other._kept()
+        return mine[0] > theirs[0] or mine[1] > theirs[1] or mine[2] > theirs[2]
+
+    def _kept(self) -> tuple[int, int, int]:
+        held, reserved = self.held, self.reserved
+        cpu = held.get(CPU, 0) + reserved.get(CPU, 0)
+        memory = held.get(MEMORY, 0) + reserved.get(MEMORY, 0)
+        return cpu, memory, sum(held.values()) + sum(reserved.values()) - cpu - memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +94,9 @@ class _WaitingPods:
         return self.gated + self.others
 
     @property
-    def card_requests(self) -> dict[Names, int]:
+    def card_requests(self) -> dict[Dimension, int]:
         """Milli-cards that they want, by list."""
-        found: dict[Names, int] = {}
+        found: dict[Dimension, int] = {}
         for kind in self.kinds:
             if kind.card_request is not None:
                 found[kind.card_request.names] = (
@@ -129,103 +105,64 @@ class _WaitingPods:
         return found
 
 
-_NONE: Final = QueueSums()
-
-
-class CardDemands:
+class CardDemands(JobDemands[Dimension]):
     """The sums of all queues; ``version`` changes with any of them."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, *, spares_cpu: bool) -> None:
-        self._cluster = cluster
-        self._ledger = ledger
-        self._accounts = ledger.accounts
+    def __init__(self, cluster: Cluster, usage: CardUsage, *, spares_cpu: bool) -> None:
+        super().__init__(cluster, above=usage.limits.is_hierarchical)
+        self._usage = usage
         self._spares_cpu = spares_cpu
-        self._shares: dict[str, _JobShare] = {}
-        self._sums: dict[str, QueueSums] = {}
         self._requests: dict[str, tuple[Mapping[str, str], JobRequest]] = {}
         self._faulty: dict[str, JobInfo] = {}
         self._cards = -1
-        self.version = 0
 
-    def own(self, queue: str) -> QueueSums:
-        """The sums of the jobs of a queue itself."""
-        self.catch_up()
-        return self._sums.get(queue, _NONE)
+    def levels(self, queue: str) -> tuple[str, ...]:
+        """Return the queues in which what a job of a queue asks for counts, that queue first."""
+        return self._usage.limits.levels(queue)
 
-    def reserved(self, job: JobInfo) -> RequestTotal:
-        """What is reserved for one job."""
-        self.catch_up()
-        share = self._shares.get(job.key)
-        return share.reserved if share is not None else NOTHING
+    def share(self, job: JobInfo) -> JobDemand[Dimension]:
+        """Return what one job adds to its queue."""
+        self.refresh()
+        found: JobDemand[Dimension] | None = self._shares.get(job.key)
+        return found if found is not None else _NOTHING
 
-    def pending(self, job: JobInfo) -> Mapping[Names, int]:
-        """Milli-cards, by list of names, that pods of one job without a node want."""
-        self.catch_up()
-        share = self._shares.get(job.key)
-        return share.pending if share is not None else {}
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Have the job counted again, but not for a task on its way from chosen to running."""
+        stays = IS_CHOSEN[before] and IS_CHOSEN[task.status] and task.node is node_before
+        if not (stays and HOLDS_ROOM[before] == HOLDS_ROOM[task.status]):
+            super().task_moved(task, before, node_before)
 
-    def of(self, queue: str) -> QueueSums:
-        """The sums of all jobs that count against a queue's limit: its own; in a hierarchy, those below it too."""
-        limits = self._ledger.limits
-        if not limits.is_hierarchical:
-            return self.own(queue)
-        self.catch_up()
-        total = QueueSums()
-        for name, sums in self._sums.items():
-            if any(limit.queue == queue for limit in limits.chain(name)):
-                total.include(sums)
-        return total
+    def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
+        """Have the job counted again."""
+        if task.job is not None:
+            self.job_changed(task.job, gone=False)
 
-    def catch_up(self) -> None:
-        """Count the jobs again that changed."""
-        ledger, changed = self._ledger, self._ledger.changed_jobs
-        if self._cards != ledger.catalogue.version:
-            self._cards = ledger.catalogue.version
-            changed.update(self._cluster.jobs)
-        if not changed:
-            return
-        for key, job in changed.items():
-            before = self._forget(key)
-            if key in self._cluster.jobs:
-                self.request(job)  # whatever becomes of the job, it is told what is wrong there
-                promised = self._count(job)
-                if before is not None and promised.is_less_than(before.promised):
-                    self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
-            else:
-                self._requests.pop(key, None)
-                self._faulty.pop(key, None)
-        changed.clear()
-        self.version += 1
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Have the job counted again, or no longer."""
+        super().job_changed(job, gone=gone)
+        if gone:
+            self._requests.pop(job.key, None)
+            self._faulty.pop(job.key, None)
 
-    def _forget(self, key: str) -> _JobShare | None:
-        share = self._shares.pop(key, None)
-        if share is not None:
-            self._sums[share.queue].add(share, -1)
-        return share
+    def refresh(self) -> None:
+        """Count jobs again that have changed; all of them if cards are other resources now."""
+        if self._cards != self._usage.catalogue.version:
+            self._cards = self._usage.catalogue.version
+            self._changed.update(self._cluster.jobs)
+        super().refresh()
 
-    def _count(self, job: JobInfo) -> Promised:
-        share = self._share(job)
-        if not share.is_empty:
-            self._shares[job.key] = share
-            sums = self._sums.get(job.queue)
-            if sums is None:
-                sums = self._sums[job.queue] = QueueSums()
-            sums.add(share, 1)
-        return share.promised
+    def counted(self, before: _CardDemand | None, share: _CardDemand) -> None:
+        """Have jobs that wait looked at again when one keeps less from them."""
+        if before is not None and not before.is_empty and before.keeps_more_than(share):
+            self._cluster.wake(ClusterEvent.DEMAND_CHANGED)
 
-    def _share(self, job: JobInfo) -> _JobShare:
-        waiting, held = self._waiting(job), self._accounts.held(job)
-        reserved = self._reserved(job, waiting) if job.keeps_room else NOTHING
-        minimum = self._least_held(job)
-        cards = sum(held.cards.values()) + sum(reserved.cards.values())
-        return _JobShare(
-            job.queue,
-            reserved,
-            max(0, held.cpu - minimum.cpu),
-            max(0, held.memory - minimum.memory),
-            {} if job.blocked else waiting.card_requests,
-            Promised(held.cpu + reserved.cpu, held.memory + reserved.memory, cards),
-        )
+    def share_of(self, job: JobInfo) -> _CardDemand:
+        """Return what a job adds."""
+        self.request(job)  # whatever becomes of the job, it is told what is wrong there
+        waiting, held = self._waiting(job), self._usage.held.of(job)
+        reserved = self._reserved_by(job, waiting) if job.keeps_room else {}
+        pending = {} if job.barred else waiting.card_requests
+        return _CardDemand(self.levels(job.queue), 0, pending, reserved, self._elastic(job), dict(held))
 
     # -- one job ------------------------------------------------------------------------------------------------------
 
@@ -242,7 +179,7 @@ class CardDemands:
 
     def take_faults(self) -> list[tuple[JobInfo, str]]:
         """What is wrong in annotations of PodGroups; each once, and again when it is something else."""
-        self.catch_up()
+        self.refresh()
         found = [
             (job, "; ".join(map(str, self.request(job).errors)))
             for _, job in sorted(self._faulty.items())
@@ -251,7 +188,7 @@ class CardDemands:
         self._faulty.clear()
         return found
 
-    def wanted(self, job: JobInfo) -> RequestTotal:
+    def wanted(self, job: JobInfo) -> dict[Dimension, int]:
         """What a job wants of its minimum beyond what it holds; before all pods of it exist, what it declares."""
         waiting = self._waiting(job)
         need = need_of(job, waiting.started)
@@ -259,7 +196,7 @@ class CardDemands:
             return cheapest(need, waiting.kinds)
         return self._declared(job)
 
-    def _reserved(self, job: JobInfo, waiting: _WaitingPods) -> RequestTotal:
+    def _reserved_by(self, job: JobInfo, waiting: _WaitingPods) -> dict[Dimension, int]:
         """The same without its gated pods, which are as good as started, and with no more than its pods bear out."""
         if not need_of(job, waiting.started).can_be_had(_by_role(waiting.kinds)):
             return self._borne_out(job, waiting)
@@ -278,61 +215,61 @@ class CardDemands:
         gated: list[RolePods] = []
         others: list[RolePods] = []
         for (is_gated, role, template), count in alike.items():
-            asked = self._ledger.charges.card_request(template)
+            asked = self._usage.charges.card_request(template)
             if not isinstance(asked, FieldError):
-                (gated if is_gated else others).append(RolePods(role, self._ledger.charges.of(template), asked, count))
+                (gated if is_gated else others).append(RolePods(role, self._usage.charges.of(template), asked, count))
         return _WaitingPods(started, tuple(gated), tuple(others))
 
-    def _declared(self, job: JobInfo) -> RequestTotal:
+    def _declared(self, job: JobInfo) -> dict[Dimension, int]:
         """What a job's PodGroup states that it wants, less what it holds."""
-        held = self._accounts.held(job)
-        cpu, memory = self._declared_minimum(job, job.spec.min_resources)
-        cards = _less(self.request(job).lists, {(card,): amount for card, amount in held.cards.items()})
-        return RequestTotal(max(0, cpu - held.cpu), max(0, memory - held.memory), cards)
+        held = self._usage.held.of(job)
+        return {
+            **_beyond(self._declared_minimum(job, job.spec.min_resources), held),
+            **_less(self.request(job).lists, lists_of(held)),
+        }
 
-    def _borne_out(self, job: JobInfo, waiting: _WaitingPods) -> RequestTotal:
+    def _borne_out(self, job: JobInfo, waiting: _WaitingPods) -> dict[Dimension, int]:
         """What it declares: once it has pods, what these ask for, and the largest once more for each missing one."""
         left = _without(self._declared(job), waiting.gated)
         if not job.tasks:
             return left
-        held = self._accounts.held(job)
-        cpu, memory = self._declared_minimum(job, job.counted_minimum)
-        return RequestTotal(
-            min(left.cpu, max(0, cpu - held.cpu)),
-            min(left.memory, max(0, memory - held.memory)),
-            _at_most(left.cards, self._most_cards(job, waiting)),
-        )
+        most = _beyond(self._declared_minimum(job, job.counted_minimum), self._usage.held.of(job))
+        resources = {name: min(amount, most.get(name, 0)) for name, amount in resources_of(left).items()}
+        return _without_zeros({**resources, **_at_most(lists_of(left), self._most_cards(job, waiting))})
 
     def _most_cards(self, job: JobInfo, waiting: _WaitingPods) -> int:
         """Milli-cards that the pods of a job without a node or a gate ask for, the missing ones like the largest."""
-        asked = {template: self._ledger.charges.card_request(template) for template in _templates(job)}
+        asked = {template: self._usage.charges.card_request(template) for template in _templates(job)}
         largest = max((a.amount for a in asked.values() if a is not None and not isinstance(a, FieldError)), default=0)
         there = sum(kind.count * kind.card_request.amount for kind in waiting.others if kind.card_request is not None)
         return there + largest * max(0, job.spec.min_available - len(job.tasks))
 
-    def _declared_minimum(self, job: JobInfo, least: Resources | None) -> tuple[int, int]:
+    def _declared_minimum(self, job: JobInfo, least: Resources | None) -> Amounts:
         if least is None or (self._spares_cpu and self._has_cards(job)):
-            return 0, 0
-        return least.get(CPU, 0), least.get(MEMORY, 0)
+            return {}
+        return resources_of(least)
 
     def _has_cards(self, job: JobInfo) -> bool:
         if self.request(job).lists:
             return True
         if job.tasks:
-            return any(self._ledger.charges.of(task.template).names for task in job.tasks.values())
+            return any(self._usage.charges.of(task.template).names for task in job.tasks.values())
         least = job.spec.min_resources or Resources.EMPTY
-        return any(least.get(resource, 0) for resource in self._ledger.catalogue.resources.values())
+        return any(least.get(resource, 0) for resource in self._usage.catalogue.resources.values())
 
-    def _least_held(self, job: JobInfo) -> RequestTotal:
-        """What the cheapest minimum of those pods holds that have started; all of it when they are no more."""
-        held = self._accounts.held(job)
-        if not (held.cpu or held.memory) or job.placed_count + job.pipelined_count <= job.spec.min_available:
-            return RequestTotal(held.cpu, held.memory)
+    def _elastic(self, job: JobInfo) -> Amounts:
+        """What its pods hold of cpu and memory beyond the cheapest minimum of those that have started."""
+        held = self._usage.held.of(job)
+        if not held or job.placed_count + job.pipelined_count <= job.spec.min_available:
+            return {}
         alike = Counter((task.spec.role, task.template) for task in job.tasks.values() if _holds(task))
         kinds = [
-            RolePods(role, self._ledger.charges.of(template), None, count) for (role, template), count in alike.items()
+            RolePods(role, self._usage.charges.of(template), None, count) for (role, template), count in alike.items()
         ]
-        return cheapest(need_of(job, Counter()), kinds)
+        return _beyond(resources_of(held), cheapest(need_of(job, Counter()), kinds))
+
+
+_NOTHING: Final[JobDemand[Dimension]] = JobDemand((), 0, {}, {}, {})
 
 
 def _started(job: JobInfo) -> Counter[str]:
@@ -350,7 +287,7 @@ def _templates(job: JobInfo) -> set[PodTemplate]:
     return {task.template for task in job.tasks.values() if not task.spec.gated}
 
 
-def _at_most(cards: Mapping[Names, int], most: int) -> dict[Names, int]:
+def _at_most(cards: Mapping[Names, int], most: int) -> dict[Dimension, int]:
     """Return so many milli-cards of some lists and no more, the first lists first."""
     found: dict[Names, int] = {}
     for names, amount in sorted(cards.items()):
@@ -366,19 +303,26 @@ def _by_role(kinds: tuple[RolePods, ...]) -> Counter[str]:
     return found
 
 
-def _without(wanted: RequestTotal, kinds: tuple[RolePods, ...]) -> RequestTotal:
+def _beyond(amounts: Amounts, held: Amounts) -> dict[Dimension, int]:
+    """Return what amounts are beyond what is held, without zeros."""
+    return {name: beyond for name, amount in amounts.items() if (beyond := amount - held.get(name, 0)) > 0}
+
+
+def _without(wanted: Amounts, kinds: tuple[RolePods, ...]) -> dict[Dimension, int]:
     """What is left when some pods do not count."""
-    cpu, memory, cards = wanted.cpu, wanted.memory, dict(wanted.cards)
+    of_kinds: list[Amounts] = []
     for kind in kinds:
-        cpu, memory = max(0, cpu - kind.count * kind.charge.cpu), max(0, memory - kind.count * kind.charge.memory)
-        if kind.card_request is not None and kind.card_request.names in cards:
-            cards[kind.card_request.names] = max(
-                0, cards[kind.card_request.names] - kind.count * kind.card_request.amount
-            )
-    return RequestTotal(cpu, memory, cards)
+        asked = kind.card_request
+        cards: Amounts = {asked.names: asked.amount} if asked is not None else {}
+        of_kinds.append({dim: kind.count * amount for dim, amount in {**kind.charge.resources, **cards}.items()})
+    return _beyond(wanted, total_of(of_kinds))
 
 
-def _less(declared: Mapping[Names, int], asked: Mapping[Names, int]) -> dict[Names, int]:
+def _without_zeros(amounts: Amounts) -> dict[Dimension, int]:
+    return {dimension: amount for dimension, amount in amounts.items() if amount}
+
+
+def _less(declared: Mapping[Names, int], asked: Mapping[Names, int]) -> dict[Dimension, int]:
     """What is left of a job's own figures when what its pods ask for is taken off the lists that may have meant it."""
     left, rest = dict(declared), dict(asked)
     for names, others in _matches(declared, asked):
@@ -392,10 +336,3 @@ def _matches(declared: Mapping[Names, int], asked: Mapping[Names, int]) -> list[
     """Lists that have a card in common: equal ones first, then those with least choice."""
     pairs = [(names, others) for names in declared for others in asked if not set(names).isdisjoint(others)]
     return sorted(pairs, key=lambda pair: (pair[0] != pair[1], len(pair[0]), *pair))
-
-
-def _count(total: Counter[Names], amounts: Mapping[Names, int], by: int) -> None:
-    for names, amount in amounts.items():
-        total[names] += by * amount
-        if not total[names]:
-            del total[names]

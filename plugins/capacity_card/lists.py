@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
-from plugins.capacity_card.ledger import CardQuotaLedger
+from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import Mask, NodeInfo, PodTemplate
 from volsched.plugin.cards import CardList
 
 
 class NamedCards:
-    """Reads the ledger's catalogue: a node will do if it offers a card of the list as a resource that is asked for."""
+    """Reads the catalogue of cards: a node will do if it offers a card of the list as a resource that is asked for."""
 
-    def __init__(self, ledger: CardQuotaLedger) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: CardUsage) -> None:
+        self._usage = usage
 
     def wanted(self, template: PodTemplate) -> CardList | None:
         """Return the list of a template's pods."""
-        charge = self._ledger.charges.of(template)
+        charge = self._usage.charges.of(template)
         if not charge.names:
             return None
         return CardList(charge.names, tuple(name for name, amount in charge.devices if amount))
 
     def resources(self) -> frozenset[str]:
         """Return the resources that are cards on some node."""
-        return frozenset(self._ledger.catalogue.resources.values())
+        return frozenset(self._usage.catalogue.resources.values())
 
     def model(self, node: NodeInfo) -> str:
         """Return the first card of a node, by name."""
-        return next((card.name for card in self._ledger.catalogue.of(node).cards), "")
+        return next((card.name for card in self._usage.catalogue.of(node).cards), "")
 
     def rows(self, wanted: CardList) -> Mask:
         """Mark the rows whose nodes offer one of the cards."""
-        catalogue = self._ledger.catalogue
+        catalogue = self._usage.catalogue
         does = [
             any(card in wanted.names and resource in wanted.resources for card, resource in kind)
             for kind in catalogue.kinds()

@@ -17,45 +17,47 @@ With ``usage.halfLife`` the share is of use over time: the cards of any model th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from operator import truediv
+from typing import Final, TypeAlias
 
 import numpy as np
 
-from plugins.capacity_card.accounts import QueueAccount
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.quota import Cards
 from plugins.capacity_card.requests.charges import ChargedCard
+from plugins.capacity_card.requests.requests import Amounts, Dimension, cards_of
+from plugins.capacity_card.usage import CardUsage
 from volsched.model.nodes.columns import CPU as CPU_COLUMN
 from volsched.model.nodes.columns import MEMORY as MEMORY_COLUMN
-from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodePropertiesView, NodeTable, PodTemplate, QueueInfo
-from volsched.plugin.quota import PastUse, path_key
+from volsched.plugin import CPU, MEMORY, Cluster, Floats, NodeFacts, NodeTable, PodTemplate, QueueInfo
+from volsched.plugin.quota import Number, PastUse, guaranteed, path_key, room, share
 
-BEST_SCORE = 100.0
+BEST_SCORE: Final = 100.0
+_COLUMNS: Final = ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN))
 
-Place: TypeAlias = tuple[float, bool]
+Place: TypeAlias = tuple[Number | float, bool]
 """The share of a queue, and whether it deserves nothing while others state what they deserve."""
 
 
 class CardScore:
     """Scores nodes for tasks with a list of cards."""
 
-    def __init__(self, ledger: CardQuotaLedger, weight: float) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: CardUsage, weight: float) -> None:
+        self._usage = usage
         self._weight = weight
 
     def score(self, template: PodTemplate, node: NodePropertiesView) -> float:
         """Score one node."""
-        return self._points(template, self._ledger.offered(template, node))
+        return self._points(template, self._usage.offered(template, node))
 
     def scores(self, template: PodTemplate, nodes: NodeTable) -> Floats:
         """``score`` for many nodes."""
-        points = (self._points(template, charged) for charged in self._ledger.offered_by_kinds(template))
-        found: Floats = np.fromiter(points, np.float64)[self._ledger.catalogue.kind_rows()[nodes.rows]]
+        points = (self._points(template, charged) for charged in self._usage.offered_by_kinds(template))
+        found: Floats = np.fromiter(points, np.float64)[self._usage.catalogue.kind_rows()[nodes.rows]]
         return found
 
     def _points(self, template: PodTemplate, charged: ChargedCard | None) -> float:
-        names = self._ledger.charges.of(template).names
+        names = self._usage.charges.of(template).names
         if charged is None or len(names) < 2:
             return 0.0
         return BEST_SCORE * 0.5 ** names.index(charged.card) * self._weight
@@ -64,77 +66,84 @@ class CardScore:
 class QueueShares:
     """Orders queues by priority and share."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, past: PastUse | None = None) -> None:
+    def __init__(self, cluster: Cluster, usage: CardUsage) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._accounts = ledger.accounts
-        self._past = past
+        self._usage = usage
+        self._held = usage.held.with_below
         self._shares: dict[str, tuple[tuple[int, ...], Place]] = {}
-        self._deserved: dict[str, QueueAccount] = {}
+        self._deserved: dict[str, Amounts] = {}
         self._made_from: tuple[int, ...] = ()
         self._any_deserved = False
 
     def key(self, queue: QueueInfo) -> tuple[int, tuple[tuple[object, ...], ...]]:
         """The place of a queue; smaller goes first."""
-        if not self._ledger.limits.is_hierarchical:
-            return -queue.spec.priority, (self._place(queue.name),)
-        return path_key(self._cluster.queues, queue, self._accounts.levels(queue.name)[::-1], self._place)
+        return self._key(queue, self._place_now)
 
-    def _place(self, name: str) -> Place:
-        """Return the share of a queue; over time it moves with the clock, so it is not kept."""
-        place = self._place_now(name)
-        if self._past is None:
-            return place
-        weight = self._cluster.queues[name].spec.weight if name in self._cluster.queues else 1
-        return self._past.sum_key(name, self._accounts.account(name).cards, weight), place[1]
+    def past_use(self, half_life: float) -> PastUse:
+        """Return an account of the cards that queues hold over time; ``half_life`` is in seconds."""
+
+        def cards(queue: QueueInfo) -> Mapping[str, int]:
+            return cards_of(self._held.of(queue.name))
+
+        return PastUse(self._cluster, half_life, cards, self._usage.limits.levels)
+
+    def past_order(self, past: PastUse) -> Callable[[QueueInfo], object]:
+        """Return the key by use over time; it moves with the clock, so it is not kept."""
+
+        def place(name: str) -> Place:
+            weight = self._cluster.queues[name].spec.weight if name in self._cluster.queues else 1
+            return past.sum_key(name, cards_of(self._held.of(name)), weight), self._place_now(name)[1]
+
+        return lambda queue: self._key(queue, place)
+
+    def _key(self, queue: QueueInfo, place: Callable[[str], Place]) -> tuple[int, tuple[tuple[object, ...], ...]]:
+        if not self._usage.limits.is_hierarchical:
+            return -queue.spec.priority, (place(queue.name),)
+        return path_key(self._cluster.queues, queue, self._usage.limits.levels(queue.name)[::-1], place)
 
     def _place_now(self, name: str) -> Place:
-        deserved, account = self.deserved(), self._accounts.account(name)
-        state = (account.version, *self._made_from)
+        deserved = self.deserved().get(name, {})
+        state = (self._held.version_of(name), *self._made_from)
         known = self._shares.get(name)
         if known is not None and known[0] == state:
             return known[1]
-        due = deserved.get(name, QueueAccount())
-        waits = due.is_zero and self._any_deserved
-        self._shares[name] = state, (1.0 if waits else share(account, due), waits)
+        waits = not deserved and self._any_deserved
+        self._shares[name] = state, (1 if waits else share(self._held.of(name), deserved, truediv), waits)
         return self._shares[name][1]
 
-    def deserved(self) -> Mapping[str, QueueAccount]:
-        """What each queue deserves, made again when limits or the cluster changed."""
-        ledger = self._ledger
+    def deserved(self) -> Mapping[str, Amounts]:
+        """What each queue deserves, without zeros, made again when limits or the cluster changed."""
+        usage = self._usage
         made_from = (
-            ledger.limits.version,
-            ledger.catalogue.stock,
-            *self._cluster.node_cache.totals[: MEMORY_COLUMN + 1],
+            usage.limits.version,
+            usage.catalogue.stock,
+            *self._cluster.node_ledger.totals[: MEMORY_COLUMN + 1],
         )
         if made_from != self._made_from:
             self._deserved, self._made_from = self._share_out(), made_from
         return self._deserved
 
-    def _share_out(self) -> dict[str, QueueAccount]:
-        queues, ledger = self._cluster.queues, self._ledger
-        found = {name: QueueAccount() for name in queues}
-        for resource, column in ((CPU, CPU_COLUMN), (MEMORY, MEMORY_COLUMN)):
-            guaranteed = sum(queue.spec.guarantee.get(resource, 0) for queue in queues.values())
-            total = sum(self._cluster.node_cache.totals[column : column + 1])  # no node has reported yet: none
-            free = max(0, total - guaranteed)
-            for name, queue in queues.items():
-                own = queue.spec.guarantee.get(resource, 0)
-                setattr(found[name], resource, max(min(queue.spec.deserved.get(resource, 0), free + own), own))
-        there, quotas = ledger.catalogue.totals, {name: ledger.limits.card_quota(name) for name in queues}
+    def _share_out(self) -> dict[str, Amounts]:
+        queues, limits = self._cluster.queues, self._usage.limits
+        quotas = {name: limits.card_quota(name) for name in queues}
         self._any_deserved = any(quota.deserved is not None for quota in quotas.values())
-        for name, account in found.items():
-            due = quotas[name].deserved or {} if self._any_deserved else _within(quotas[name].cards, there)
-            account.cards = {card: amount for card, amount in due.items() if amount}
+        found: dict[str, Amounts] = {}
+        total, kept = self._resources(), guaranteed(self._cluster)
+        for name, queue in queues.items():
+            own, free = queue.spec.guarantee, room(total, kept, queue.spec.guarantee, {})
+            due: dict[Dimension, int] = {
+                key: max(min(queue.spec.deserved.get(key, 0), free.get(key, 0)), own.get(key, 0)) for key, _ in _COLUMNS
+            }
+            cards = quotas[name].deserved or {} if self._any_deserved else self._within_stock(quotas[name].cards)
+            due.update({(card,): amount for card, amount in cards.items()})
+            found[name] = {dimension: amount for dimension, amount in due.items() if amount > 0}
         return found
 
+    def _resources(self) -> dict[str, int]:
+        """Return what the cluster has of cpu and memory."""
+        totals = self._cluster.node_ledger.totals[: MEMORY_COLUMN + 1]  # shorter while no node has reported
+        return {name: totals[column] for name, column in _COLUMNS if column < len(totals)}
 
-def _within(quota: Cards, there: Cards) -> Cards:
-    return {card: min(most, there.get(card, 0)) for card, most in quota.items()}
-
-
-def share(held: QueueAccount, deserved: QueueAccount) -> float:
-    """The largest part of its due that is held of anything; 0 when nothing is due."""
-    parts = [held.cards.get(card, 0) / due for card, due in deserved.cards.items() if due > 0]
-    parts.extend(have / due for have, due in ((held.cpu, deserved.cpu), (held.memory, deserved.memory)) if due > 0)
-    return max(parts, default=0.0)
+    def _within_stock(self, quota: Cards) -> Cards:
+        there = self._usage.catalogue.totals
+        return {card: min(most, there.get(card, 0)) for card, most in quota.items()}

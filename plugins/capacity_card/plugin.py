@@ -6,25 +6,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
-from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import AllocatedCards
 from plugins.capacity_card.cards.mapping import ARGUMENTS as MAPPING_ARGUMENTS
 from plugins.capacity_card.cards.mapping import check_mapping, mapping_of
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.lists import NamedCards
 from plugins.capacity_card.ordering import CardScore, QueueShares
 from plugins.capacity_card.quotas.quota import OF_QUEUES
-from plugins.capacity_card.reclaim import CpuReclaimView
+from plugins.capacity_card.reclaim import CardReclaimView, CpuReclaimView
 from plugins.capacity_card.refusals import NAME
+from plugins.capacity_card.report import CardReport
 from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST
 from plugins.capacity_card.rules import CardRules
-from plugins.capacity_card.series import CardSeries, by_list
+from plugins.capacity_card.series import CardSeries
 from plugins.capacity_card.suggestions import CardSuggestions
-from plugins.capacity_card.usage import usage_of
+from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import (
-    CPU,
-    MEMORY,
     AnnotationTypes,
     Argument,
     ArgumentProblem,
@@ -32,9 +29,6 @@ from volsched.plugin import (
     Deserved,
     JobInfo,
     NodeOrder,
-    QueueAmounts,
-    QueueInfo,
-    QueueOrder,
     Registrar,
     Report,
     Rule,
@@ -49,12 +43,10 @@ from volsched.plugin.quota import (
     HALF_LIFE_ARGUMENT,
     Consumer,
     Elastic,
-    PastUse,
-    Usage,
     check_half_life,
     half_life_of,
     held_of_quota,
-    order_over_time,
+    order_queues,
     sharing_limit,
 )
 
@@ -138,64 +130,51 @@ class CapacityCardPlugin:
     def on_session_open(self, registrar: Registrar) -> None:
         """Register everything, and report what is wrong in objects."""
         above = registrar.checks_ancestors or self._arguments.checks_ancestors
-        ledger = registrar.account(f"{NAME}.ledger", lambda cluster: self._ledger(cluster, above=above))
-        ledger.charges.begin(registrar.cluster.clocks.template_generation)
-        past = self._past_use(registrar, ledger)
+        usage = registrar.account(f"{NAME}.ledger", lambda cluster: self._new_usage(cluster, above=above))
+        usage.charges.begin(registrar.cluster.clocks.era)
+        demands = registrar.account(
+            f"{NAME}.demands", lambda cluster: CardDemands(cluster, usage, spares_cpu=self._arguments.spares_cpu)
+        )
         runtime = registrar.account(
-            f"{NAME}.runtime", lambda cluster: _CardAccounts(cluster, ledger, self._arguments, past)
+            f"{NAME}.runtime",
+            lambda cluster: _CardAccounts(cluster, usage, demands, self._arguments.weight),
         )
         registrar.account(CARD_LISTS, CardLists.of_cluster).sources[NAME] = runtime.named
         runtime.tell_faults(registrar.session)
-        _order_queues(registrar, runtime, past)
+        self._order_queues(registrar, runtime)
         registrar.register(*runtime.registered())
 
-    def _past_use(self, registrar: Registrar, ledger: CardQuotaLedger) -> PastUse | None:
-        """Return an account of the cards that queues hold over time; None when that does not count."""
-        half_life = self._arguments.half_life
-        if not half_life:
-            return None
+    def _order_queues(self, registrar: Registrar, runtime: _CardAccounts) -> None:
+        """Order queues by what they hold, or by the cards of any model that they held over time."""
+        half_life, shares = self._arguments.half_life, runtime.queues
+        past_use = (lambda _: shares.past_use(half_life)) if half_life else None
+        order_queues(registrar, NAME, past_use, shares.key, shares.past_order)
 
-        def cards(queue: QueueInfo) -> Mapping[str, int]:
-            return ledger.accounts.account(queue.name).cards
-
-        return registrar.account(
-            f"{NAME}.past", lambda cluster: PastUse(cluster, half_life, cards, ledger.accounts.levels)
-        )
-
-    def _ledger(self, cluster: Cluster, *, above: bool) -> CardQuotaLedger:
+    def _new_usage(self, cluster: Cluster, *, above: bool) -> CardUsage:
         told = self._arguments
-        return CardQuotaLedger(
+        return CardUsage(
             cluster, told.mapping, spares_cpu=told.spares_cpu, is_strict=told.is_strict, is_hierarchical=above
         )
 
 
-def _order_queues(registrar: Registrar, runtime: _CardAccounts, past: PastUse | None) -> None:
-    """Order queues by what they hold, or by what they held over time."""
-    if past is None:
-        registrar.register(QueueOrder(runtime.queues.key))
-    else:
-        order_over_time(registrar, past, runtime.queues.key)
-
-
 class _CardAccounts:
-    """Everything that is kept beside the ledger."""
+    """Everything that is kept beside usage and demands."""
 
-    def __init__(
-        self, cluster: Cluster, ledger: CardQuotaLedger, arguments: CapacityCardArguments, past: PastUse | None
-    ) -> None:
+    def __init__(self, cluster: Cluster, usage: CardUsage, demands: CardDemands, weight: float) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._accounts = ledger.accounts
-        self._demands = CardDemands(cluster, ledger, spares_cpu=arguments.spares_cpu)
-        self.rules = CardRules(cluster, ledger, self._demands)
-        self.named = NamedCards(ledger)
-        self.nodes = CardScore(ledger, arguments.weight)
-        self.queues = QueueShares(cluster, ledger, past)
-        self.series = CardSeries(cluster, ledger, self._demands)
-        self.allocated = AllocatedCards(ledger)
-        self.cards = Elastic(self.series.view)
-        self.cpu = Elastic(CpuReclaimView(cluster, ledger))
-        self.suggestions = CardSuggestions(cluster, ledger, self._demands)
+        self._usage = usage
+        self._demands = demands
+        self.rules = CardRules(cluster, usage, demands)
+        self.named = NamedCards(usage)
+        self.nodes = CardScore(usage, weight)
+        self.queues = QueueShares(cluster, usage)
+        self.view = CardReclaimView(cluster, usage)
+        self.series = CardSeries(cluster, usage, demands, self.view)
+        self.report = CardReport(cluster, usage, demands, self.rules, self.view)
+        self.allocated = AllocatedCards(usage)
+        self.cards = Elastic(self.view)
+        self.cpu = Elastic(CpuReclaimView(cluster, usage))
+        self.suggestions = CardSuggestions(cluster, usage, demands)
 
     def registered(self) -> Iterator[Rule]:
         """Return what the plugin registers, the order of queues aside."""
@@ -206,39 +185,24 @@ class _CardAccounts:
         yield NodeOrder(score.score, vector=score.scores, applies_to=self.rules.has_list)
         yield Report(
             metrics=self.series.metrics(self.queues, self.rules),
-            usage=self.usage,
-            amounts=self.amounts,
+            usage=self.report.usage,
+            amounts=self.report.amounts,
             allocated=self.allocated,
-            card_name=self._ledger.catalogue.mapping.card_of,
+            card_name=self._usage.catalogue.mapping.card_of,
             consumers=self.consumers,
             suggestions=self.suggestions.of,
         )
 
-    def amounts(self, queue: QueueInfo) -> QueueAmounts:
-        """What the jobs of a queue hold and have reserved, and what the queue may hold, cards by name."""
-        sums, quota = self._demands.own(queue.name), self._ledger.limits.quota(queue.name)
-        reserved = {CPU: sums.reserved_cpu, MEMORY: sums.reserved_memory, **by_list(sums.reserved)}
-        may_hold = {name: queue.spec.capability[name] for name in (CPU, MEMORY) if name in queue.spec.capability}
-        return QueueAmounts(_resources(self._accounts.own(queue.name)), reserved, {**may_hold, **quota})
-
-    def usage(self) -> Usage:
-        """What all queues may hold and hold, for people."""
-        return usage_of(self._cluster, self._ledger, self._demands, self.series.view)
-
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """What jobs of the queue that refused, in a hierarchy of those below it, hold of what it has too little of."""
-        queues = sharing_limit(self._cluster, job, refusal, in_tree=self._ledger.limits.is_hierarchical)
-        return held_of_quota(self.usage(), queues, job, refusal)
+        queues = sharing_limit(self._cluster, job, refusal, in_tree=self._usage.limits.is_hierarchical)
+        return held_of_quota(self.report.usage(), queues, job, refusal)
 
     def tell_faults(self, session: Session) -> None:
         """Report on queues, PodGroups and nodes what is wrong in their annotations and labels."""
-        for queue, fault in self._ledger.limits.take_faults():
-            session.record_event(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))
+        for queue, fault in self._usage.limits.take_faults():
+            session.tell(about_queue(queue, "Warning", BAD_QUOTA, f"{fault}; what is wrong counts as 0"))
         for job, fault in self._demands.take_faults():
-            session.record_event(about_group(job, "Warning", BAD_REQUEST, f"{fault}; what is wrong is left out"))
-        for node, fault in self._ledger.catalogue.take_warnings():
-            session.record_event(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))
-
-
-def _resources(account: QueueAccount) -> dict[str, int]:
-    return {CPU: account.cpu, MEMORY: account.memory, **account.cards}
+            session.tell(about_group(job, "Warning", BAD_REQUEST, f"{fault}; what is wrong is left out"))
+        for node, fault in self._usage.catalogue.take_warnings():
+            session.tell(about_node(node, "Warning", BAD_LABELS, f"node {fault}"))

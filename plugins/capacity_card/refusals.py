@@ -7,15 +7,15 @@ them is in cores, bytes with a unit, and whole cards.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
 from plugins.capacity_card.quotas.limits import QueueLimit
-from plugins.capacity_card.requests.requests import Names, NoSuchCardError
+from plugins.capacity_card.requests.requests import Names, NoSuchCardError, text_of
 from volsched.model.values.quantity import UNLIMITED
 from volsched.plugin import CPU, MEMORY, ConditionReason, FieldError, Scope, Shortfall, Step, Verdict, format_amount
-from volsched.plugin.quota import At
+from volsched.plugin.cards import joined
+from volsched.plugin.quota import At, Exceeded
 
 NAME: Final = "capacity-card"
 
@@ -26,32 +26,6 @@ NO_MEMORY: Final = "InsufficientMemoryQuota"
 NO_CARDS: Final = "InsufficientScalarQuota"
 
 _MI: Final = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class ExceededLimit:
-    """One amount that would be above its limit; in the resource's unit. ``held`` is what counts already."""
-
-    resource: str
-    requested: int
-    held: int
-    limit: int
-
-    @property
-    def total(self) -> int:
-        """What it would come to."""
-        return self.held + self.requested
-
-    def shortfall(self) -> Shortfall:
-        """The same as part of a verdict."""
-        return Shortfall(self.resource, self.requested, self.held, self.limit)
-
-    def human(self) -> str:
-        """The same for people."""
-        requested, held, limit = (
-            format_amount(self.resource, amount) for amount in (self.requested, self.held, self.limit)
-        )
-        return f"{self.resource}: requested {requested}, held {held}, quota {limit}"
 
 
 def unreadable_request(queue: str, why: FieldError) -> Verdict:
@@ -72,32 +46,43 @@ def empty_capability(limit: QueueLimit, step: At) -> Verdict:
     return Verdict(step, NAME, Scope.QUEUE, NO_CAPABILITY, message, queue=limit.queue)
 
 
-def short_of_resource(limit: QueueLimit, short: ExceededLimit, step: At) -> Verdict:
+def short_of_resource(limit: QueueLimit, short: Exceeded, step: At) -> Verdict:
     """A queue's cpu or memory does not suffice."""
-    is_cpu = short.resource == CPU
+    is_cpu = short.dimension == CPU
     numbers = [str(amount) if is_cpu else _mi(amount) for amount in (short.requested, short.total, short.limit)]
     text = _sentence(limit.queue, "CPU" if is_cpu else MEMORY, *numbers)
-    message = f"{text} ({short.human()}{_advice(limit, short.resource)})"
-    shortfalls = (short.shortfall(),)
-    return Verdict(step, NAME, Scope.QUEUE, NO_CPU if is_cpu else NO_MEMORY, message, shortfalls, queue=limit.queue)
+    message = f"{text} ({_human(short)}{_advice(limit, short.dimension)})"
+    return Verdict(
+        step, NAME, Scope.QUEUE, NO_CPU if is_cpu else NO_MEMORY, message, (_shortfall(short),), queue=limit.queue
+    )
 
 
-def short_of_cards(
-    limit: QueueLimit, names: Names, sentence: ExceededLimit, details: Sequence[ExceededLimit], step: At
-) -> Verdict:
+def short_of_cards(limit: QueueLimit, sentence: Exceeded, details: Sequence[Exceeded], step: At) -> Verdict:
     """A queue's quota of a card, or of all cards of a list, does not suffice.
 
-    ``sentence`` has the numbers to be told first, ``details`` those of each card.
+    ``sentence`` has the numbers to be told first, and the list; ``details`` those of each card.
     """
     numbers = (str(sentence.requested), str(sentence.total), str(sentence.limit))
-    text = _sentence(limit.queue, f"<{'|'.join(names)}>", *numbers)
-    human = "; ".join([*(short.human() for short in details), *_kept_for_others(limit, names)])
-    shortfalls = tuple(short.shortfall() for short in details)
+    names: Names = sentence.dimension
+    text = _sentence(limit.queue, f"<{joined(names)}>", *numbers)
+    human = "; ".join([*map(_human, details), *_kept_for_others(limit, names)])
+    shortfalls = tuple(map(_shortfall, details))
     return Verdict(step, NAME, Scope.QUEUE, NO_CARDS, f"{text} ({human})", shortfalls, queue=limit.queue)
 
 
+def _shortfall(short: Exceeded) -> Shortfall:
+    return Shortfall(text_of(short.dimension), short.requested, short.used, short.limit)
+
+
+def _human(short: Exceeded) -> str:
+    """Return one amount that would be above its limit, for people."""
+    name = text_of(short.dimension)
+    requested, held, limit = (format_amount(name, amount) for amount in (short.requested, short.used, short.limit))
+    return f"{name}: requested {requested}, held {held}, quota {limit}"
+
+
 def _kept_for_others(limit: QueueLimit, names: Names) -> Iterator[str]:
-    kept = [name for name in names if limit.yields(name)]
+    kept = [name for name in names if limit.yields((name,))]
     if kept:
         yield f"what other queues are guaranteed of {', '.join(kept)} is kept for them"
 
@@ -110,7 +95,7 @@ def _sentence(queue: str, what: str, requested: str, total: str, capability: str
 
 
 def _advice(limit: QueueLimit, resource: str) -> str:
-    if (limit.cpu if resource == CPU else limit.memory) > 0:
+    if limit.of(resource) > 0:
         return ""
     return (
         f"; what spec.capability does not name counts as 0: set {resource} there, or have cardUnlimitedCpuMemory spare "

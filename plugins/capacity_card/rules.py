@@ -1,39 +1,33 @@
 """The answers of capacity-card: which job is admitted, which task its queue takes on, and on which nodes.
 
-For every limit that holds for a queue (its own; in a hierarchy, its ancestors')::
+Cpu and memory are judged by ``volsched.quota.checks``. For every limit that holds for a queue (its own; in a hierarchy,
+its ancestors')::
 
-    admission   held + reserved - elastic + wanted <= limit; lists of cards by sums, see ``matching``
-    placing     held + requested <= limit; of a list any card will do that has that much left
+    admission   lists of cards by sums of what is held, reserved and wanted, see ``matching``
+    placing     of a list any card will do of which so much is left
     node        offers a card of the list that has that much left, so the node decides which card is charged
     charge      held <= limit, looked at again when it was made: whatever others score, no quota is exceeded
 
 Equality passes; an amount of 0 is not looked at.
-
-``CardRules`` is one class: all answers compare the same ledger with the same limits.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
 from plugins.capacity_card import refusals
-from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.cards.matching import Unmet, first_unmet
-from plugins.capacity_card.demands import CardDemands, QueueSums
-from plugins.capacity_card.ledger import CardQuotaLedger
+from plugins.capacity_card.demands import CardDemands
 from plugins.capacity_card.quotas.limits import QueueLimit
-from plugins.capacity_card.refusals import NAME, ExceededLimit
-from plugins.capacity_card.requests.charges import Charge, ChargedCard
-from plugins.capacity_card.requests.minimum import RequestTotal
-from plugins.capacity_card.requests.requests import CardRequest, Names
+from plugins.capacity_card.refusals import NAME
+from plugins.capacity_card.requests.charges import ChargedCard, amounts_of
+from plugins.capacity_card.requests.requests import Amounts, CardRequest, Dimension, Names, lists_of, resources_of
+from plugins.capacity_card.usage import CardUsage
 from volsched.plugin import (
-    CPU,
-    MEMORY,
-    NO_LIMIT,
     PERMIT,
     Allocatable,
     Ballot,
@@ -56,21 +50,23 @@ from volsched.plugin import (
     TaskInfo,
     TaskStatus,
     Verdict,
-    Vote,
     never,
 )
-from volsched.plugin.quota import Amounts, At, QueueTree, exceeded, not_a_leaf
+from volsched.plugin.quota import At, Exceeded, QueueQuotas, QueueTree, committed, total_of
 
 _MOST_KNOWN: Final = 10_000
 
 
-class CardRules:
-    """Reads ledger and demands; keeps nothing but counts of refusals and verdicts that may be given again."""
+class CardRules(QueueQuotas[QueueLimit, Dimension, int]):
+    """Reads usage and demands; keeps nothing but counts of refusals and verdicts that may be given again."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
+    name: ClassVar[str] = NAME
+    without_minimum: Ballot = PERMIT
+
+    def __init__(self, cluster: Cluster, usage: CardUsage, demands: CardDemands) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._accounts = ledger.accounts
+        self._usage = usage
+        self._held = usage.held.with_below
         self._demands = demands
         self._tree = QueueTree(cluster)
         self._known: dict[tuple[str, int], tuple[tuple[int, ...], Headroom]] = {}
@@ -78,7 +74,7 @@ class CardRules:
         self._no_quota: dict[str, Verdict] = {}
         self._open_at: tuple[object, ...] = ()
         self._open: Names = ()
-        self.refused: Counter[tuple[str, ...]] = Counter()
+        self.refusal_counts: Counter[tuple[str, ...]] = Counter()
         """Refusals by queue and reason, each counted when it becomes the reason of a pod or PodGroup."""
 
     def registered(self) -> Iterator[Rule]:
@@ -97,41 +93,80 @@ class CardRules:
         )
         yield EventHandler(self, for_each_pod=never)
 
+    # -- amounts ------------------------------------------------------------------------------------------------------
+
+    def is_parent(self, queue: str) -> bool:
+        """Whether in a hierarchy a queue has others below it, and so takes no work itself."""
+        return self._usage.limits.is_hierarchical and self._tree.is_parent(queue)
+
+    def levels(self, queue: str) -> Sequence[QueueLimit]:
+        """Return the limits that hold for a queue, its own first."""
+        return self._usage.limits.chain(queue)
+
+    def limit(self, level: QueueLimit, dimension: Dimension) -> int:
+        """Return how much a queue may hold."""
+        return level.of(dimension)
+
+    bound = limit
+
+    def allocated(self, level: QueueLimit) -> Amounts:
+        """Return what a queue, in a hierarchy with those below it, holds."""
+        return self._held.of(level.queue)
+
+    def committed(self, level: QueueLimit, minimum: Iterable[Dimension]) -> Amounts:
+        """Return what a queue holds and has reserved of cpu and memory, beyond what its jobs could do without."""
+        return committed(self.allocated(level), self._demands.of(level.queue), minimum)
+
+    def minimum(self, job: JobInfo, level: QueueLimit) -> Amounts | None:
+        """Return what a job still wants of its minimum; None for nothing."""
+        return self._demands.wanted(job) or None
+
+    def request(self, pod: PodTemplate, level: QueueLimit) -> Amounts:
+        """Return what a pod counts for of cpu and memory; cards of a list are looked at together."""
+        return self._usage.charges.of(pod).resources
+
+    def refused(self, queue: str, level: QueueLimit, short: Sequence[Exceeded], step: At) -> Verdict:
+        """Return that a queue states nothing at all, or that its cpu, else its memory, else a card does not suffice."""
+        if level.is_empty:
+            return refusals.empty_capability(level, step)
+        if isinstance(short[0].dimension, str):
+            return refusals.short_of_resource(level, short[0], step)
+        return refusals.short_of_cards(level, short[0], short[:1], step)
+
     # -- admission ----------------------------------------------------------------------------------------------------
 
     def vote(self, job: JobInfo) -> Ballot:
-        """Admit a job whose minimum fits beside what is held and reserved."""
-        if self._has_children(job.queue):
-            return Ballot(Vote.REJECT, not_a_leaf(NAME, job.queue, Step.ENQUEUE))
-        wanted = self._demands.wanted(job)
-        if wanted.is_empty:
-            return PERMIT
-        for limit in self._ledger.limits.chain(job.queue):
-            refusal = self._not_admitted(limit, wanted)
-            if refusal is not None:
-                if refusal != job.refusal:
-                    self.refused[job.queue, refusal.reason] += 1
-                return Ballot(Vote.REJECT, refusal)
-        return PERMIT
+        """Admit a job whose minimum fits beside what is held and reserved; count why others are not admitted."""
+        ballot = super().vote(job)
+        if ballot.verdict is not None and ballot.verdict != job.refusal and not self.is_parent(job.queue):
+            self.refusal_counts[job.queue, ballot.verdict.reason] += 1
+        return ballot
 
-    def _not_admitted(self, limit: QueueLimit, wanted: RequestTotal) -> Verdict | None:
-        account, sums = self._accounts.account(limit.queue), self._demands.of(limit.queue)
-        committed = {
-            CPU: max(0, account.cpu + sums.reserved_cpu - sums.elastic_cpu),
-            MEMORY: max(0, account.memory + sums.reserved_memory - sums.elastic_memory),
-        }
-        refusal = _short_of_resources(limit, _resources(wanted), committed, Step.ENQUEUE)
-        return refusal or self._short_of_lists(limit, account, sums, wanted)
+    def not_admitted(self, queue: str, level: QueueLimit, minimum: Amounts) -> Verdict | None:
+        """Return why a minimum does not fit into a queue: cpu, memory, then lists of cards."""
+        if level.is_empty:
+            return refusals.empty_capability(level, Step.ENQUEUE)
+        refusal = super().not_admitted(queue, level, resources_of(minimum))
+        return refusal or self._short_of_lists(level, lists_of(minimum))
 
-    def _short_of_lists(
-        self, limit: QueueLimit, account: QueueAccount, sums: QueueSums, wanted: RequestTotal
-    ) -> Verdict | None:
-        if not wanted.cards:
+    def _short_of_lists(self, level: QueueLimit, wanted: Mapping[Names, int]) -> Verdict | None:
+        if not wanted:
             return None
-        cards = {card for names in (*wanted.cards, *sums.reserved) for card in names}
-        room = {card: limit.card(card) - account.cards.get(card, 0) for card in cards}
-        unmet = first_unmet(room, sorted(sums.reserved.items()), sorted(wanted.cards.items()))
-        return _unmet(limit, account, unmet) if unmet is not None else None
+        reserved = lists_of(self._demands.of(level.queue).reserved)
+        unmet = first_unmet(self._left(level, (*wanted, *reserved)), sorted(reserved.items()), sorted(wanted.items()))
+        return self._unmet(level, unmet) if unmet is not None else None
+
+    def _left(self, level: QueueLimit, lists: Iterable[Names]) -> dict[str, int]:
+        """Return how much is left to a queue of each card of some lists; below zero where its limit is exceeded."""
+        held, cards = self.allocated(level), dict.fromkeys((card,) for names in lists for card in names)
+        return {card[0]: level.of(card) - held.get(card, 0) for card in cards}
+
+    def _unmet(self, level: QueueLimit, unmet: Unmet) -> Verdict:
+        held, cards = self.allocated(level), [(card,) for card in unmet.cards]
+        used = sum(held.get(card, 0) for card in cards) + unmet.asked - unmet.amount
+        total = Exceeded(unmet.cards, unmet.amount, used, sum(map(level.of, cards)))
+        each = [Exceeded(card, 0, held.get(card, 0), level.of(card)) for card in cards if len(cards) > 1]
+        return refusals.short_of_cards(level, total, [total, *each], Step.ENQUEUE)
 
     # -- placing ------------------------------------------------------------------------------------------------------
 
@@ -141,108 +176,85 @@ class CardRules:
         At once so many as are left of whichever of the cards that are open: the same stay open. A refusal is kept for
         tasks that are alike while no account has moved.
         """
-        name, ledger = queue.name, self._ledger
-        if self._has_children(name):
-            return Headroom(0, not_a_leaf(NAME, name, Step.ALLOCATABLE))
-        limits = ledger.limits
-        chain = limits.chain(name)
-        state = (
-            limits.version,
-            ledger.catalogue.version,
-            *[self._accounts.account(limit.queue).version for limit in chain],
-        )
+        name, usage = queue.name, self._usage
+        if self.is_parent(name):
+            return Headroom(0, self.closed(name, Step.ALLOCATABLE))
+        levels, version = self.levels(name), self._held.version_of
+        state = (usage.limits.version, usage.catalogue.version, *[version(level.queue) for level in levels])
         known = self._known.get((name, template.id))
         if known is not None and known[0] == state:
             return known[1]
-        count, at_once = self._room(chain, template)
+        count, at_once = self._room(levels, template)
         if count > 0:
             return Headroom(count, None, at_once)
-        refused = Headroom(count, self._refusal(name, chain, template))
+        refused = Headroom(count, self.refusal(queue, template))
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[name, template.id] = state, refused
         return refused
 
-    def _room(self, chain: Sequence[QueueLimit], template: PodTemplate) -> tuple[int, int]:
+    def _room(self, levels: Sequence[QueueLimit], template: PodTemplate) -> tuple[int, int]:
         """How many tasks there is room for, and how many whichever card each gets."""
-        asked, charge = self._ledger.charges.card_request(template), self._ledger.charges.of(template)
+        asked = self._usage.charges.card_request(template)
         if isinstance(asked, FieldError):
             return 0, 0
-        most = self._room_of_cpu_and_memory(chain, charge) if charge.cpu or charge.memory else NO_LIMIT
+        most = self.room(levels, template)
         if asked is None:
             return most, most
-        left, amount = self._accounts.left, asked.amount
-        cards = [count for name in asked.candidates if (count := left(chain, name) // amount) > 0]
+        cards = [count for name in asked.candidates if (count := self._rest(levels, name) // asked.amount) > 0]
         return (min(most, sum(cards)), min(most, *cards)) if cards else (0, 0)
+
+    def _rest(self, levels: Sequence[QueueLimit], card: str) -> int:
+        """Return how much more of a card all limits allow, in milli-cards; below zero when one is exceeded."""
+        held, dimension = self._held.of, (card,)
+        return min([level.of(dimension) - held(level.queue).get(dimension, 0) for level in levels])
 
     def count_refusal(self, task: TaskInfo, verdict: Verdict) -> None:
         """Count a refusal when it becomes the reason why a pod waits."""
         if verdict != task.refusal and task.job is not None:
-            self.refused[task.job.queue, verdict.reason] += 1
+            self.refusal_counts[task.job.queue, verdict.reason] += 1
 
-    def _has_children(self, queue: str) -> bool:
-        """Whether in a hierarchy a queue has others below it, and so takes no work itself."""
-        return self._ledger.limits.is_hierarchical and self._tree.is_parent(queue)
-
-    def _room_of_cpu_and_memory(self, chain: Sequence[QueueLimit], charge: Charge) -> int:
-        count = NO_LIMIT
-        for limit in chain:
-            account = self._accounts.account(limit.queue)
-            if charge.cpu:
-                count = min(count, (limit.cpu - account.cpu) // charge.cpu)
-            if charge.memory:
-                count = min(count, (limit.memory - account.memory) // charge.memory)
-        return count
-
-    def _refusal(self, queue: str, chain: Sequence[QueueLimit], template: PodTemplate) -> Verdict:
-        charges = self._ledger.charges
-        asked, charge = charges.card_request(template), charges.of(template)
+    def refusal(self, queue: QueueInfo, pod: PodTemplate) -> Verdict:
+        """Return why a queue without room does not take on a pod: a request that cannot be read, or what is short."""
+        asked, levels = self._usage.charges.card_request(pod), self.levels(queue.name)
         if isinstance(asked, FieldError):
-            return refusals.unreadable_request(queue, asked)
-        for limit in chain:
-            held = _resources(self._accounts.account(limit.queue))
-            verdict = _short_of_resources(limit, _resources(charge), held, Step.ALLOCATABLE)
-            if verdict is not None:
-                return verdict
+            return refusals.unreadable_request(queue.name, asked)
+        if levels[0].is_empty:
+            return refusals.empty_capability(levels[0], Step.ALLOCATABLE)
         # with room for the rest it is cards that are short
-        return self._short_of_all(chain, cast("CardRequest", asked))
+        return super().refusal(queue, pod) or self._short_of_all(levels, cast("CardRequest", asked))
 
-    def _short_of_all(self, chain: Sequence[QueueLimit], asked: CardRequest) -> Verdict:
+    def _short_of_all(self, levels: Sequence[QueueLimit], asked: CardRequest) -> Verdict:
         """Every card of a list is short; the last one's numbers stand in the sentence (as in Volcano's design)."""
-        details: list[ExceededLimit] = []
-        last = chain[0]
+        details: list[Exceeded] = []
+        last = levels[0]
         for name in asked.candidates:
-            last = self._accounts.blocking(chain, name, asked.amount) or last
-            held = self._accounts.account(last.queue).cards.get(name, 0)
-            details.append(ExceededLimit(name, asked.amount, held, last.card(name)))
-        return refusals.short_of_cards(last, asked.names, details[-1], details, Step.ALLOCATABLE)
+            last = self._usage.blocking(levels, name, asked.amount) or last
+            held = self.allocated(last).get((name,), 0)
+            details.append(Exceeded((name,), asked.amount, held, last.of((name,))))
+        return refusals.short_of_cards(last, details[-1]._replace(dimension=asked.names), details, Step.ALLOCATABLE)
 
     def may_preempt(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether a queue would stay within its own limit with all of these tasks.
 
         What queues above it may hold is looked at once victims are gone: they may be below the same ones.
         """
-        charges = self._ledger.charges
-        cpu = sum(charges.of(task.template).cpu for task in tasks)
-        memory = sum(charges.of(task.template).memory for task in tasks)
+        charges = self._usage.charges
+        request = total_of(charges.of(task.template).resources for task in tasks)
         all_asked = [charges.card_request(task.template) for task in tasks]
         if any(isinstance(asked, FieldError) for asked in all_asked):
             return False
         lists = [(asked.names, asked.amount) for asked in all_asked if isinstance(asked, CardRequest)]
-        return all(self._takes(limit, cpu, memory, lists) for limit in self._ledger.limits.chain(queue.name)[:1])
-
-    def _takes(self, limit: QueueLimit, cpu: int, memory: int, lists: Sequence[tuple[Names, int]]) -> bool:
-        account = self._accounts.account(limit.queue)
-        if (cpu and account.cpu + cpu > limit.cpu) or (memory and account.memory + memory > limit.memory):
-            return False
-        room = {card: limit.card(card) - account.cards.get(card, 0) for names, _ in lists for card in names}
-        return first_unmet(room, (), lists) is None
+        return all(
+            not self.beyond(level, request) and first_unmet(self._left(level, dict(lists)), (), lists) is None
+            for level in self.levels(queue.name)[:1]
+        )
 
     # -- nodes --------------------------------------------------------------------------------------------------------
 
     def offers(self, template: PodTemplate, node: NodePropertiesView) -> Verdict | None:
         """Refuse a node that does not offer a task's card."""
-        if self._ledger.offered(template, node) is not None:
+        if self._usage.offered(template, node) is not None:
             return None
         return self._without_card(template)
 
@@ -252,7 +264,7 @@ class CardRules:
 
     def has_quota_left(self, task: TaskInfo, node: NodePropertiesView) -> Verdict | None:
         """Refuse a node whose card the task's queue may not hold that much more of."""
-        charged = self._ledger.offered(task.template, node)
+        charged = self._usage.offered(task.template, node)
         if charged is None or charged.card in self.open_cards(task.template, task.queue):
             return None
         return self._without_quota(task.queue)
@@ -263,8 +275,8 @@ class CardRules:
         return self._rows_of(task.template, lambda charged: charged is None or charged.card in left, nodes)
 
     def _rows_of(self, template: PodTemplate, passes: Callable[[ChargedCard | None], bool], nodes: NodeTable) -> Mask:
-        by_kind = np.fromiter(map(passes, self._ledger.offered_by_kinds(template)), np.bool_)
-        found: Mask = by_kind.take(self._ledger.catalogue.kind_rows().take(nodes.rows))
+        by_kind = np.fromiter(map(passes, self._usage.offered_by_kinds(template)), np.bool_)
+        found: Mask = by_kind.take(self._usage.catalogue.kind_rows().take(nodes.rows))
         return found
 
     def open_cards(self, template: PodTemplate, queue: str) -> Names:
@@ -272,18 +284,18 @@ class CardRules:
 
         Answers about nodes depend on nothing else of the queue, so pods of all queues share them by this.
         """
-        ledger = self._ledger
-        state = (template, queue, self._accounts.version, ledger.limits.version, ledger.catalogue.version)
+        usage = self._usage
+        state = (template, queue, self._held.version, usage.limits.version, usage.catalogue.version)
         if state != self._open_at:  # asked for row after row, for the same pod
             self._open_at, self._open = state, self._look_up_open(template, queue)
         return self._open
 
     def _look_up_open(self, template: PodTemplate, queue: str) -> Names:
-        asked = self._ledger.charges.card_request(template)
+        asked = self._usage.charges.card_request(template)
         if not isinstance(asked, CardRequest):
             return ()
-        chain = self._ledger.limits.chain(queue)
-        return tuple(name for name in asked.candidates if self._accounts.blocking(chain, name, asked.amount) is None)
+        levels, blocking = self.levels(queue), self._usage.blocking
+        return tuple(name for name in asked.candidates if blocking(levels, name, asked.amount) is None)
 
     def key(self, template: PodTemplate, queue: QueueInfo) -> Names | None:
         """What answers about a pod's nodes are shared by; None for a pod without a list of cards."""
@@ -291,18 +303,18 @@ class CardRules:
 
     def version(self, _: TaskInfo) -> int:
         """Changes when cards become other resources."""
-        return self._ledger.catalogue.version
+        return self._usage.catalogue.version
 
     def has_list(self, template: PodTemplate) -> bool:
         """Whether pods of a template name several cards."""
-        return len(self._ledger.charges.of(template).names) > 1
+        return len(self._usage.charges.of(template).names) > 1
 
     def names_cards(self, template: PodTemplate) -> bool:
         """Whether pods of a template name any card."""
-        return bool(self._ledger.charges.of(template).names)
+        return bool(self._usage.charges.of(template).names)
 
     def _without_card(self, template: PodTemplate) -> Verdict:
-        names = self._ledger.charges.of(template).names
+        names = self._usage.charges.of(template).names
         found = self._no_card.get(names)
         if found is None:
             text = f"node(s) didn't have card {'|'.join(names)}"
@@ -321,57 +333,14 @@ class CardRules:
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """Look at the charge that was just made; what is beyond a limit is taken back."""
-        charge, queue = self._ledger.charges.of(task.template), task.queue
         if task.status not in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
             return None
-        charged = self._ledger.charged(task)
+        charged = self._usage.charged(task)
         if charged is not None and not charged.is_offered:
             return self._without_card(task.template)
-        for limit in self._ledger.limits.chain(queue):
-            refusal = _overcharged(limit, self._accounts.account(limit.queue), charge, charged)
+        charge = amounts_of(self._usage.charges.of(task.template), charged)
+        for level in self.levels(task.queue):
+            refusal = self.overcharged(task.queue, level, charge)
             if refusal is not None:
                 return refusal
         return None
-
-    def deallocate(self, task: TaskInfo) -> None:
-        """Nothing to do: the ledger follows moves."""
-
-
-def _overcharged(
-    limit: QueueLimit, account: QueueAccount, charge: Charge, charged: ChargedCard | None
-) -> Verdict | None:
-    """Return which amount is above a limit now that a task is charged."""
-    if (charge.cpu and account.cpu > limit.cpu) or (charge.memory and account.memory > limit.memory):
-        before = {CPU: account.cpu - charge.cpu, MEMORY: account.memory - charge.memory}
-        return _short_of_resources(limit, _resources(charge), before, Step.ALLOCATABLE)
-    if charged is None or account.cards.get(charged.card, 0) <= limit.card(charged.card):
-        return None
-    short = ExceededLimit(
-        charged.card, charged.amount, account.cards.get(charged.card, 0) - charged.amount, limit.card(charged.card)
-    )
-    return refusals.short_of_cards(limit, (charged.card,), short, [short], Step.ALLOCATABLE)
-
-
-def _resources(of: QueueAccount | Charge | RequestTotal | QueueLimit) -> dict[str, int]:
-    return {CPU: of.cpu, MEMORY: of.memory}
-
-
-def _short_of_resources(limit: QueueLimit, request: Amounts, used: Amounts, step: At) -> Verdict | None:
-    """Return that a queue states nothing at all, or that its cpu, or else its memory, does not suffice."""
-    if limit.is_empty:
-        return refusals.empty_capability(limit, step)
-    short = exceeded(request, used, _resources(limit).get)
-    return refusals.short_of_resource(limit, ExceededLimit(*short[0]), step) if short else None
-
-
-def _unmet(limit: QueueLimit, account: QueueAccount, unmet: Unmet) -> Verdict:
-    held = sum(account.cards.get(card, 0) for card in unmet.cards) + unmet.asked - unmet.amount
-    total = ExceededLimit("|".join(unmet.cards), unmet.amount, held, sum(limit.card(card) for card in unmet.cards))
-    return refusals.short_of_cards(limit, unmet.cards, total, list(_each(limit, account, unmet, total)), Step.ENQUEUE)
-
-
-def _each(limit: QueueLimit, account: QueueAccount, unmet: Unmet, total: ExceededLimit) -> Iterator[ExceededLimit]:
-    yield total
-    if len(unmet.cards) > 1:
-        for card in unmet.cards:
-            yield ExceededLimit(card, 0, account.cards.get(card, 0), limit.card(card))

@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final
 
-from plugins.capacity_card.accounts import Placed
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.ordering import QueueShares
 from plugins.capacity_card.reclaim import CardReclaimView
-from plugins.capacity_card.requests.requests import Names
+from plugins.capacity_card.requests.requests import Names, cards_of, lists_of
 from plugins.capacity_card.rules import CardRules
+from plugins.capacity_card.usage import CardUsage, Placed
 from volsched.model.pods.workload import WORKLOADS
 from volsched.plugin import Cluster, Numbers, Series, SeriesFn
 from volsched.plugin.cards import MILLI, idle_of, joined
@@ -51,14 +50,15 @@ UNKNOWN: Final = "unknown"
 class CardSeries:
     """The numbers of all series."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
+    def __init__(self, cluster: Cluster, usage: CardUsage, demands: CardDemands, view: CardReclaimView) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._accounts = ledger.accounts
+        self._usage = usage
+        self._held = usage.held.with_below
+        self._placed = usage.placed
         self._demands = demands
         self._made = CachedNumbers().get
-        self._idle = IdleCards(ledger)
-        self.view = CardReclaimView(cluster, ledger)
+        self._idle = IdleCards(usage)
+        self._view = view
 
     def metrics(self, order: QueueShares, rules: CardRules) -> Mapping[Series, SeriesFn]:
         """Return all series with what counts them."""
@@ -78,99 +78,103 @@ class CardSeries:
         }
 
     def _capacity(self) -> Numbers:
-        limits = self._ledger.limits
+        limits = self._usage.limits
         return self._made("capacity", limits.version, lambda: _cards(self._each(limits.quota)))
 
     def _deserved(self, order: QueueShares) -> Numbers:
         deserved = order.deserved()
-        state = (self._ledger.limits.version, self._ledger.catalogue.stock)
-        return self._made("deserved", state, lambda: _cards((name, due.cards) for name, due in deserved.items()))
+        state = (self._usage.limits.version, self._usage.catalogue.stock)
+        return self._made("deserved", state, lambda: _cards((name, cards_of(due)) for name, due in deserved.items()))
 
     def _guarantee(self) -> Numbers:
-        limits = self._ledger.limits
+        limits = self._usage.limits
         return self._made(
             "guarantee", limits.version, lambda: _cards(self._each(lambda name: limits.card_quota(name).guarantee))
         )
 
     def _reclaimable(self) -> Numbers:
-        ledger = self._ledger
-        state = (self._accounts.version, ledger.limits.version)
-        return self._made("reclaimable", state, lambda: _cards(self._each(self.view.reclaimable)))
+        usage = self._usage
+        state = (self._held.version, usage.limits.version)
+        return self._made(
+            "reclaimable", state, lambda: _cards(self._each(lambda name: cards_of(self._view.reclaimable(name))))
+        )
 
     def _allocated(self) -> Numbers:
-        ledger = self._ledger
-        state = (self._accounts.version, ledger.limits.version)
-        return self._made("allocated", state, lambda: _cards(self._each(self._held)))
+        usage = self._usage
+        state = (self._held.version, usage.limits.version)
+        return self._made("allocated", state, lambda: _cards(self._each(self._cards_held)))
 
-    def _held(self, queue: str) -> Mapping[str, int]:
+    def _cards_held(self, queue: str) -> Mapping[str, int]:
         """What a queue holds, and zero for cards that it may hold."""
-        return {**dict.fromkeys(self._ledger.limits.quota(queue), 0), **self._accounts.account(queue).cards}
+        return {**dict.fromkeys(self._usage.limits.quota(queue), 0), **cards_of(self._held.of(queue))}
 
     def _request(self) -> Numbers:
-        self._demands.catch_up()
-        state = (self._accounts.version, self._demands.version, self._ledger.limits.version)
+        self._demands.refresh()
+        state = (self._held.version, self._demands.version, self._usage.limits.version)
         return self._made("request", state, lambda: _cards(self._each(self._asked)))
 
     def _asked(self, queue: str) -> Mapping[str, int]:
-        found = dict(self._held(queue))
-        for names, amount in self._demands.of(queue).pending.items():
+        found = dict(self._cards_held(queue))
+        for names, amount in lists_of(self._demands.of(queue).pending).items():
             label = self._label(names)
             found[label] = found.get(label, 0) + amount
         return found
 
     def _label(self, names: Names) -> str:
         """A list without cards that no node offers, as whatever users write must not become a label."""
-        return joined(tuple(name for name in names if name in self._ledger.catalogue.resources)) or UNKNOWN
+        return joined(tuple(name for name in names if name in self._usage.catalogue.resources)) or UNKNOWN
 
     def _inqueue(self) -> Numbers:
-        self._demands.catch_up()
-        state = (self._demands.version, self._ledger.limits.version)
+        self._demands.refresh()
+        state = (self._demands.version, self._usage.limits.version)
         return self._made("inqueue", state, lambda: _cards(self._each(self._reserved)))
 
     def _reserved(self, queue: str) -> Mapping[str, int]:
         found: Counter[str] = Counter()
-        for names, amount in self._demands.of(queue).reserved.items():
+        for names, amount in lists_of(self._demands.of(queue).reserved).items():
             found[self._label(names)] += amount
         return found
 
     def _total(self) -> Numbers:
-        catalogue = self._ledger.catalogue
+        catalogue = self._usage.catalogue
         return self._made("total", catalogue.stock, lambda: _in_cards(catalogue.totals))
 
     def _by_workload(self) -> Numbers:
         """What all queues hold together, and zero of cards that there are."""
-        ledger = self._ledger
+        usage = self._usage
 
         def made() -> Numbers:
-            total: dict[Placed, int] = {(card, w): 0 for card in ledger.catalogue.totals for w in WORKLOADS}
+            total: dict[Placed, int] = {(card, w): 0 for card in usage.catalogue.totals for w in WORKLOADS}
             for name in self._cluster.queues:
-                for key, amount in self._accounts.own(name).placed.items():
+                for key, amount in self._placed.own.of(name).items():
                     total[key] = total.get(key, 0) + amount
             return {held: amount / MILLI for held, amount in total.items()}
 
-        return self._made("workload", (self._accounts.version, ledger.limits.version, ledger.catalogue.stock), made)
+        return self._made("workload", (self._held.version, usage.limits.version, usage.catalogue.stock), made)
 
     def _by_queue_and_workload(self) -> Numbers:
         """What each queue holds, and zero of cards that it may hold."""
-        ledger = self._ledger
+        usage = self._usage
 
         def made() -> Numbers:
             return {
-                (name, card, workload): self._accounts.account(name).placed.get((card, workload), 0) / MILLI
+                (name, card, workload): self._placed.with_below.of(name).get((card, workload), 0) / MILLI
                 for name in self._cluster.queues
-                for card in self._held(name)
+                for card in self._cards_held(name)
                 for workload in WORKLOADS
             }
 
-        return self._made("queue workload", (self._accounts.version, ledger.limits.version), made)
+        return self._made("queue workload", (self._held.version, usage.limits.version), made)
 
     def _refusals(self, rules: CardRules) -> Numbers:
         """Refusals of the queues that are there; what was counted of one that is gone is not shown."""
 
         def living() -> Numbers:
-            return {labels: count for labels, count in rules.refused.items() if labels[0] in self._cluster.queues}
+            return {
+                labels: count for labels, count in rules.refusal_counts.items() if labels[0] in self._cluster.queues
+            }
 
-        return self._made("refusals", (rules.refused.total(), self._ledger.limits.version), living)
+        return self._made("refusals", (rules.refusal_counts.total(), self._usage.limits.version), living)
 
     def _each(self, cards_of: Callable[[str], Mapping[str, int]]) -> Iterator[tuple[str, Mapping[str, int]]]:
         return ((name, cards_of(name)) for name in self._cluster.queues)
@@ -179,21 +183,21 @@ class CardSeries:
 class IdleCards:
     """How many cards of each model no pod takes, by whomever they are taken; follows the nodes that changed."""
 
-    def __init__(self, ledger: CardQuotaLedger) -> None:
-        self._ledger = ledger
+    def __init__(self, usage: CardUsage) -> None:
+        self._usage = usage
         self._of: dict[str, Mapping[str, int]] = {}
         self._sums: dict[str, int] = {}
         self._numbers: Numbers = {}
 
     def numbers(self) -> Numbers:
         """Idle cards by name; none below zero."""
-        changed = self._ledger.changed_nodes
+        changed = self._usage.changed_nodes
         if changed:
             before = dict(self._sums)
             for node in changed.values():
-                self._put(node.name, {card.name: idle_of(node, card) for card in self._ledger.catalogue.of(node).cards})
+                self._put(node.name, {card.name: idle_of(node, card) for card in self._usage.catalogue.of(node).cards})
             changed.clear()
-            there = self._ledger.catalogue.totals
+            there = self._usage.catalogue.totals
             self._sums = {name: amount for name, amount in self._sums.items() if name in there}
             if before != self._sums:
                 self._numbers = _in_cards(self._sums)
@@ -205,11 +209,6 @@ class IdleCards:
                 self._sums[name] = self._sums.get(name, 0) + by * amount
         if idle:
             self._of[node] = idle
-
-
-def by_list(amounts: Mapping[Names, int]) -> dict[str, int]:
-    """Amounts by the list of cards as it is written."""
-    return {joined(names): amount for names, amount in amounts.items()}
 
 
 def _cards(queues: Iterable[tuple[str, Mapping[str, int]]]) -> Numbers:

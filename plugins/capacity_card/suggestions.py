@@ -7,10 +7,16 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.quotas.limits import QueueLimit
 from plugins.capacity_card.quotas.quota import CARD_DESERVED, amounts_of
-from plugins.capacity_card.requests.requests import CARD_NAME, CARD_REQUEST, Names, card_names_of, job_request_of
+from plugins.capacity_card.requests.requests import (
+    CARD_NAME,
+    CARD_REQUEST,
+    Names,
+    card_names_of,
+    job_request_of,
+)
+from plugins.capacity_card.usage import CardUsage
 from volsched.model.values.quantity import UNLIMITED
 from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, TaskInfo
 from volsched.plugin.cards import CARD_QUOTA, joined, whole
@@ -21,21 +27,21 @@ from volsched.plugin.quota import CARD, QUOTA, Suggestion, Target, asked_of, rai
 class CardSuggestions:
     """Reads the accounts that the plugin decides by."""
 
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands) -> None:
+    def __init__(self, cluster: Cluster, usage: CardUsage, demands: CardDemands) -> None:
         self._cluster = cluster
-        self._ledger = ledger
+        self._usage = usage
         self._demands = demands
 
     def of(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield what would let a job have more of what it names, then cards that it could name beside."""
         cards = self._named(job)
-        for limit in self._ledger.limits.chain(job.queue):
+        for limit in self._usage.limits.chain(job.queue):
             yield from self._of_queue(limit, job, cards)
         yield from self._other_cards(job, cards)
 
     def _named(self, job: JobInfo) -> Names:
         """Return the cards that a job's pods, or its PodGroup, name."""
-        by_pods = (names for task in job.waiting.values() for names in self._ledger.charges.of(task.template).names)
+        by_pods = (names for task in job.waiting.values() for names in self._usage.charges.of(task.template).names)
         by_group = (name for names in self._demands.request(job).lists for name in names)
         return tuple(dict.fromkeys((*by_pods, *by_group)))
 
@@ -43,20 +49,21 @@ class CardSuggestions:
         queue = self._cluster.queues.get(limit.queue)
         if queue is None:
             return
-        asked, bounds = asked_of(job), {CPU: limit.cpu, MEMORY: limit.memory}
-        yield from raises(queue, "capability", (name for name in bounds if name in asked and bounds[name] != UNLIMITED))
+        asked = asked_of(job)
+        limited = (name for name in (CPU, MEMORY) if name in asked and limit.of(name) != UNLIMITED)
+        yield from raises(queue, "capability", limited)
         for card in cards:
-            if limit.card(card) != UNLIMITED:
+            if limit.of((card,)) != UNLIMITED:
                 yield _raise(limit.queue, CARD_QUOTA, card)
-        for card in self._ledger.limits.card_quota(limit.queue).deserved or ():
+        for card in self._usage.limits.card_quota(limit.queue).deserved or ():
             if card in cards:
                 yield _raise(limit.queue, CARD_DESERVED, card)
 
     def _other_cards(self, job: JobInfo, named: Names) -> Iterator[Suggestion]:
         """Yield cards of the cluster that a job does not name, of resources that its pods ask for."""
-        tasks = [task for task in job.waiting.values() if self._ledger.charges.of(task.template).names]
-        resources = self._ledger.catalogue.resources
-        for card in sorted(self._ledger.catalogue.totals):
+        tasks = [task for task in job.waiting.values() if self._usage.charges.of(task.template).names]
+        resources = self._usage.catalogue.resources
+        for card in sorted(self._usage.catalogue.totals):
             able = [task for task in tasks if task.template.request.get(resources[card], 0)]
             if card not in named and able:
                 yield _with_card(card, able, job)

@@ -1,160 +1,272 @@
-"""What each queue may hold, what it holds and who holds it: the scheduler's own accounts of a cluster, for people.
+"""What queues and jobs hold, move by move: cpu, memory and cards, exact after every undo and after a restart.
 
-For each card of a queue, and likewise for cpu and memory::
+A task counts from the moment a node is chosen for it (room that is only promised included) until it is evicted,
+finishes or is undone. Cards count by what its node offers. All that is charged is a function of where tasks stand and
+of nodes' own properties, so accounts that are rebuilt are those that were followed. A task whose gate was lifted
+counts without a node, of its list for the first card that has quota left then.
 
-    quota      what it may hold by its own object
-    used       what pods hold that have a node, or have room made for them on one
-    reserved   what jobs that were admitted may still take for their minimum
-    deserved   what it may take back from others, where it states any; guarantee: what is kept for it
-    reclaimable  what others below their due could take back of what it holds
-    headroom   with how much a new job that asks for this alone would be admitted now: quota - used - reserved, less
-               what lists of cards need of it, bounded by ancestors that count; of cpu and memory, what jobs hold
-               beyond their minimum (elastic) is headroom too
-
-They are read of the accounts that the plugin decides by; who looks once has them made as after a restart.
+``CardUsage`` decides what each move is charged for; the sums are those of ``volsched.quota.usage``.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
-from plugins.capacity_card.accounts import QueueAccount
-from plugins.capacity_card.cards.matching import Matching
-from plugins.capacity_card.demands import CardDemands
-from plugins.capacity_card.ledger import CardQuotaLedger
-from plugins.capacity_card.quotas.limits import QueueLimit
-from plugins.capacity_card.reclaim import CardReclaimView
-from plugins.capacity_card.requests.minimum import RequestTotal
-from plugins.capacity_card.series import by_list
-from volsched.model.values.quantity import UNLIMITED
-from volsched.plugin import CPU, MEMORY, Cluster, JobInfo, QueueInfo, TaskInfo
-from volsched.plugin.cards import idle_of
-from volsched.plugin.quota import (
-    CardUse,
-    Dimension,
-    JobUse,
-    JobUses,
-    PodUse,
-    QueueUse,
-    Usage,
-    jobs_by_queue,
-    node_name,
-    pods_of,
+from plugins.capacity_card.cards.catalogue import NO_KIND, CardCatalogue
+from plugins.capacity_card.quotas.limits import QueueLimit, QueueLimits
+from plugins.capacity_card.requests.charges import Charge, ChargedCard, Charges, amounts_of
+from plugins.capacity_card.requests.requests import CardRequest, Dimension
+from volsched.plugin import (
+    HOLDS_ROOM,
+    IS_ALLOCATED,
+    IS_CHOSEN,
+    Cluster,
+    JobInfo,
+    NodeFacts,
+    NodeInfo,
+    NodeProperties,
+    Observer,
+    PodTemplate,
+    QueueInfo,
+    TaskInfo,
+    TaskStatus,
 )
+from volsched.plugin.cards import UNMAPPED, CardMapping
+from volsched.plugin.quota import JobCharges
+
+Placed: TypeAlias = tuple[str, str]
+"""A card, and the workload of those who hold it (online or offline)."""
 
 
-def usage_of(cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, view: CardReclaimView) -> Usage:
-    """Return what all queues may hold and hold, by these accounts."""
-    reader = _UsageReader(cluster, ledger, demands, view)
-    queues = {name: reader.queue(cluster.queues[name]) for name in sorted(cluster.queues)}
-    return Usage(queues, dict(reader.cards(queues.values())), by_card=True)
+class PlacedCards(JobCharges[Placed]):
+    """The cards of tasks that stand allocated; ``changed`` are queues that hold others, for its reader to clear."""
+
+    def __init__(self, levels: Callable[[str], Sequence[str]] | None) -> None:
+        super().__init__(levels)
+        self.changed: dict[str, None] = {}
+
+    def add(self, queue: str, amounts: Mapping[Placed, int], by: int) -> None:
+        """Note the queue, too."""
+        self.changed[queue] = None
+        super().add(queue, amounts, by)
 
 
-class _UsageReader:
-    def __init__(self, cluster: Cluster, ledger: CardQuotaLedger, demands: CardDemands, view: CardReclaimView) -> None:
+class CardUsage(Observer):
+    """Follows the cluster. ``catalogue`` and ``limits`` are kept up to date by it.
+
+    ``held`` is what jobs and queues hold, ``placed`` which of these cards tasks hold that stand allocated: without
+    promised room and lifted gates. ``changed_nodes`` is for its reader to clear.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        mapping: CardMapping = UNMAPPED,
+        *,
+        spares_cpu: bool,
+        is_strict: bool,
+        is_hierarchical: bool,
+    ) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._accounts = ledger.accounts
-        self._demands = demands
-        self._view = view
-        self._jobs = jobs_by_queue(cluster)
+        self.catalogue = CardCatalogue(cluster, mapping)
+        self.limits = QueueLimits(cluster, self.catalogue.totals, is_hierarchical=is_hierarchical)
+        levels = self.limits.levels if is_hierarchical else None
+        self.held = JobCharges[Dimension](levels)
+        self.placed = PlacedCards(levels)
+        self.charges = Charges(self.catalogue, spares_cpu=spares_cpu, is_strict=is_strict)
+        self.changed_nodes: dict[str, NodeInfo] = dict(cluster.nodes)
+        self._charged_cards: dict[str, ChargedCard] = {}
+        self._lost: dict[str, TaskInfo] = {}
+        self._tree = cluster.clocks.queue_tree
+        self._charge_all(cluster.tasks.values())
 
-    # -- queues -------------------------------------------------------------------------------------------------------
+    # -- reading ------------------------------------------------------------------------------------------------------
 
-    def queue(self, queue: QueueInfo) -> QueueUse:
-        chain = self._ledger.limits.chain(queue.name)
-        own, held, sums = chain[0], self._accounts.account(queue.name), self._demands.of(queue.name)
-        quota, reclaimable = self._ledger.limits.card_quota(queue.name), self._view.reclaimable(queue.name)
-        deserved = quota.deserved or {}
-        single = {names[0]: amount for names, amount in sums.reserved.items() if len(names) == 1}
-        jobs = self._jobs.get(queue.name, ())
-        return QueueUse(
-            queue,
-            Dimension(own.cpu, held.cpu, sums.reserved_cpu, min(map(self._cpu_headroom, chain))),
-            Dimension(own.memory, held.memory, sums.reserved_memory, min(map(self._memory_headroom, chain))),
-            {
-                card: Dimension(
-                    own.cards.get(card, own.other),
-                    held.cards.get(card, 0),
-                    single.get(card, 0),
-                    min(self._card_headroom(limit, card) for limit in chain),
-                    deserved.get(card),
-                    quota.guarantee.get(card),
-                    reclaimable.get(card, 0 if card in deserved else None),
-                )
-                for card in sorted({*own.cards, *held.cards, *single, *deserved})
-            },
-            {names: amount for names, amount in sorted(sums.reserved.items()) if len(names) > 1},
-            JobUses(lambda: map(self._job, sorted(jobs, key=lambda job: job.key))),
-        )
+    def charged(self, task: TaskInfo) -> ChargedCard | None:
+        """The card that a task is charged for; None when it is charged for none."""
+        return self._charged_cards.get(task.uid)
 
-    def _cpu_headroom(self, limit: QueueLimit) -> int:
-        sums = self._demands.of(limit.queue)
-        held = self._accounts.account(limit.queue).cpu
-        return _left(limit.cpu, held + sums.reserved_cpu - sums.elastic_cpu)
+    def offered(self, template: PodTemplate, node: NodeFacts) -> ChargedCard | None:
+        """The card that a node offers to pods of a template; None when it offers none of those that they name."""
+        return self.charges.offered(template, self.catalogue.kind_of(node))
 
-    def _memory_headroom(self, limit: QueueLimit) -> int:
-        sums = self._demands.of(limit.queue)
-        held = self._accounts.account(limit.queue).memory
-        return _left(limit.memory, held + sums.reserved_memory - sums.elastic_memory)
+    def offered_by_kinds(self, template: PodTemplate) -> Iterator[ChargedCard | None]:
+        """The same for nodes of every kind, in order of the kinds' numbers."""
+        return (self.charges.offered(template, kind) for kind in range(len(self.catalogue.kinds())))
 
-    def _card_headroom(self, limit: QueueLimit, card: str) -> int:
-        """How much of a card could still be had beside everything that is reserved, lists moved around if need be."""
-        held, reserved = self._accounts.account(limit.queue).cards, self._demands.of(limit.queue).reserved
-        if limit.card(card) == UNLIMITED:
-            return UNLIMITED
-        asked = {card, *(name for names in reserved for name in names)}
-        matching = Matching({name: _left(limit.card(name), held.get(name, 0)) for name in asked})
-        for names, amount in reserved.items():
-            matching.add(names, amount)
-        most = matching.room[card]
-        return most - matching.add((card,), most)
+    def blocking(self, chain: Sequence[QueueLimit], card: str, amount: int) -> QueueLimit | None:
+        """Return the first limit that has not that much left of a card (milli-cards); None when all have."""
+        held, dimension = self.held.with_below.of, (card,)
+        for limit in chain:
+            if held(limit.queue).get(dimension, 0) + amount > limit.of(dimension):
+                return limit
+        return None
 
-    # -- jobs ---------------------------------------------------------------------------------------------------------
+    # -- moves --------------------------------------------------------------------------------------------------------
 
-    def _job(self, job: JobInfo) -> JobUse:
-        return JobUse(
-            job.key,
-            job.phase,
-            _of_account(self._accounts.held(job)),
-            _of_total(self._demands.reserved(job)),
-            by_list(self._demands.pending(job)),
-            pods_of(job, self._pod),
-            len(job.waiting),
-        )
+    def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
+        """Charge and uncharge."""
+        job, node, status = task.job, task.node, task.status
+        counted, counts = IS_CHOSEN[before], IS_CHOSEN[status]
+        if counted and counts and node is node_before and HOLDS_ROOM[before] == HOLDS_ROOM[status]:
+            return  # on its way from chosen to running
+        charge = self.charges.of(task.template)
+        if charge.devices:
+            self._note_node(node_before)
+            self._note_node(node)
+        if job is None:
+            return
+        if counted:
+            charged = self._leave_card(task) if charge.names else None
+            self._charge(job, charge, charged, -1, _placed(task, before))
+        if counts:
+            charged = self._take_card(task, charge) if charge.names else None
+            self._charge(job, charge, charged, 1, _placed(task, status))
 
-    def _pod(self, task: TaskInfo) -> PodUse:
-        charged = self._ledger.charged(task)
-        return PodUse(task.key, node_name(task), charged.card if charged else "", charged.amount if charged else 0)
+    def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
+        """Charge equal tasks of one job, those on the same card together."""
+        job, charge = tasks[0].job, self.charges.of(tasks[0].template)
+        if job is None:
+            return
+        by_kind: dict[tuple[int, str], list[TaskInfo]] = {}
+        node, workload, alike = None, "", list[TaskInfo]()
+        for task in tasks:
+            if (task.node is not node or task.spec.workload != workload) and task.node is not None:
+                node, workload = task.node, task.spec.workload
+                self._note_node(node)
+                alike = by_kind.setdefault((self.catalogue.kind_of(node), workload), [])
+            alike.append(task)
+        for (kind, workload), alike in by_kind.items():
+            charged = self.charges.charged(alike[0].template, kind)
+            self._note_charged(alike, charged)
+            self._charge(job, charge, charged, len(alike), workload)
 
-    # -- cards --------------------------------------------------------------------------------------------------------
+    def _charge(self, job: JobInfo, charge: Charge, charged: ChargedCard | None, by: int, workload: str) -> None:
+        """Charge for equal tasks; ``workload`` is theirs if they stand allocated, else empty."""
+        self.held.charge(job, amounts_of(charge, charged), by)
+        if charged is not None and workload:
+            self.placed.charge(job, {(charged.card, workload): charged.amount}, by)
 
-    def cards(self, queues: Iterable[QueueUse]) -> Iterator[tuple[str, CardUse]]:
-        """Every card that a node offers, or a queue may hold or holds."""
-        quotas, used, idle = Counter[str](), Counter[str](), Counter[str]()
-        for use in queues:
-            quotas.update(self._ledger.limits.quota(use.queue.name))
-            used.update(self._accounts.own(use.queue.name).cards)
-        catalogue = self._ledger.catalogue
-        for node in self._cluster.rows:
-            idle.update({card.name: idle_of(node, card) for card in catalogue.of(node).cards})
-        for card in sorted({*catalogue.totals, *quotas, *used}):
-            yield card, CardUse(catalogue.totals.get(card, 0), idle[card], used[card], quotas[card])
+    def _note_node(self, node: NodeInfo | None) -> None:
+        """Remember a node of which other cards may be idle now."""
+        if node is not None:
+            self.changed_nodes[node.name] = node
+
+    def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
+        """Charge a task whose gate was lifted, and that has no node yet, and uncharge it."""
+        job = task.job
+        if job is None:
+            return
+        charge = self.charges.of(task.template)
+        if counts:
+            self._charge(job, charge, self._take_card(task, charge) if charge.names else None, 1, "")
+        else:
+            self._charge(job, charge, self._leave_card(task) if charge.names else None, -1, "")
+
+    def _take_card(self, task: TaskInfo, charge: Charge) -> ChargedCard | None:
+        charged = self._first_card_with_room(task) if task.status is TaskStatus.PENDING else None
+        charged = charged or self.charges.charged(task.template, self._kind(task))
+        self._note_charged((task,), charged)
+        return charged
+
+    def _kind(self, task: TaskInfo) -> int:
+        return self.catalogue.kind_of(task.node) if task.node is not None else NO_KIND
+
+    def _note_charged(self, tasks: Sequence[TaskInfo], charged: ChargedCard | None) -> None:
+        if charged is None:
+            return
+        for task in tasks:
+            self._charged_cards[task.uid] = charged
+        if not charged.is_offered:
+            self._lost.update((task.uid, task) for task in tasks)
+
+    def _first_card_with_room(self, task: TaskInfo) -> ChargedCard | None:
+        """Return the first card of a task's list of which its queue may have more, for a task without node and gate."""
+        asked = self.charges.card_request(task.template)
+        if not isinstance(asked, CardRequest) or task.job is None:
+            return None
+        chain = self.limits.chain(task.job.queue)
+        for name in asked.candidates:
+            if self.blocking(chain, name, asked.amount) is None:
+                return ChargedCard(name, asked.amount, is_offered=False)
+        return None
+
+    def _leave_card(self, task: TaskInfo) -> ChargedCard | None:
+        self._lost.pop(task.uid, None)
+        return self._charged_cards.pop(task.uid, None)
+
+    def _charge_all(self, tasks: Iterable[TaskInfo]) -> None:
+        """Charge what stood before anybody followed it, equal tasks of a job on nodes of a kind together."""
+        groups: dict[tuple[str, int, int, str], list[TaskInfo]] = {}
+        for task in tasks:
+            if task.job is not None and IS_CHOSEN[task.status]:
+                key = (task.job.key, task.template.id, self._kind(task), _placed(task, task.status))
+                groups.setdefault(key, []).append(task)
+            elif task.ungated and task.status is TaskStatus.PENDING:
+                self.task_ungated(task, counts=True)
+        for (_, _, kind, placed), alike in groups.items():
+            first = alike[0]
+            charged = self.charges.charged(first.template, kind)
+            self._note_charged(alike, charged)
+            if first.job is not None:
+                self._charge(first.job, self.charges.of(first.template), charged, len(alike), placed)
+
+    # -- jobs and queues ----------------------------------------------------------------------------------------------
+
+    def job_changed(self, job: JobInfo, *, gone: bool) -> None:
+        """Let what a job holds count for the queue that it is in now."""
+        self.held.follow(job, gone=gone)
+        self.placed.follow(job, gone=gone)
+
+    def queue_changed(self, queue: QueueInfo, *, gone: bool) -> None:
+        """Read a queue's limits; where that has moved queues in the hierarchy, add up again what subtrees hold."""
+        if gone:
+            self.limits.remove(queue)
+        else:
+            self.limits.put(queue)
+        if self._tree != self._cluster.clocks.queue_tree:
+            self._tree = self._cluster.clocks.queue_tree
+            self.held.add_up_again()
+            self.placed.add_up_again()
+
+    # -- nodes --------------------------------------------------------------------------------------------------------
+
+    def node_changed(self, node: NodeInfo, before: NodeProperties | None) -> None:
+        """Look at a node's cards again; tasks there hold what it offers now."""
+        known = self.catalogue.version
+        self.changed_nodes[node.name] = node
+        if self.catalogue.put(node):
+            self.limits.stock_changed()
+            self._charge_again(node.tasks.values())
+        self._card_lost(known)
+
+    def node_removed(self, node: NodeInfo) -> None:
+        """Forget a node."""
+        known = self.catalogue.version
+        self.changed_nodes[node.name] = node
+        self.catalogue.remove(node)
+        self.limits.stock_changed()
+        self._card_lost(known)
+
+    def _card_lost(self, known: int) -> None:
+        """What a task holds on a node that does not offer it depends on which cards there are in the cluster."""
+        if self.catalogue.version != known:
+            self._charge_again(list(self._lost.values()))
+
+    def _charge_again(self, tasks: Iterable[TaskInfo]) -> None:
+        for task in list(tasks):
+            job, charge = task.job, self.charges.of(task.template)
+            if job is not None and charge.names and _counts(task):
+                placed = _placed(task, task.status)
+                self._charge(job, charge, self._leave_card(task), -1, placed)
+                self._charge(job, charge, self._take_card(task, charge), 1, placed)
 
 
-def _left(limit: int, taken: int) -> int:
-    """What is left of a limit, nothing when it is exceeded."""
-    return UNLIMITED if limit == UNLIMITED else max(0, limit - taken)
+def _placed(task: TaskInfo, status: TaskStatus) -> str:
+    """The workload of a task if it stands allocated with this status, else empty."""
+    return task.spec.workload if IS_ALLOCATED[status] else ""
 
 
-def _of_account(account: QueueAccount) -> dict[str, int]:
-    return _without_zeros({CPU: account.cpu, MEMORY: account.memory, **account.cards})
-
-
-def _of_total(wanted: RequestTotal) -> dict[str, int]:
-    return _without_zeros({CPU: wanted.cpu, MEMORY: wanted.memory, **by_list(wanted.cards)})
-
-
-def _without_zeros(amounts: Mapping[str, int]) -> dict[str, int]:
-    return {name: amount for name, amount in amounts.items() if amount}
+def _counts(task: TaskInfo) -> bool:
+    return IS_CHOSEN[task.status] or (task.ungated and task.status is TaskStatus.PENDING)

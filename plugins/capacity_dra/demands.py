@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from plugins.capacity_dra.ledger import ClaimLedger
+from plugins.capacity_dra.usage import ClaimUsage
 from volsched.plugin import Cluster, JobInfo, TaskInfo, TaskStatus
 from volsched.plugin.devices import Amount, Amounts, Uses, announced_by, from_devices, of_spec, pending_claim_uid
 from volsched.plugin.quota import total_of
@@ -43,21 +43,21 @@ class _RoleMinimum:
 class DeviceDemands:
     """Lower bounds of what jobs will hold."""
 
-    def __init__(self, cluster: Cluster, ledger: ClaimLedger, *, with_admin: bool) -> None:
+    def __init__(self, cluster: Cluster, usage: ClaimUsage, *, with_admin: bool) -> None:
         self._devices = cluster.devices
-        self._ledger = ledger
+        self._usage = usage
         self._with_admin = with_admin
 
     def of_task(self, task: TaskInfo) -> ClaimAmounts:
         """Return what a pod's claims count for, those included that are still to be made from templates."""
-        wanted = {key: self._ledger.charge(key) for key in self._ledger.claims_of(task)}
+        wanted = {key: self._usage.charge(key) for key in self._usage.claims_of(task)}
         made = {name for name, _ in task.spec.claim_names}
         for use in task.spec.resource_claims:
             spec = self._devices.templates.get(f"{task.namespace}/{use.template}") if use.template else None
             if spec is not None and use.name not in made:
                 wanted[f"{task.uid}/{use.name}"] = of_spec(spec, with_admin=self._with_admin)
-        if task.uid not in self._ledger.pod_charges and (extended := self._ledger.of_extended(task)):
-            wanted[pending_claim_uid(task.uid)] = extended
+        if task.uid not in self._usage.pod_charges and (extended := self._usage.of_extended(task)):
+            wanted[unmade_uid(task.uid)] = extended
         return wanted
 
     def minimum(self, job: JobInfo, gone: Collection[str] = ()) -> Amounts:
@@ -66,16 +66,16 @@ class DeviceDemands:
         Pods that do not exist yet have the claims that the PodGroup announces. A claim that several pods use counts
         once, if the job cannot start without any of them.
         """
-        if not self._ledger.awaits_devices(job):
+        if not self._usage.awaits_devices(job):
             return {}
-        tasks = [task for task in job.tasks.values() if self._ledger.concerns(task) and _counts(job, task)]
+        tasks = [task for task in job.tasks.values() if self._usage.concerns(task) and _counts(job, task)]
         wanted = {task.uid: _left(self.of_task(task), gone) for task in tasks}
         parts = [self._part(job, roles, members, least, gone) for roles, members, least in _groups(job)]
         parts = [_as_those_there(part, wanted) for part in parts]
         users = Counter(key for claims in wanted.values() for key in claims)
         for part in parts:
             users.update(dict.fromkeys(part.named, part.missing))
-        promised = {Amount(name): amount for name, amount in self._ledger.promised_extended(job).items()}
+        promised = {Amount(name): amount for name, amount in self._usage.promised_extended(job).items()}
         smallest = [_smallest_sum(_own(part, wanted, users), part.least) for part in parts]
         return total_of((*smallest, _shared(job, wanted, parts, users), promised))
 
@@ -94,7 +94,7 @@ class DeviceDemands:
         named = set.intersection(*({f"{job.namespace}/{use.claim}" for use in found if use.claim} for found in uses))
         made = _smallest([self._made(job, found) for found in uses])
         return _RoleMinimum(
-            members, least, missing, {key: self._ledger.charge(key) for key in named if key not in gone}, made
+            members, least, missing, {key: self._usage.charge(key) for key in named if key not in gone}, made
         )
 
     def sources(self, job: JobInfo) -> MinimumSources:
@@ -103,8 +103,8 @@ class DeviceDemands:
         claims = {f"{job.namespace}/{use.claim}" for use in announced if use.claim}
         uses, resources = {*announced}, {*(job.spec.min_resources or ())}
         for task in job.tasks.values():
-            if self._ledger.concerns(task):
-                claims.update(self._ledger.claims_of(task))
+            if self._usage.concerns(task):
+                claims.update(self._usage.claims_of(task))
                 uses.update(task.spec.resource_claims)
                 resources.update(resource for resource, _ in from_devices(task.template, self._devices))
         templates = frozenset(f"{job.namespace}/{use.template}" for use in uses if use.template)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 from plugins.capacity_dra.demands import DeviceDemands
-from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import as_named
+from plugins.capacity_dra.usage import ClaimUsage
 from volsched.plugin import TaskInfo
 from volsched.plugin.devices import Amount, Amounts, named_as
 from volsched.plugin.quota import departing, total_of
@@ -23,11 +23,11 @@ class DeviceReclaimView:
 
     def __init__(
         self,
-        ledger: ClaimLedger,
+        usage: ClaimUsage,
         demands: DeviceDemands,
         limits: ClaimLimits,
     ) -> None:
-        self._ledger = ledger
+        self._usage = usage
         self._demands = demands
         self._limits = limits
 
@@ -35,41 +35,41 @@ class DeviceReclaimView:
         """Return a queue, and in a hierarchy those above it."""
         return self._limits.levels(queue)
 
-    def held(self, queue: str, key: Amount) -> Fraction:
+    def allocated(self, queue: str, key: Amount) -> Fraction:
         """Return how much of something a queue holds, under whichever name."""
         due = self._limits.of(queue).due
-        held = as_named(self._ledger.account(queue).used, due)
+        held = as_named(self._usage.account(queue).used, due)
         return held.get(named_as(key, due), Fraction(0))
 
-    def due(self, queue: str, key: Amount) -> Fraction | None:
+    def deserved(self, queue: str, key: Amount) -> Fraction | None:
         """Return how much of something a queue deserves."""
         due = self._limits.of(queue).due
         return due.get(named_as(key, due))
 
-    def wanted(self, task: TaskInfo) -> Amounts:
+    def requested(self, task: TaskInfo) -> Amounts:
         """Return what a task's claims would count for in its queue, those left out that are used there already."""
-        if not self._ledger.concerns(task):
+        if not self._usage.concerns(task):
             return {}
-        self._ledger.catch_up()
-        users = self._ledger.account(task.queue).users
+        self._usage.catch_up()
+        users = self._usage.account(task.queue).users
         asked = total_of(amounts for key, amounts in self._demands.of_task(task).items() if key not in users)
         return {key: amount for key, amount in self._limits.counted(asked).items() if amount}
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Amounts:
         """Return what a pod and all that go with it would give back for everybody."""
-        return self._charges(key for key, count in self._uses(departing(victim)) if self._ledger.users(key) <= count)
+        return self._charges(key for key, count in self._uses(departing(victim)) if self._usage.users(key) <= count)
 
     def frees(self, queue: str, victims: Sequence[TaskInfo], task: TaskInfo) -> Amounts:
         """Return what a queue would hold less without victims."""
-        users = self._ledger.account(queue).users
+        users = self._usage.account(queue).users
         given = self._charges(key for key, count in self._uses(victims, queue) if users[key] <= count)
         return as_named(given, self._limits.of(queue).due)
 
     def _uses(self, victims: Iterable[TaskInfo], queue: str | None = None) -> Iterable[tuple[str, int]]:
         """Return the claims that victims use, those that count in a queue, and how many of them use each."""
-        charges = filter(None, (self._ledger.pod_charges.get(victim.uid) for victim in victims))
+        charges = filter(None, (self._usage.pod_charges.get(victim.uid) for victim in victims))
         counts = Counter(key for charge in charges if queue is None or queue in charge.levels for key in charge.claims)
         return counts.items()
 
     def _charges(self, keys: Iterable[str]) -> Amounts:
-        return self._limits.counted(total_of(self._ledger.charge(key) for key in keys))
+        return self._limits.counted(total_of(self._usage.charge(key) for key in keys))

@@ -6,12 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from fractions import Fraction
 from typing import Final
 
-from plugins.capacity_dra.demands import DeviceDemands
-from plugins.capacity_dra.ledger import ClaimLedger
-from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import Quota, as_named
-from plugins.capacity_dra.reclaim import DeviceReclaimView
-from plugins.capacity_dra.reserved import Reservations
+from plugins.capacity_dra.rules import DeviceQuotaRules
 from plugins.capacity_dra.suggestions import raised
 from volsched.plugin import Cluster, JobInfo, Numbers, QueueAmounts, QueueInfo, Report, Series, Verdict, as_float
 from volsched.plugin.devices import COUNT, Amount, Amounts, device_holdings, milli, named_as
@@ -39,21 +35,11 @@ INQUEUE: Final = Series("volcano_queue_dra_inqueue", "What is reserved for jobs 
 class DeviceReport:
     """The figures, worked out from the accounts that the plugin decides by when they are asked for."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        ledger: ClaimLedger,
-        demands: DeviceDemands,
-        reservations: Reservations,
-        limits: ClaimLimits,
-        view: DeviceReclaimView,
-    ) -> None:
+    def __init__(self, cluster: Cluster, rules: DeviceQuotaRules) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._demands = demands
-        self._reservations = reservations
-        self._limits = limits
-        self._view = view
+        self._rules = rules
+        self._usage = rules.usage
+        self._limits = rules.limits
         self._made = CachedNumbers()
 
     def rule(self) -> Report:
@@ -75,17 +61,19 @@ class DeviceReport:
 
     def consumers(self, job: JobInfo, refusal: Verdict) -> Iterable[Consumer]:
         """Return what jobs of the queue that refused, in a hierarchy of those below it, hold of what is short."""
-        self._ledger.catch_up()
+        self._usage.catch_up()
         queues = sharing_limit(self._cluster, job, refusal, in_tree=self._limits.checks_ancestors)
         short = {item.resource for item in refusal.shortfalls}
         limited = self._limits.limited(refusal.queue or job.queue)
-        return device_holdings(self._cluster, self._ledger, queues, short, limited)
+        return device_holdings(self._cluster, self._usage, queues, short, limited)
 
     def suggestions(self, job: JobInfo) -> Iterator[Suggestion]:
         """Yield a larger quota of what a job wants, of its queue and of those above that limit it."""
-        self._ledger.catch_up()
-        claims = {key: found for task in job.waiting.values() for key, found in self._demands.of_task(task).items()}
-        asked = total_of((*claims.values(), self._demands.minimum(job)))
+        self._usage.catch_up()
+        claims = {
+            key: found for task in job.waiting.values() for key, found in self._rules.demands.of_task(task).items()
+        }
+        asked = total_of((*claims.values(), self._rules.demands.minimum(job)))
         for level in self._limits.levels(job.queue):
             for key, amount in sorted(as_named(asked, self._limits.limited(level)).items()):
                 if self._limits.limit(key, level) is not None:
@@ -93,26 +81,26 @@ class DeviceReport:
 
     def amounts(self, queue: QueueInfo) -> QueueAmounts:
         """Return what a queue's own pods hold and have reserved, and what the queue may hold."""
-        self._ledger.catch_up()
-        held = dict(self._ledger.account(queue.name).used)
+        self._usage.catch_up()
+        held = dict(self._usage.account(queue.name).used)
         for child in self._limits.tree.below(queue.name):
-            for key, amount in self._ledger.account(child).used.items():
+            for key, amount in self._usage.account(child).used.items():
                 held[key] = held.get(key, Fraction(0)) - amount
-        reserved = self._reservations.of(queue.name).shown
+        reserved = self._rules.reservations.of(queue.name).shown
         limits = self._limits.of(queue.name).limits
         return QueueAmounts(self._shown(held), self._shown(reserved), self._shown(limits), beside=True)
 
     def table(self) -> QuotaTable:
         """Return what queues may hold, hold, have reserved and have left of each class and dimension."""
-        self._ledger.catch_up()
+        self._usage.catch_up()
         rows = [row for name in sorted(self._cluster.queues) for row in self._rows(name)]
         figures = ("quota", "deserved", "guarantee", "used", "reserved", "reclaimable", "headroom")
         return QuotaTable("devices", "Devices", ("queue", "deviceClass", "dimension"), figures, rows)
 
     def _rows(self, queue: str) -> Iterator[QuotaRow]:
         quota, reclaimable = self._limits.of(queue), self._beyond_due(queue)
-        held = as_named(self._ledger.account(queue).used, quota.limits)
-        reserved = as_named(self._reserved(queue), quota.limits)
+        held = as_named(self._usage.account(queue).used, quota.limits)
+        reserved = as_named(self._rules.reserved(queue), quota.limits)
         for key in sorted(self._limits.counted({**quota.limits, **quota.due, **held, **reserved})):
             left = [rest for level in self._limits.levels(queue) if (rest := self._rest(level, key)) is not None]
             figures = {
@@ -134,8 +122,7 @@ class DeviceReport:
         limit = self._limits.limit(named, level)
         if limit is None:
             return None
-        taken = as_named(total_of((self._ledger.account(level).used, self._reserved(level))), limited)
-        return max(Fraction(0), limit - taken.get(named, Fraction(0)))
+        return max(Fraction(0), limit - self._rules.committed(level, {}).get(named, Fraction(0)))
 
     def _shown(self, amounts: Amounts) -> dict[str, int]:
         return {key.key: milli(amount) for key, amount in self._limits.counted(amounts).items()}
@@ -147,30 +134,27 @@ class DeviceReport:
 
     def allocations(self) -> Numbers:
         """Return what all queues hold, and zero for what they may hold."""
-        self._ledger.catch_up()
-        state = (self._ledger.version, tuple(self._cluster.queues))
+        self._usage.catch_up()
+        state = (self._usage.version, tuple(self._cluster.queues))
         return self._numbers("allocated", state, self._held)
 
     def _held(self, queue: str) -> Amounts:
-        return {**dict.fromkeys(self._limits.of(queue).limits, Fraction(0)), **self._ledger.account(queue).used}
+        return {**dict.fromkeys(self._limits.of(queue).limits, Fraction(0)), **self._usage.account(queue).used}
 
     def reclaimable(self) -> Numbers:
         """Return what others could reclaim in all queues, where any states what it deserves."""
-        self._ledger.catch_up()
-        state = (self._ledger.version, tuple((name, queue.version) for name, queue in self._cluster.queues.items()))
+        self._usage.catch_up()
+        state = (self._usage.version, tuple((name, queue.version) for name, queue in self._cluster.queues.items()))
         return self._numbers("reclaimable", state, self._beyond_due)
 
     def _beyond_due(self, queue: str) -> Amounts:
-        return reclaimable_of(self._cluster, self._view, queue, self._limits.due_amounts)
+        return reclaimable_of(self._cluster, self._rules.view, queue, self._limits.due_amounts)
 
     def inqueue(self) -> Numbers:
         """Return what is reserved in all queues."""
-        self._reservations.refresh()
-        state = (self._reservations.version, tuple(self._cluster.queues))
-        return self._numbers("inqueue", state, self._reserved)
-
-    def _reserved(self, level: str) -> Amounts:
-        return self._reservations.held_back(level, below=self._limits.checks_ancestors)
+        self._rules.reservations.refresh()
+        state = (self._rules.reservations.version, tuple(self._cluster.queues))
+        return self._numbers("inqueue", state, self._rules.reserved)
 
     def _numbers(self, name: str, state: Hashable, of_queue: Callable[[str], Amounts]) -> Numbers:
         """Make the numbers of a series again when what they were made from has changed."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from plugins.capacity_dra.demands import DeviceDemands, MinimumSources
-from plugins.capacity_dra.ledger import ClaimLedger
+from plugins.capacity_dra.usage import ClaimUsage
 from volsched.plugin import INQUEUE, Cluster, JobInfo, PodTemplate, accumulate
 from volsched.plugin.devices import Amount, Amounts, made_for
 from volsched.plugin.quota import JobSums
@@ -45,9 +45,9 @@ class _ReservedShare:
 class Reservations(JobSums):
     """The account; ``version`` changes when any figure may have."""
 
-    def __init__(self, cluster: Cluster, ledger: ClaimLedger, demands: DeviceDemands) -> None:
+    def __init__(self, cluster: Cluster, usage: ClaimUsage, demands: DeviceDemands) -> None:
         super().__init__(cluster)
-        self._ledger = ledger
+        self._usage = usage
         self._demands = demands
         self._queues: dict[str, Reserved] = {}
         self._by_claim: dict[str, dict[str, None]] = {}
@@ -55,7 +55,7 @@ class Reservations(JobSums):
         self._offered: dict[str, bool] = {}
         self._templates_read = cluster.devices.template_log.end
         self._era = -1
-        ledger.turned = self._claim_turned
+        usage.turned = self._claim_turned
 
     def of(self, queue: str) -> Reserved:
         """Return the sums of a queue."""
@@ -71,7 +71,7 @@ class Reservations(JobSums):
 
     def follows(self, template: PodTemplate) -> bool:
         """Return whether pods of this template may have claims."""
-        return self._ledger.follows(template)
+        return self._usage.follows(template)
 
     def job_changed(self, job: JobInfo, *, gone: bool) -> None:
         """Have the job counted again, if it is admitted or was."""
@@ -93,10 +93,10 @@ class Reservations(JobSums):
 
     def refresh(self) -> None:
         """Count those jobs again that something changed for."""
-        self._ledger.catch_up()
+        self._usage.catch_up()
         self._hear_templates()
-        if self._era != self._ledger.era or any(
-            self._ledger.is_offered(resource) != offered for resource, offered in self._offered.items()
+        if self._era != self._usage.era or any(
+            self._usage.is_offered(resource) != offered for resource, offered in self._offered.items()
         ):
             self._begin_anew()
         super().refresh()
@@ -110,7 +110,7 @@ class Reservations(JobSums):
 
     def _begin_anew(self) -> None:
         """Have all admitted jobs counted: queues moved, classes changed, or nodes offer something first, or last."""
-        self._era = self._ledger.era
+        self._era = self._usage.era
         self.version += 1
         for kept in (self._queues, self._shares, self._by_claim, self._by_template, self._offered):
             kept.clear()
@@ -124,7 +124,7 @@ class Reservations(JobSums):
             return None
         sources = self._demands.sources(job)
         for resource in sources.resources:
-            self._offered[resource] = self._ledger.is_offered(resource)
+            self._offered[resource] = self._usage.is_offered(resource)
         return self._share(job, sources)
 
     def _share(self, job: JobInfo, sources: MinimumSources) -> _ReservedShare:
@@ -137,10 +137,10 @@ class Reservations(JobSums):
                 known[gone] = self._demands.minimum(job, gone)
             return known[gone]
 
-        names = dict.fromkeys((job.queue, *self._ledger.levels(job.queue)))
-        used = {name: self._ledger.account(name).users for name in names}
+        names = dict.fromkeys((job.queue, *self._usage.levels(job.queue)))
+        used = {name: self._usage.account(name).users for name in names}
         levels = {name: beside(key for key in sources.claims if key in used[name]) for name in names}
-        return _ReservedShare(levels, job.queue, beside(self._ledger.held_by(job)), sources)
+        return _ReservedShare(levels, job.queue, beside(self._usage.held_by(job)), sources)
 
     def add(self, key: str, share: _ReservedShare, by: int) -> None:
         """Add what a job reserves, or take it off; note which changes it is to be counted again for."""

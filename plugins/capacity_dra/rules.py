@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import partial
 from typing import ClassVar, Final
 
+from plugins.capacity_dra.arguments import CapacityDRAArguments
 from plugins.capacity_dra.demands import DeviceDemands
-from plugins.capacity_dra.ledger import ClaimLedger
 from plugins.capacity_dra.limits import ClaimLimits
 from plugins.capacity_dra.quota import as_named
 from plugins.capacity_dra.reclaim import DeviceReclaimView
 from plugins.capacity_dra.refusals import NAME, insufficient, not_a_leaf
 from plugins.capacity_dra.reserved import Reservations
+from plugins.capacity_dra.usage import ClaimUsage
 from volsched.model.dra.announced import PATH
 from volsched.plugin import (
     ABSTAIN,
@@ -31,47 +31,43 @@ from volsched.plugin import (
     QueueOrder,
     Rule,
     Session,
-    Step,
     TaskInfo,
     TaskStatus,
     Verdict,
     about_group,
+    about_queue,
 )
 from volsched.plugin.devices import Amount, Amounts, announced_by, from_devices
-from volsched.plugin.quota import At, Elastic, Exceeded, QueueQuotas, exceeded, share, total_of
+from volsched.plugin.quota import At, Elastic, Exceeded, QueueQuotas, share, total_of
 
+BAD_QUOTA: Final = "InvalidDRAQuota"
 BAD_REQUEST: Final = "InvalidDRARequest"
 PLACED_NOW: Final = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
 
 
-class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
-    """What is checked against the limits of queues. Events go to the session that is open."""
+class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
+    """What is checked against the limits of queues, and the accounts for it. Events go to the session that is open."""
 
     name: ClassVar[str] = NAME
     without_minimum = ABSTAIN
     admission = ABSTAIN
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        ledger: ClaimLedger,
-        demands: DeviceDemands,
-        reservations: Reservations,
-        limits: ClaimLimits,
-        view: DeviceReclaimView,
-    ) -> None:
+    def __init__(self, cluster: Cluster, arguments: CapacityDRAArguments) -> None:
         self._cluster = cluster
-        self._ledger = ledger
-        self._demands = demands
-        self._reservations = reservations
-        self._limits = limits
-        self._elastic = Elastic(view, alone=False)
+        self.usage = ClaimUsage(cluster, with_admin=arguments.with_admin)
+        self.demands = DeviceDemands(cluster, self.usage, with_admin=arguments.with_admin)
+        self.limits = ClaimLimits(cluster, arguments)
+        self.reservations = Reservations(cluster, self.usage, self.demands)
+        self.view = DeviceReclaimView(self.usage, self.demands, self.limits)
+        self._elastic = Elastic(self.view, alone=False)
         self._misread: dict[str, str] = {}
         self._session: Session | None = None
 
-    def open(self, session: Session) -> None:
-        """Begin a session."""
+    def open(self, session: Session, *, above: bool) -> None:
+        """Begin a session: whether queues above count, and what is wrong with queues."""
         self._session = session
+        for queue, fault in self.limits.open(above=above):
+            session.tell(about_queue(queue, "Warning", BAD_QUOTA, fault))
 
     def rules(self) -> Iterator[Rule]:
         """Return what the plugin registers."""
@@ -87,55 +83,58 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
 
         In a hierarchy those queues are compared that stand right below the one where the ways up meet.
         """
-        if not self._limits.due_amounts:
+        if not self.limits.due_amounts:
             return 0, ()
-        path = (name for name in self._limits.levels(queue.name)[::-1] if name != ROOT)
+        path = (name for name in self.limits.levels(queue.name)[::-1] if name != ROOT)
         return -queue.spec.priority, tuple(map(self._place, path))
 
     def _place(self, queue: str) -> tuple[Fraction, bool]:
         """Return the share of a queue, and whether it deserves nothing: those that do go first among equal shares."""
-        due = self._limits.of(queue).due
+        due = self.limits.of(queue).due
         if not any(due.values()):
             return Fraction(1), True
-        self._ledger.catch_up()
-        held = as_named(self._ledger.account(queue).used, due)
+        self.usage.catch_up()
+        held = as_named(self.usage.account(queue).used, due)
         return share(held, {key: amount for key, amount in due.items() if amount}), False
 
     # -- amounts, under the names that the limits of a queue have for them --------------------------------------------
 
     def levels(self, queue: str) -> Sequence[str]:
         """Return a queue, and in a hierarchy those above it."""
-        return self._limits.levels(queue)
+        return self.limits.levels(queue)
 
     def limit(self, level: str, dimension: Amount) -> Fraction | None:
         """Return the most that a queue may hold; a queue that limits nothing refuses nothing."""
-        return self._limits.limit(dimension, level) if self._limits.limited(level) else None
+        return self.limits.limit(dimension, level) if self.limits.limited(level) else None
 
     def allocated(self, level: str) -> Amounts:
         """Return what a queue and those below it hold."""
-        return self._named(self._ledger.account(level).used, level)
+        return self._named(self.usage.account(level).used, level)
 
     def committed(self, level: str, minimum: Amounts) -> Amounts:
         """Return what a queue holds, and what is reserved for admitted jobs."""
-        reserved = self._reservations.held_back(level, below=self._limits.checks_ancestors)
-        return self._named(total_of((self._ledger.account(level).used, reserved)), level)
+        return self._named(total_of((self.usage.account(level).used, self.reserved(level))), level)
+
+    def reserved(self, level: str) -> Amounts:
+        """Return what is reserved for admitted jobs of a queue and those below it that count."""
+        return self.reservations.held_back(level, below=self.limits.checks_ancestors)
 
     def minimum(self, job: JobInfo, level: str) -> Amounts:
         """Return what a job starts with, claims left out that the queue uses already."""
-        return self._named(self._demands.minimum(job, self._ledger.account(level).users), level)
+        return self._named(self.demands.minimum(job, self.usage.account(level).users), level)
 
     def request(self, pod: TaskInfo, level: str) -> Amounts:
         """Return what the claims of a task count for, those left out that the queue uses already."""
-        users = self._ledger.account(level).users
-        wanted = self._demands.of_task(pod)
+        users = self.usage.account(level).users
+        wanted = self.demands.of_task(pod)
         return self._named(total_of(amounts for key, amounts in wanted.items() if key not in users), level)
 
     def _named(self, amounts: Amounts, level: str) -> Amounts:
-        return dict(sorted(as_named(amounts, self._limits.limited(level)).items()))
+        return dict(sorted(as_named(amounts, self.limits.limited(level)).items()))
 
     def is_parent(self, queue: str) -> bool:
         """Whether in a hierarchy a queue has others below it."""
-        return self._limits.has_children(queue)
+        return self.limits.has_children(queue)
 
     def closed(self, queue: str, step: At) -> Verdict | None:
         """Return why a queue takes no pods with claims at all."""
@@ -149,9 +148,9 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
 
     def refusal(self, queue: QueueInfo, pod: TaskInfo) -> Verdict | None:
         """Refuse a pod whose claims would take its queue above its quota, as far as is known before devices are."""
-        if not self._ledger.concerns(pod):
+        if not self.usage.concerns(pod):
             return None
-        self._ledger.catch_up()
+        self.usage.catch_up()
         return self._reported(pod, super().refusal(queue, pod))
 
     def concerns(self, template: PodTemplate) -> bool:
@@ -160,13 +159,13 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
 
     def left(self, task: TaskInfo) -> dict[tuple[str, str], Fraction]:
         """Return how much more of each class and dimension a pod may be given, in the tightest of its queues."""
-        self._ledger.catch_up()
+        self.usage.catch_up()
         left: dict[tuple[str, str], Fraction] = {}
-        for level in self._limits.levels(task.queue):
-            limited = self._limits.limited(level)
-            held = as_named(self._ledger.account(level).used, limited)
+        for level in self.limits.levels(task.queue):
+            limited = self.limits.limited(level)
+            held = as_named(self.usage.account(level).used, limited)
             for key in limited:
-                limit = self._limits.limit(key, level)
+                limit = self.limits.limit(key, level)
                 if limit is not None:
                     rest = max(Fraction(0), limit - held.get(key, Fraction(0)))
                     pair = (key.device_class, key.dimension)
@@ -175,29 +174,24 @@ class DeviceQuotaRules(QueueQuotas[Amount, Fraction]):
 
     def allocate(self, task: TaskInfo) -> Verdict | None:
         """Refuse a pod that was just placed and was given devices which take its queue above its quota."""
-        if not self._ledger.concerns(task) or task.status not in PLACED_NOW or task.job is None:
+        if not self.usage.concerns(task) or task.status not in PLACED_NOW or task.job is None:
             return None
-        self._ledger.catch_up()
-        keys = self._ledger.claims_of(task)
+        self.usage.catch_up()
+        keys = self.usage.claims_of(task)
         for level in self.levels(task.job.queue):
-            account = self._ledger.account(level)
-            asked = total_of(self._ledger.charge(key) for key in keys if account.users[key] == 1)
-            used = {key: account.used.get(key, Fraction(0)) - amount for key, amount in asked.items()}
-            limit = partial(self.limit, level)
-            short = exceeded(self._named(asked, level), self._named(used, level), limit)
-            if short:
-                return self._reported(task, self.refused(task.queue, level, short, Step.ALLOCATABLE))
+            users = self.usage.account(level).users
+            charge = total_of(self.usage.charge(key) for key in keys if users[key] == 1)
+            refusal = self.overcharged(task.queue, level, self._named(charge, level))
+            if refusal is not None:
+                return self._reported(task, refusal)
         return None
-
-    def deallocate(self, task: TaskInfo) -> None:
-        """Nothing: the ledger follows moves."""
 
     def vote(self, job: JobInfo) -> Ballot:
         """Reject a job whose smallest number of pods would not fit beside what is held and promised."""
         self._report_announcement(job)
-        if not self._ledger.awaits_devices(job):
+        if not self.usage.awaits_devices(job):
             return ABSTAIN
-        self._ledger.catch_up()
+        self.usage.catch_up()
         return super().vote(job)
 
     def _report_announcement(self, job: JobInfo) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from plugins.capacity_dra.quota import SMALLER, UNKNOWN, Quota, read_quota
 from volsched.model.dra.announced import PATH
@@ -10,7 +10,7 @@ from volsched.model.values.quantity import QuantityText
 from volsched.plugin import QuantityError, QueueInfo, QueueProperties, amount_of
 from volsched.plugin.devices import Amounts, announced_by
 from volsched.plugin.objects import INVALID, Fault, Faults, Surroundings, api, warning
-from volsched.plugin.quota import total_of
+from volsched.plugin.quota import above, short_of_those_below
 
 
 def validate(found: api.ApiObject, beside: Surroundings) -> Faults:
@@ -36,23 +36,20 @@ def _due_faults(quota: Quota, children: list[Quota]) -> Faults:
     yield from _at_most("guarantee", quota.guarantee, "deserved", quota.deserved)
     yield from _at_most("guarantee", quota.guarantee, "capability", quota.limits)
     yield from _at_most("deserved", quota.deserved, "capability", quota.limits)
-    yield from _promised("guarantee", quota.guarantee, total_of(child.guarantee for child in children), Fault)
-    yield from _promised("deserved", quota.deserved, total_of(child.deserved for child in children), warning)
+    yield from _promised("guarantee", quota.guarantee, (child.guarantee for child in children), Fault)
+    yield from _promised("deserved", quota.deserved, (child.deserved for child in children), warning)
 
 
 def _at_most(field: str, amounts: Amounts, other: str, limits: Amounts) -> Faults:
-    for key, amount in amounts.items():
-        limit = limits.get(key)
-        if limit is not None and amount > limit:
-            message = f"{key.quantity(amount)} of {key.text()} is more than its {other}, {key.quantity(limit)}"
-            yield Fault(f"spec.dra.{field}", INVALID, message)
+    for key, amount, limit in above(amounts, limits):
+        message = f"{key.quantity(amount)} of {key.text()} is more than its {other}, {key.quantity(limit)}"
+        yield Fault(f"spec.dra.{field}", INVALID, message)
 
 
-def _promised(field: str, own: Amounts, together: Amounts, make: Callable[[str, str, str], Fault]) -> Faults:
-    for key, amount in own.items():
-        if together.get(key, amount) > amount:
-            message = f"is less than the {key.quantity(together[key])} of the queues right below together"
-            yield make(f"spec.dra.{field}", INVALID, f"{key.quantity(amount)} of {key.text()} {message}")
+def _promised(field: str, own: Amounts, below: Iterable[Amounts], make: Callable[[str, str, str], Fault]) -> Faults:
+    for key, amount, together in short_of_those_below(own, below):
+        message = f"is less than the {key.quantity(together)} of the queues right below together"
+        yield make(f"spec.dra.{field}", INVALID, f"{key.quantity(amount)} of {key.text()} {message}")
 
 
 def _quota_of(found: api.Queue) -> Quota:

@@ -11,23 +11,23 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from volsched.plugin import IS_CHOSEN, PODS, Cluster, JobInfo, NodeInfo, Observer, TaskInfo, TaskStatus
+from volsched.plugin.quota import JobCharges
 
 Kind: TypeAlias = frozenset[str]
 """The resources that a pod asks for, its pod slot among them."""
 
 
 class Asking(Observer):
-    """The account; ``catch_up`` when a session opens. ``changed`` are queues whose pods moved since it was taken."""
+    """The account; ``refresh`` when a session opens. ``changed`` are queues whose pods moved since it was taken."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._kinds: dict[str, Counter[Kind]] = {}
-        self._jobs: dict[str, tuple[str, Counter[Kind]]] = {}
+        self._waiting = JobCharges[Kind]()
         self._to_count: dict[str, JobInfo] = dict(cluster.jobs)
         self.changed: dict[str, None] = {}
 
     def kinds(self, queue: str) -> Iterable[Kind]:
         """Return what waiting pods of a queue ask for."""
-        return self._kinds.get(queue, _NOBODY)
+        return self._waiting.own.of(queue)
 
     def task_moved(self, task: TaskInfo, before: TaskStatus, node_before: NodeInfo | None) -> None:
         """Count a pod that got a node, or lost it."""
@@ -44,10 +44,8 @@ class Asking(Observer):
         self._to_count[job.key] = job
         self.changed[job.queue] = None
         by = (now is TaskStatus.PENDING) - (before is TaskStatus.PENDING)
-        known = self._jobs.get(job.key)
-        if by and known is not None and (IS_CHOSEN[before] or IS_CHOSEN[now]):
-            _add(self._kinds.setdefault(known[0], Counter()), {kind_of(tasks[0]): len(tasks)}, by)
-            _add(known[1], {kind_of(tasks[0]): len(tasks)}, by)
+        if by and (IS_CHOSEN[before] or IS_CHOSEN[now]) and self._waiting.knows(job):
+            self._waiting.charge(job, {kind_of(tasks[0]): len(tasks)}, by)
 
     def task_ungated(self, task: TaskInfo, *, counts: bool) -> None:
         """Look at the queue again: it holds something else."""
@@ -63,36 +61,22 @@ class Asking(Observer):
         else:
             self._to_count[job.key] = job
 
-    def catch_up(self) -> None:
+    def refresh(self) -> None:
         """Count jobs again that have changed."""
         for job in self._to_count.values():
             self._forget(job.key)
             if job.spec.has_group or job.spec.implicit:
-                kinds = Counter(map(kind_of, job.waiting.values())) if not job.blocked else Counter[Kind]()
-                self._jobs[job.key] = job.queue, kinds
-                _add(self._kinds.setdefault(job.queue, Counter()), kinds, 1)
+                kinds = Counter(map(kind_of, job.waiting.values())) if not job.barred else Counter[Kind]()
+                self._waiting.charge(job, kinds, 1)
                 self.changed[job.queue] = None
         self._to_count.clear()
 
     def _forget(self, key: str) -> None:
-        queue, kinds = self._jobs.pop(key, ("", _NOBODY))
+        queue = self._waiting.drop(key)
         if queue:
             self.changed[queue] = None
-            _add(self._kinds.setdefault(queue, Counter()), kinds, -1)
-            if not self._kinds[queue]:
-                del self._kinds[queue]
 
 
 def kind_of(task: TaskInfo) -> Kind:
     """Return the resources that a pod asks for, its pod slot among them."""
     return frozenset((*task.template.request, PODS))
-
-
-def _add(account: Counter[Kind], kinds: dict[Kind, int], by: int) -> None:
-    for kind, count in kinds.items():
-        account[kind] += by * count
-        if not account[kind]:
-            del account[kind]
-
-
-_NOBODY: Counter[Kind] = Counter()

@@ -93,7 +93,7 @@ def counted(states: Sequence[State]) -> Sequence[State]:
 
 
 class TreeShares(LeafQueues):
-    """The states of all queues; kept from one session to the next. ``catch_up`` when a session opens.
+    """The states of all queues; kept from one session to the next. ``refresh`` when a session opens.
 
     ``computed`` counts the states that were made.
     """
@@ -114,10 +114,10 @@ class TreeShares(LeafQueues):
         self._used_up: frozenset[str] = frozenset()
         self.computed = 0
 
-    def catch_up(self) -> None:
+    def refresh(self) -> None:
         """Count again what changed between sessions."""
-        self._usage.catch_up()
-        self._asking.catch_up()
+        self._usage.refresh()
+        self._asking.refresh()
         cluster = self._cluster
         names = cluster.columns.names
         made_from = self._places.version, tuple(cluster.node_cache.totals), cluster.columns.left_to_devices
@@ -132,7 +132,7 @@ class TreeShares(LeafQueues):
 
     def state(self, queue: str) -> State:
         """Return where a queue stands now."""
-        self._refresh()
+        self._compute_again()
         return self._states[queue]
 
     def queue_order(self) -> QueueOrder:
@@ -163,7 +163,7 @@ class TreeShares(LeafQueues):
 
         The sides are the queues right below the one where the ways up meet.
         """
-        self._refresh()
+        self._compute_again()
         moves = _Moves(self, self._states)
         chosen: list[TaskInfo] = []
         for victim in candidates:
@@ -220,7 +220,7 @@ class TreeShares(LeafQueues):
         """Return which parts of what the cluster has some amounts are."""
         return {name: held[name] / total for name, total in self.totals.items() if name in held}
 
-    def _refresh(self) -> None:
+    def _compute_again(self) -> None:
         """Make the states again of queues that changed, and of those above them, from below."""
         tree = self._places.tree
         changed, self._asking.changed = self._asking.changed, {}

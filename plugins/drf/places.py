@@ -167,7 +167,7 @@ class Places(QueueTree, Observer):
     @property
     def weights(self) -> Mapping[str, float]:
         """The weight of each queue, 1 at least."""
-        self._catch_up()
+        self._refresh()
         return self._found.weights
 
     def faults(self) -> dict[str, tuple[str, ...]]:

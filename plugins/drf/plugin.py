@@ -37,14 +37,14 @@ from volsched.plugin import (
 )
 from volsched.plugin.quota import (
     HALF_LIFE_ARGUMENT,
-    QUEUE_FAULTS,
     PastUse,
-    QueueFaults,
     QueueUsageObserver,
     check_half_life,
     half_life_of,
     nearest_first,
     order_over_time,
+    order_queues,
+    report_faults,
     request_with_slot,
 )
 
@@ -72,28 +72,25 @@ class DrfPlugin:
         if registrar.checks_ancestors:
             self._in_a_tree(registrar)
         elif self._half_life:
-            self._order_queues(registrar, shares)
+            self._order_over_time(registrar, shares)
 
     def _in_a_tree(self, registrar: Registrar) -> None:
         """Register the order of queues and whose pods may be reclaimed, over the tree of queues."""
         places, asking = registrar.account(f"{NAME}.places", Places), registrar.account(f"{NAME}.asking", Asking)
         usage = registrar.account(f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, places=places))
         tree = registrar.account(f"{NAME}.tree", lambda cluster: TreeShares(cluster, places, usage, asking))
-        tree.catch_up()
-        registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, places.faults())
+        tree.refresh()
+        report_faults(registrar, NAME, places.faults())
         registrar.register(
             Reclaimable(tree.victims),
             nearest_first(places.tree.levels),
             JobEnqueueable(tree.vote, always=True),
             Allocatable(headroom=tree.headroom),
         )
-        if not self._half_life:
-            registrar.register(tree.queue_order())
-            return
-        past = registrar.account(f"{NAME}.past", lambda _: tree.past_use(self._half_life))
-        order_over_time(registrar, past, tree.past_order(past))
+        past_use = (lambda _: tree.past_use(self._half_life)) if self._half_life else None
+        order_queues(registrar, NAME, past_use, tree.queue_order(), tree.past_order)
 
-    def _order_queues(self, registrar: Registrar, shares: Shares) -> None:
+    def _order_over_time(self, registrar: Registrar, shares: Shares) -> None:
         def by_past(queue: QueueInfo) -> tuple[int, float]:
             return -queue.spec.priority, past.key(queue, shares.held_by(queue), shares.totals)
 

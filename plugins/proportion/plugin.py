@@ -28,18 +28,15 @@ from volsched.plugin import (
     Series,
 )
 from volsched.plugin.quota import (
-    DEMANDS,
-    DEMANDS_ABOVE,
     HALF_LIFE_ARGUMENT,
-    QUEUE_FAULTS,
-    QueueDemands,
-    QueueFaults,
     QueueTree,
     QueueUsageObserver,
     check_half_life,
+    demands_of,
     half_life_of,
     nearest_first,
-    order_over_time,
+    order_queues,
+    report_faults,
 )
 
 FAIR_SHARE = Series(
@@ -73,7 +70,8 @@ class ProportionPlugin:
         """Divide the cluster, and register."""
         quotas = self._quotas(registrar)
         quotas.refresh()
-        self._order_queues(registrar, quotas)
+        past_use = (lambda _: quotas.past_use(self._half_life)) if self._half_life else None
+        order_queues(registrar, NAME, past_use, quotas.queue_order(), quotas.past_order)
         registrar.register(
             Reclaimable(quotas.reclaimable),
             Due(quotas.is_within, quotas.victims_by_due),
@@ -91,23 +89,14 @@ class ProportionPlugin:
         usage = registrar.account(
             f"{NAME}.held", lambda cluster: QueueUsageObserver(cluster, above=above, ungated=above)
         )
-        name, make = (DEMANDS_ABOVE, QueueDemands.with_above) if above else (DEMANDS, QueueDemands)
-        demand, leaves_due = registrar.account(name, make), self._leaves_due
+        demand, leaves_due = demands_of(registrar, above=above), self._leaves_due
         quotas = registrar.account(
             f"{NAME}.quotas", lambda cluster: ProportionQuotas(cluster, usage, demand, places, leaves_due=leaves_due)
         )
         if places is not None:
-            registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, NAME, places.tree.faults())
+            report_faults(registrar, NAME, places.tree.faults())
             registrar.register(nearest_first(quotas.levels))
         return quotas
-
-    def _order_queues(self, registrar: Registrar, quotas: ProportionQuotas) -> None:
-        """Order queues by what they hold of their due, or by what they held over time."""
-        if not self._half_life:
-            registrar.register(quotas.queue_order())
-            return
-        past = registrar.account(f"{NAME}.past", lambda _: quotas.past_use(self._half_life))
-        order_over_time(registrar, past, quotas.past_order(past))
 
 
 check_arguments = check_half_life

@@ -32,7 +32,7 @@ from volsched.plugin.quota import (
     there,
 )
 
-Demands = Mapping[str, QueueDemand]
+Demands = Mapping[str, QueueDemand[str]]
 Parts = dict[str, Fraction]
 
 
@@ -78,14 +78,14 @@ def in_a_tree(tree: Tree, cluster: Cluster, demands: Demands) -> dict[str, Queue
     }
 
 
-def _claim(queue: QueueInfo, demand: QueueDemand | None) -> Claim:
+def _claim(queue: QueueInfo, demand: QueueDemand[str] | None) -> Claim:
     """Return what a queue claims itself: what its pods hold and, if it may take them, what those that wait ask for."""
     held = {**queue.allocated, PODS: queue.placed}
     request = held if demand is None else _held_and_pending(queue, demand)
     return Claim(queue.spec.weight, request, of_nodes(queue.spec.guarantee), capability_of(queue))
 
 
-def _held_and_pending(queue: QueueInfo, demand: QueueDemand) -> dict[str, int]:
+def _held_and_pending(queue: QueueInfo, demand: QueueDemand[str]) -> dict[str, int]:
     return {**Resources(demand.pending).plus(queue.allocated), PODS: demand.waiting + queue.placed}
 
 

@@ -67,14 +67,19 @@ def test_beside_any_plugin_whoever_is_tried_as_gone_is_back_when_the_session_end
     given = a_full_queue(**FULL).queue("other", reclaimable=True).node("n2", cpu=4, labels=LABELS, **{CARD: 8})
     given.group("theirs", "other", phase="Running").pod("theirs-0", "theirs", on="n2", **{CARD: 8})
     important(given, "high", 4, pods=pods)
-    on = rig(given, with_plugin(f"overcommit {plugin}", "enqueue"))
-    on.scheduler.profile = replace(
-        on.scheduler.profile, configuration=replace(on.scheduler.profile.configuration, actions=("preempt", "reclaim"))
-    )
+    on = without_evictions(given, f"overcommit {plugin}")
     before = records(on)
 
     assert phases(cycle(on))["high"] == "Inqueue"
     assert records(on) == before
+
+
+def without_evictions(given: ClusterBuilder, plugin: str) -> Rig:
+    """Return a scheduler that only admits, and takes preempt and reclaim for actions of its configuration."""
+    on = rig(given, with_plugin(plugin, "enqueue"))
+    configuration = replace(on.scheduler.profile.configuration, actions=("preempt", "reclaim"))
+    on.scheduler.profile = replace(on.scheduler.profile, configuration=configuration)
+    return on
 
 
 def records(on: Rig) -> list[tuple[str, str, str]]:
@@ -139,8 +144,8 @@ def test_equal_jobs_are_tried_once_and_those_beyond_the_trials_of_a_session_in_t
     monkeypatch.setattr(after_preemption, "TRIALS", 2)
     given = a_full_queue(4, **FULL)
     for name, cpu in (("a", 4), ("b", 4), ("b-again", 4), ("c", 3), ("d", 2)):
-        important(given, name, cpu, **NOWHERE)
-    on = rig(given, with_plugin("capacity", "enqueue, preempt"))
+        important(given, name, cpu)
+    on = without_evictions(given, "capacity")
 
     first = cycle(on)
     assert (tried, [phases(first)[name] for name in "abcd"]) == (["a", "b"], ["Inqueue", *["Pending"] * 3])

@@ -419,6 +419,17 @@ def test_a_gang_larger_than_its_queue_may_ever_hold_keeps_no_room() -> None:
     assert told_of_release(cycle(on)) == ['no room is kept for it: it needs 6 cpu, and queue "q" may hold 4']
 
 
+def test_a_gang_that_was_not_tried_yet_keeps_no_room_that_it_could_never_use() -> None:
+    """Sessions end before all jobs of a crowd are tried. Here no action tries any."""
+    given = of_cpu(10).group("hog", minimum=3, phase="Inqueue", **needs(18))
+    for number in range(3):
+        given.pod(f"hog-{number}", "hog", cpu=6)
+    on = rig(given.group("g", phase="Pending", **needs(1)), conf("enqueue", "priority gang", "overcommit predicates"))
+    assert phase_of(cycle(on), "g") == "Pending"
+
+    assert phase_of(cycle(on), "g") == "Inqueue"
+
+
 def test_members_that_their_queue_may_never_hold_do_not_count_where_others_are_enough() -> None:
     given = a_cluster().node("n0", cpu=10).queue("q", capability={"cpu": "4"})
     given.group("run", "q", phase="Running", min_member=1).pod("run-0", "run", on="n0", cpu=4)

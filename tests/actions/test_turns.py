@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.actions.rigs import Tries, conf, cycle, rig
+from volsched.framework import released_reservations
 from volsched.framework.boundary import GIVE_WAY_SECONDS, TURN_SECONDS
 from volsched.testing.builders import ClusterBuilder, Rig, SteadyClock, a_cluster, a_group, a_pod
 
@@ -81,6 +82,25 @@ def test_a_more_important_job_goes_first_whatever_its_namespace_has_had() -> Non
     cluster = crowded(least=True)
     cycle(ticking(cluster, tries))
     assert tries.names[-1] == "h-0"
+
+
+@pytest.mark.parametrize("most", [200, 2000])
+def test_a_session_without_time_for_all_jobs_judges_reservations_nevertheless(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Among a crowd of which a session tries a few, a gang that can never start keeps no room from the next job."""
+    monkeypatch.setattr(released_reservations, "MOST_AFTER_END", most)
+    given = crowded().group("hog", "zone", minimum=9, phase="Inqueue", minResources={"cpu": "5"})
+    for number in range(9):
+        given.pod(f"hog-{number}", "hog", cpu=3)
+    configuration = conf("enqueue, allocate", "priority gang", "overcommit predicates")
+    on = ticking(given, Tries(), configuration)
+    on.scheduler._bounds = replace(on.scheduler._bounds, news=lambda: True)
+
+    sessions = [cycle(on) for _ in range(1 + MANY // most)]
+
+    assert all(session.report.gave_way for session in sessions)
+    assert on.cluster.jobs["default/hog"].released
 
 
 def test_a_session_gives_way_to_what_has_come_once_and_the_next_goes_on() -> None:

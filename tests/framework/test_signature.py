@@ -145,7 +145,7 @@ def test_a_score_that_says_nothing_of_what_it_reads_is_right(engine: Any) -> Non
 def test_it_is_told_how_it_gets_faster() -> None:
     stage = Stage(two_teams(), Plug(lambda r: r.register(NodeOrder(nothing_said)), "mine"))
 
-    assert stage.session.hints == [
+    assert stage.session.stats.hints == [
         "plugin mine: nothing_said is asked for every pod and node, as it may read all of both; annotate its "
         "parameters, for example (template: PodTemplate, node: NodePropertiesView), and equal pods and nodes share its "
         "answers"

@@ -23,7 +23,7 @@ from volsched.testing.builders import ClusterBuilder, a_cluster
 JOBS = "jobs"
 
 
-class JobCount(QueueQuotas[str, int]):
+class JobCount(QueueQuotas[str, str, int]):
     """Admits so many jobs to a queue as its capability states; a whole quota plugin."""
 
     name: ClassVar[str] = "job-count"

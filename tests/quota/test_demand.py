@@ -24,3 +24,16 @@ def test_a_gated_pod_is_reserved_for_as_soon_as_its_gate_is_gone() -> None:
     mirror.apply([put(a_job().objects[2])])
 
     assert demand.queues()["q"].reserved == {"cpu": 2000}
+
+
+def test_what_jobs_of_a_queue_itself_ask_for_is_told_apart_from_those_below() -> None:
+    cluster = (
+        a_job().queue("above").queue("q", parent="above").group("h", "above", 1, "Inqueue", minResources={"cpu": "7"})
+    )
+    mirror = Mirror()
+    mirror.apply(cluster.changes())
+    demand = QueueDemands.with_above(mirror.cluster)
+
+    assert demand.of("above").reserved == {"cpu": 9000}
+    assert demand.own("above").reserved == {"cpu": 7000}
+    assert demand.own("q") == demand.of("q")

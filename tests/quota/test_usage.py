@@ -135,7 +135,7 @@ def test_accounts_that_follow_are_those_that_are_made_anew(above: bool, data: An
                 statement.evict(task, "test")
                 if data.draw(st.booleans()):
                     statement.discard()
-        held.catch_up()
+        held.refresh()
 
         assert shown(held, stage.cluster) == recounted(stage.cluster, above=above)
         anew = QueueDemands(stage.cluster, above=above)

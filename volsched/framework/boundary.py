@@ -21,9 +21,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -53,6 +54,9 @@ TURN_SECONDS: Final = 0.5
 
 GIVE_WAY_SECONDS: Final = 1.0
 """Of CPU, after which a session ends when changes have come that it does not know."""
+
+_WORTH_NOTING: Final = 0.01
+"""Of a session's budget: what took less is not remembered of a job."""
 
 _LONGEST_CAUSE: Final = 300
 
@@ -136,6 +140,78 @@ class Bounds:
     def is_paused(self, job: JobInfo, now: float) -> bool:
         """True if a job is not to be admitted now."""
         return self.paused_jobs.holds(job, now) or self.admissions.pauses(job, now)
+
+
+class Boundary:
+    """How far one session goes: the CPU time that it used, and what failed in it.
+
+    ``faults`` are the exceptions of the session, each with the plugin that raised it, and ``over`` states why it ended
+    before it was through. ``modules`` has which plugin's code is where. ``is_long``: the session took long enough for
+    namespaces to take turns. ``ended_for``: it ended because changes have come, or because its time was over.
+    """
+
+    def __init__(self, bounds: Bounds, clock: Callable[[], float]) -> None:
+        self.bounds = bounds
+        self.clock = clock
+        self.modules: Mapping[str, str] = {}
+        self.faults: list[tuple[str, BaseException]] = []
+        self.over = ""
+        self.is_long = False
+        self.ended_for: Literal["", "news", "budget"] = ""
+        self._began = clock()
+        self.long_from = self._began + min(TURN_SECONDS, bounds.budget)
+        """The time of the clock from which on it is asked whether the session goes on."""
+        self.worth_noting = bounds.budget * _WORTH_NOTING
+        """The seconds above which it is noted what a job took."""
+        self._used = 0.0
+        self._costs: dict[str, tuple[float, JobInfo]] = {}
+
+    def is_over_budget(self, now: float) -> bool:
+        """Note that the session is long; true if its time is over. Raises SessionOverError if it gives way."""
+        used = self._used = now - self._began
+        self.is_long = True
+        if used > self.bounds.budget:
+            return True
+        if used > GIVE_WAY_SECONDS and self.bounds.news():
+            self.ended_for = "news"
+            raise SessionOverError("it gives way to changes that have come")
+        return False
+
+    def most_expensive(self) -> tuple[float, JobInfo] | None:
+        """Return the job that waits and took most of the time, with its seconds, if that was a large share."""
+        waiting = (each for each in self._costs.values() if each[1].waiting)
+        found = max(waiting, key=lambda each: each[0], default=None)
+        return found if found is not None and found[0] > EXPENSIVE_SHARE * self.bounds.budget else None
+
+    def over_budget(self) -> SessionOverError:
+        """End the session, as its time is over; return the error for that."""
+        self.ended_for = "budget"
+        return SessionOverError(
+            f"{self._used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s"
+        )
+
+    def charge(self, job: JobInfo, seconds: float) -> None:
+        """Note what a job took."""
+        self._costs[job.key] = (self._costs.get(job.key, (0.0, job))[0] + seconds, job)
+
+    def blame(self, error: BaseException) -> str:
+        """Note an exception, and return the plugin that raised it."""
+        plugin = culprit(error, self.modules)
+        self.faults.append((plugin, error))
+        return plugin
+
+    @contextmanager
+    def ends_here(self) -> Iterator[None]:
+        """Do a part of a session: what fails and is about no job ends the session, and no more than that."""
+        try:
+            yield
+        except SessionOverError as over:
+            self.over = self.over or str(over)
+        except Exception as error:
+            if not self.bounds.contains_faults:
+                raise
+            self.blame(error)
+            self.over = self.over or f"{type(error).__name__}: {error}"
 
 
 def culprit(error: BaseException, modules: Mapping[str, str]) -> str:

@@ -29,6 +29,18 @@ def former(module: str, names: Mapping[str, tuple[str, str]]) -> Callable[[str],
     return found
 
 
+def give_present_names(found: object, names: Mapping[str, str]) -> None:
+    """Give an object of a plugin its methods by their present names, if it has them by former ones.
+
+    ``names`` gives the former name by the present one.
+    """
+    for now, before in names.items():
+        if hasattr(found, before) and not hasattr(found, now):
+            message = f"{type(found).__name__}.{before} ends with the next minor version; it is {now}"
+            warnings.warn(message, DeprecationWarning, stacklevel=3)
+            setattr(found, now, getattr(found, before))
+
+
 class _MovedModules:
     """Finds and loads modules under their former names (it is no ``Loader``: that import costs every start)."""
 

@@ -129,7 +129,7 @@ class Registrar:
             check_accounts(plugin, rule, signature)
         if key is None:
             if not signature.is_typed:
-                self.session.hints.append(slower_without_types(plugin, rule.fn))
+                self.session.stats.hints.append(slower_without_types(plugin, rule.fn))
         elif is_of_queue := is_keyed_by_queue(plugin, key):
             key = self._key_by_queue(key)
         return rule.reading(signature, plugin=plugin, key=key, is_keyed_by_queue=is_of_queue)

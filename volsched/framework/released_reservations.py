@@ -6,9 +6,10 @@ gang whose nodes are gone. So its amount does not count (*ours*; Volcano counts 
 fit, even beyond the limit: nothing is revoked. The PodGroup stays Inqueue and its pods stay Unschedulable, so that
 autoscalers act.
 
-A session checks the waiting jobs that changed, or all of them after a change of nodes or of a queue's capability. The
-check is a relaxation by static filters, node sizes, host ports, topology domains, roles, sums of amounts, and limits of
-queues. A job that passes may be impossible nevertheless.
+A session judges the admitted jobs that wait, tried or not: those that changed, or all of them after a change of nodes
+or of a queue's capability. A session that ended before it was through judges some of them, and leaves the others to the
+next ones. The judgement is a relaxation by static filters, node sizes, host ports, topology domains, roles,
+sums of amounts, and limits of queues. A job that passes may be impossible nevertheless.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ from volsched.model.verdict import BINDER, Scope, Shortfall, Step, Verdict
 
 ACCOUNT: Final = "framework.released_reservations"
 
+MOST_AFTER_END: Final = 1000
+"""Jobs that a session judges at most after its time was over: others wait for the next session."""
+
 
 class Releases(Observer):
     """The amounts that counted for admitted jobs, and the nodes and capabilities of the last check."""
@@ -48,6 +52,7 @@ class Releases(Observer):
         self._capabilities: dict[str, Mapping[str, int]] = {}
         self._properties: tuple[int, int] | None = None
         self._is_new = True
+        self._left: dict[str, None] = {}
         self.times = ReservationTimes()
 
     @classmethod
@@ -85,16 +90,16 @@ class Releases(Observer):
 
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
-        cache, properties = self._cluster.queue_cache, self._cluster.node_cache.properties_version
-        nothing_changed = properties == self._properties and not cache.dirty_jobs and self.times.timeout == math.inf
-        if nothing_changed or not session.rules.of[JobEnqueueable]:
+        ledger, facts = self._cluster.queue_ledger, self._cluster.node_ledger.facts_version
+        nothing_changed = facts == self._facts and not ledger.dirty_jobs and self.times.timeout == math.inf
+        if (nothing_changed and not self._left) or not session.rules.of[JobEnqueueable]:
             return
-        changed = self._changed(session.now)
+        changed = self._next(self._changed(session.now), has_ended=bool(session.boundary.over))
         self.times.keep(self._cluster.jobs)
         judge = _Judge(session)
         if len(self._counted) > len(self._cluster.jobs):
             self._counted = {key: least for key, least in self._counted.items() if key in self._cluster.jobs}
-        for job in sorted(changed.values(), key=lambda job: job.key):
+        for job in changed:
             self._note(job)
             self._note_time(session, job)
             if (
@@ -102,9 +107,9 @@ class Releases(Observer):
                 or self.times.is_over(job, session.now)
                 or job.unplaceable
                 or _states_release(job)
-                or (_may_keep_room(session, job) and _was_tried(job))
+                or (_may_keep_room(session, job) and (job.keeps_room or _was_tried(job)))
             ):
-                with session.about(job):
+                with session.contained(job):
                     self._settle(session, judge, job)
 
     def _changed(self, now: float) -> dict[str, JobInfo]:
@@ -121,6 +126,13 @@ class Releases(Observer):
                 changed[key] = cluster.jobs[key]
         self._properties = properties
         return changed
+
+    def _next(self, changed: Mapping[str, JobInfo], *, has_ended: bool) -> list[JobInfo]:
+        """Return the jobs to judge now: all by name, or those that were left longest if the session has ended."""
+        keys = list(dict.fromkeys(key for key in (*self._left, *changed) if key in self._cluster.jobs))
+        most = MOST_AFTER_END if has_ended else len(keys)
+        chosen, self._left = keys[:most], dict.fromkeys(keys[most:])
+        return [self._cluster.jobs[key] for key in (chosen if has_ended else sorted(chosen))]
 
     def _note_time(self, session: Session, job: JobInfo) -> None:
         """Remember since when an admitted job waits, and state it on its PodGroup."""
@@ -158,7 +170,7 @@ def _may_keep_room(session: Session, job: JobInfo) -> bool:
     """True if an admitted job waits and room may be kept for it; False for a paused job."""
     if not job.waiting or job.blocked or job.phase not in (INQUEUE, RUNNING):
         return False
-    if session.bounds.paused_jobs.holds(job, session.now):
+    if session.is_set_aside(job):
         return False
     return job.spec.min_resources is not None or bool(session.rules.of[Allocatable])
 
@@ -168,7 +180,7 @@ def _states_release(job: JobInfo) -> bool:
 
 
 def _was_tried(job: JobInfo) -> bool:
-    """True if any member was refused: one that was not tried may fit."""
+    """True if any member was refused."""
     return any(task.refusal is not None for task in job.waiting.values())
 
 

@@ -8,38 +8,27 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
-import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-import msgspec
-
-from volsched.framework.boundary import (
-    EXPENSIVE_SHARE,
-    GIVE_WAY_SECONDS,
-    TURN_SECONDS,
-    Bounds,
-    SessionOverError,
-    culprit,
-    failed,
-    too_expensive,
-)
+from volsched.framework.boundary import Boundary, Bounds, SessionOverError, failed, too_expensive
 from volsched.framework.callbacks import NO_LIMIT, Headroom
 from volsched.framework.config.configuration import Configuration
 from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.engine.fast import Engine
 from volsched.framework.nominations import Nominations
+from volsched.framework.outcome.events import SessionEvents
 from volsched.framework.outcome.refusals import Refusals
-from volsched.framework.redaction import within
+from volsched.framework.outcome.stats import SessionStats
+from volsched.framework.queries import SessionQueries
 from volsched.framework.registration import Accounts
 from volsched.framework.reports import Report
 from volsched.framework.rules import Preemptive, SessionClose
-from volsched.framework.statement import Statement, bind_step
+from volsched.framework.statement import Statement, Statements, bind_step
 from volsched.model.clocks import ClusterEvent
 from volsched.model.cluster import Cluster
-from volsched.model.job import INQUEUE, JobInfo
+from volsched.model.job import INQUEUE, JobInfo, PodGroupCondition
 from volsched.model.nodes.node import NodeInfo
 from volsched.model.plan import LiftGate, PlanStep, RecordEvent
 from volsched.model.pods.task import ADMISSION_GATE, TaskInfo
@@ -50,9 +39,6 @@ from volsched.model.verdict import Scope, Step, Verdict
 
 LIFTING = Verdict(Step.GATED, "", Scope.POD, "SchedulingGated", f"{ADMISSION_GATE} is being lifted", resolvable=False)
 """A task whose gate we are taking away; the API server words gates itself, so this is not told."""
-
-_WORTH_NOTING = 0.01
-"""Of a session's budget: what took less is not remembered of a job."""
 
 FAILED_SCHEDULING = "FailedScheduling"
 """The reason of the Event on a pod that no node takes, as kube-scheduler's."""
@@ -69,14 +55,13 @@ T = TypeVar("T")
 Part = TypeVar("Part")
 
 
-class Session:
+class Session(SessionQueries):
     """What actions and plugins work with during one cycle.
 
-    ``now`` is the time of the session in seconds since the epoch, ``clock`` gives seconds of CPU that this thread has
-    used, for budgets. ``submit`` of the constructor takes the steps of every committed statement at once. ``faults``
-    are the exceptions of this session, each with the plugin that raised it, ``over`` states why it ended before it was
-    through, and ``modules`` has which plugin's code is where. ``hints`` tell authors of plugins what would be faster.
-    ``whole`` has Events from which names of other namespaces were taken, as they were before: the log has these.
+    ``now`` is the time of the session in seconds since the epoch, ``action`` the name of the action that runs.
+    ``boundary`` has what ends the session early, ``stats`` what it counts, ``events`` the Events that it records, and
+    ``refusals`` why pods and jobs wait. ``submit`` of the constructor takes the steps of every committed statement at
+    once, ``clock`` gives seconds of CPU that this thread has used.
     """
 
     def __init__(
@@ -94,38 +79,29 @@ class Session:
         self.configuration = configuration
         self.engine = engine
         self.now = now
-        self.clock = clock
-        self.bounds = bounds or Bounds()
-        self.faults: list[tuple[str, BaseException]] = []
-        self.hints: list[str] = []
-        self.modules: dict[str, str] = {}
-        self.over = ""
-        self.is_long = False
-        self.gave_way = False
-        self._soon = min(TURN_SECONDS, self.bounds.budget)
-        self._began = clock()
-        self._costs: dict[str, tuple[float, JobInfo]] = {}
-        self._open: dict[int, Statement] = {}
         self.action = ""
         self.rules = Ruleset(cluster)
+        self.boundary = Boundary(bounds or Bounds(), clock)
+        self.stats = SessionStats()
+        self.events = SessionEvents(cluster)
+        self.refusals = Refusals(cluster, self.events.record)
+        self.nominations = Nominations(self)
         self.on_placed: Callable[[Session, TaskInfo], None] | None = None
         self.evicted: dict[str, TaskInfo] = {}
-        self.job_attempts = 0
-        self.victim_searches: Counter[tuple[str, ...]] = Counter()
-        self.victims: Counter[tuple[str, ...]] = Counter()
-        self.gang_searches: Counter[tuple[str, ...]] = Counter()
-        self.is_unfinished = False
-        self.events: list[RecordEvent] = []
-        self.whole: list[RecordEvent] = []
-        self._told: set[RecordEvent] = set()
-        self._is_trying = False
-        self.refusals = Refusals(cluster, self.record_event)
-        self.nominations = Nominations(self)
         self._accounts = accounts
         self._submit = submit
-        self._held: list[Statement] = []
-        self._waiting: dict[str, list[TaskInfo]] = {}
-        self._excluded: list[TaskInfo] = []
+        self._statements = Statements()
+        self._aside: list[TaskInfo] = []
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        """The clock of CPU time."""
+        return self.boundary.clock
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the session took long enough for namespaces to take turns."""
+        return self.boundary.is_long
 
     def account(self, name: str, make: Callable[[Cluster], T]) -> T:
         """An account that outlives the session; if it is an ``Observer`` it follows every change."""
@@ -205,19 +181,7 @@ class Session:
         self.rules.enqueued(job)
         self.cluster.queue_cache.set_phase(job, INQUEUE, admits=True)
 
-    # -- what actions ask of a job, and leave with it ------------------------------------------------------------------
-
-    def is_ready(self, job: JobInfo) -> bool:
-        """Whether what was placed of a job may be committed."""
-        return self.rules.is_ready(job)
-
-    def may_wait(self, job: JobInfo) -> bool:
-        """Whether a job may keep what was placed and promised of it, and wait for room being freed."""
-        return self.rules.is_pipelined(job)
-
-    def in_order(self, tasks: Iterable[TaskInfo]) -> list[TaskInfo]:
-        """Tasks of one job in the order in which they are tried."""
-        return self.rules.in_order(tasks)
+    # -- what actions leave with jobs and tasks -----------------------------------------------------------------------
 
     def refuse(self, task: TaskInfo, verdict: Verdict) -> None:
         """Leave with a task why it waits."""
@@ -231,82 +195,104 @@ class Session:
         """Leave no reason with a job any more; its tasks keep theirs."""
         self.refusals.clear(job)
 
+    def set_conditions(self, job: JobInfo, conditions: tuple[PodGroupCondition, ...]) -> None:
+        """Replace the conditions of a PodGroup; they are written when they state something new."""
+        self.refusals.set_conditions(job, conditions)
+
+    def refused_again(self) -> list[tuple[TaskInfo, Verdict | None]]:
+        """Return the tasks that were refused for another reason than before, and that reason."""
+        return [(task, self.refusals.before(task)) for task in self.refusals.refused.values()]
+
+    def promote(self, job: JobInfo) -> None:
+        """Admit a job without telling plugins, as there is no action enqueue that would ask them."""
+        self.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
+
     # -- boundaries ---------------------------------------------------------------------------------------------------
+
+    def is_set_aside(self, job: JobInfo) -> bool:
+        """True if a job is left alone for a while, as it failed or took too long."""
+        return self.boundary.bounds.set_aside.holds(job, self.now)
+
+    def leaves_alone(self, job: JobInfo) -> bool:
+        """True if a job is not to be admitted now, whatever there is."""
+        return self.boundary.bounds.leaves_alone(job, self.now)
+
+    def admission_turn(self, job: JobInfo) -> float:
+        """Return when the admission of a job ended last (seconds since the epoch), 0 if none did."""
+        return self.boundary.bounds.admissions.turn(job)
 
     @contextmanager
     def about(self, job: JobInfo) -> Iterator[None]:
         """Do something about a job: what fails ends with that job, see ``boundary``. Raises SessionOverError."""
-        began = self.clock()
-        if began - self._began > self._soon:
-            self._go_on_or_end(began - self._began)
-        open_before = len(self._open)
+        boundary = self.boundary
+        began = boundary.clock()
+        if began > boundary.long_from and boundary.is_over_budget(began):
+            self._end_over_budget()
+        with self.contained(job):
+            yield
+        took = boundary.clock() - began
+        if took > boundary.worth_noting:
+            boundary.charge(job, took)
+
+    @contextmanager
+    def contained(self, job: JobInfo) -> Iterator[None]:
+        """Do something about a job as ``about`` does, also in a session that has no time left."""
+        open_before = len(self._statements)
         try:
             yield
         except SessionOverError:
             raise
         except Exception as error:
-            if not self.bounds.contains_faults:
+            if not self.boundary.bounds.contains_faults:
                 raise
             self._fail(job, error, open_before)
         if self.cluster.observers.lost:
             raise SessionOverError("an account does not follow the cluster any more")
-        took = self.clock() - began
-        if took > self.bounds.budget * _WORTH_NOTING:
-            self._costs[job.key] = (self._costs.get(job.key, (0.0, job))[0] + took, job)
-
-    def _go_on_or_end(self, used: float) -> None:
-        """Note that the session is long, and end it when its time is over or others have come."""
-        self.is_long = True
-        if used > self.bounds.budget:
-            self._end_over_budget(used)
-        if used > GIVE_WAY_SECONDS and self.bounds.news():
-            self.gave_way = True
-            raise SessionOverError("it gives way to changes that have come")
 
     def _fail(self, job: JobInfo, error: Exception, open_before: int) -> None:
         """Undo what was tried for a job, and tell it what failed."""
-        plugin = culprit(error, self.modules)
-        self.faults.append((plugin, error))
+        plugin = self.boundary.blame(error)
         try:
-            for statement in list(self._open.values())[: open_before - len(self._open) - 1 : -1]:
-                statement.discard()
+            self._statements.discard_since(open_before)
         except Exception as worse:
             raise SessionOverError(f"what was tried could not be undone: {worse}", plugin) from worse
         self.engine = self.engine.new_instance()
         self.engine.open(self.rules.nodes)
-        self.refusals.refuse_all(job, failed(plugin, error, self.bounds.paused_jobs.add(job, self.now)))
+        self.refusals.refuse_all(job, failed(plugin, error, self._set_job_aside(job)))
 
-    def _end_over_budget(self, used: float) -> None:
+    def _end_over_budget(self) -> None:
         """End the session, and leave alone for a while what has taken most of its time."""
-        waiting = (each for each in self._costs.values() if each[1].waiting)
-        cost, job = max(waiting, key=lambda each: each[0], default=(0.0, None))
-        if job is not None and cost > EXPENSIVE_SHARE * self.bounds.budget:
-            self.refusals.refuse_all(
-                job, too_expensive(cost, self.bounds.budget, self.bounds.paused_jobs.add(job, self.now))
-            )
-        raise SessionOverError(f"{used:.1f}s of CPU were used, the budget of a session is {self.bounds.budget:g}s")
+        most = self.boundary.most_expensive()
+        if most is not None:
+            cost, job = most
+            budget = self.boundary.bounds.budget
+            self.refusals.refuse_all(job, too_expensive(cost, budget, self._set_job_aside(job)))
+        raise self.boundary.over_budget()
+
+    def _set_job_aside(self, job: JobInfo) -> float:
+        """Leave a job alone for a while; return for how many seconds."""
+        return self.boundary.bounds.set_aside.add(job, self.now)
 
     def check_accounts(self) -> None:
         """Raise the error of an account that has failed: without it quotas are not enforced."""
         if self.cluster.observers.lost:
             raise next(iter(self.cluster.observers.lost.values()))
 
-    # -- doing ---------------------------------------------------------------------------------------------------------
+    # -- doing --------------------------------------------------------------------------------------------------------
 
     def statement(self) -> Statement:
         """Start an attempt."""
         statement = Statement(self)
-        self._open[id(statement)] = statement
+        self._statements.open(statement)
         return statement
 
     def closed(self, statement: Statement) -> None:
         """Hear that a statement was committed, held or discarded."""
-        self._open.pop(id(statement), None)
+        self._statements.close(statement)
 
     def hold(self, statement: Statement) -> None:
         """Keep what a statement reserved until the session closes."""
-        self.closed(statement)
-        self._held.append(statement)
+        self._statements.hold(statement)
         self.nominations.note(statement)
 
     def submit(self, steps: Sequence[PlanStep]) -> None:
@@ -325,12 +311,12 @@ class Session:
             return
         self.hold(statement)
         if job is not None:
-            self._waiting.setdefault(job.key, []).append(task)
+            self._statements.waiting.setdefault(job.key, []).append(task)
 
     def release_waiting(self, job: JobInfo) -> list[PlanStep]:
         """Bind what earlier actions of this session allocated for a job that is ready now."""
         steps: list[PlanStep] = []
-        for task in self._waiting.pop(job.key, ()):
+        for task in self._statements.waiting.pop(job.key, ()):
             if task.status is TaskStatus.ALLOCATED and task.node is not None:
                 steps.append(bind_step(task, task.node))
                 self.cluster.move_quietly(task, TaskStatus.BINDING)
@@ -367,7 +353,7 @@ class Session:
 
     def has_room(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether a node has as much free now as a task requests."""
-        return node.fits_idle(self.cluster.columns.request(task.template))
+        return node.fits_idle(self.request(task))
 
     def fits_now(self, task: TaskInfo, node: NodeInfo) -> bool:
         """Whether a task may go on a node now."""
@@ -387,26 +373,13 @@ class Session:
 
         It names no object of another namespace than its own.
         """
-        if self._is_trying:
-            return
-        whole, message = event, within(self.cluster, event.namespace, event.message)
-        if message != event.message:
-            event = msgspec.structs.replace(event, message=message)
-        if event.each or event not in self._told:
-            self._told.add(event)
-            self.events.append(event)
-            if event is not whole:
-                self.whole.append(whole)
+        self.events.record(event)
 
     @contextmanager
     def trying(self) -> Iterator[None]:
         """Have nobody told of what is refused inside, as it is only tried, and wake nobody."""
-        self._is_trying = True
-        try:
-            with self.cluster.without_requeue():
-                yield
-        finally:
-            self._is_trying = False
+        with self.events.quiet(), self.cluster.tentative():
+            yield
 
     def opened(self) -> None:
         """Every plugin has registered: get ready to answer."""
@@ -417,11 +390,8 @@ class Session:
         self._exclude_ungated(())
         for fn in self.rules.of[SessionClose]:
             fn()
-        with self.cluster.without_requeue():
-            for statement in reversed(self._held):
-                statement.keep_bound()
-                statement.discard()
-        self._held.clear()
+        with self.cluster.tentative():
+            self._statements.discard_held()
 
     def release(self) -> None:
         """Let go of everything, as the next session begins: until then the last one can be asked.
@@ -464,7 +434,7 @@ class Session:
             try:
                 found.append((series, fn()))
             except Exception as error:
-                if not self.bounds.contains_faults:
+                if not self.boundary.bounds.contains_faults:
                     raise
-                self.faults.append((culprit(error, self.modules), error))
+                self.boundary.blame(error)
         return tuple(found)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from volsched.framework.reports import QueueAllocation as QueueAllocation
     from volsched.quota.amounts import Amounts as Amounts
     from volsched.quota.amounts import Guarantees as Guarantees
+    from volsched.quota.amounts import above as above
     from volsched.quota.amounts import capability_of as capability_of
     from volsched.quota.amounts import figures as figures
     from volsched.quota.amounts import guaranteed as guaranteed
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from volsched.quota.amounts import request_with_slot as request_with_slot
     from volsched.quota.amounts import room as room
     from volsched.quota.amounts import share as share
+    from volsched.quota.amounts import short_of_those_below as short_of_those_below
     from volsched.quota.amounts import there as there
     from volsched.quota.amounts import total_of as total_of
     from volsched.quota.checks import At as At
@@ -52,9 +54,13 @@ if TYPE_CHECKING:
     from volsched.quota.checks import exceeded as exceeded
     from volsched.quota.demand import DEMANDS as DEMANDS
     from volsched.quota.demand import DEMANDS_ABOVE as DEMANDS_ABOVE
+    from volsched.quota.demand import JobDemand as JobDemand
+    from volsched.quota.demand import JobDemands as JobDemands
     from volsched.quota.demand import JobSums as JobSums
     from volsched.quota.demand import QueueDemand as QueueDemand
     from volsched.quota.demand import QueueDemands as QueueDemands
+    from volsched.quota.demand import committed as committed
+    from volsched.quota.demand import demands_of as demands_of
     from volsched.quota.division import Claim as Claim
     from volsched.quota.division import divide as divide
     from volsched.quota.division import limits_in as limits_in
@@ -62,6 +68,7 @@ if TYPE_CHECKING:
     from volsched.quota.faults import NO_PLACE as NO_PLACE
     from volsched.quota.faults import QUEUE_FAULTS as QUEUE_FAULTS
     from volsched.quota.faults import QueueFaults as QueueFaults
+    from volsched.quota.faults import report_faults as report_faults
     from volsched.quota.order import nearest_first as nearest_first
     from volsched.quota.order import order_in_tree as order_in_tree
     from volsched.quota.order import path_key as path_key
@@ -70,6 +77,7 @@ if TYPE_CHECKING:
     from volsched.quota.past_use import check_half_life as check_half_life
     from volsched.quota.past_use import half_life_of as half_life_of
     from volsched.quota.past_use import order_over_time as order_over_time
+    from volsched.quota.past_use import order_queues as order_queues
     from volsched.quota.past_use import place_over_time as place_over_time
     from volsched.quota.reclaim import Elastic as Elastic
     from volsched.quota.reclaim import ReclaimView as ReclaimView
@@ -95,6 +103,7 @@ if TYPE_CHECKING:
     from volsched.quota.resources import ResourceQuotas as ResourceQuotas
     from volsched.quota.tree import QueueTree as QueueTree
     from volsched.quota.tree import Tree as Tree
+    from volsched.quota.usage import JobCharges as JobCharges
     from volsched.quota.usage import QueueUsageObserver as QueueUsageObserver
 else:
     __getattr__, __dir__ = _on_first_use(

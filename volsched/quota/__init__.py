@@ -5,8 +5,9 @@ A dimension is a resource, a card, or a DeviceClass with a dimension of its capa
     tree         which queues are below which
     amounts      sums of amounts, limits, guarantees and what these leave others
     division     what is deserved by weight, over a tree
-    usage        what queues hold during a session (allocated, ungated)
-    demand       what jobs reserve and hold beyond their minimum (reserved, elastic); ``JobSums`` for other plugins
+    usage        what queues hold during a session: requests (``QueueUsageObserver``), or charges (``JobCharges``)
+    demand       what jobs reserve and hold beyond their minimum: of requests (``QueueDemands``), or of any dimension
+                 (``JobDemands``); ``JobSums`` adds up anything else by job
     checks       vote, headroom and refusal; queues that take no work
     resources    all of it for plugins that count resources
     order        which queue goes first, which victims do
@@ -27,13 +28,13 @@ a pod counts for  its request        its request         claims, each once      
 limit             spec, less         spec, less          spec.dra, less         spec and annotation,  none
                   guarantees         guarantees          guarantees             less guarantees
 deserved          spec               by weight           spec.dra               annotation, spec      equal shares
-vote              ``checks``         ``checks``          ``checks``             own (lists of cards)  leaf queues alone
-headroom          ``checks``         ``checks``, by      refusal of single      own (lists of cards)  leaf queues alone
+vote              ``checks``         ``checks``          ``checks``             ``checks``; lists     leaf queues alone
+headroom          ``checks``         ``checks``, by      refusal of single      ``checks``; lists     leaf queues alone
                                      what is deserved    pods
 order             share by path      share in the tree   share by path          share by path         share in the tree
 reclaim           own (Volcano's)    own (Volcano's)     ``Elastic``            ``Elastic``, twice    own (H-DRF)
 ================  =================  ==================  =====================  ====================  ==================
 
-capacity-card keeps its vote and headroom: a demand for one of several cards (``A|B``) is met by a matching over all of
+capacity-card has lists of cards beside: a demand for one of several cards (``A|B``) is met by a matching over all of
 them (``plugins.capacity_card.cards.matching``), and not card by card.
 """

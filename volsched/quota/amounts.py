@@ -6,9 +6,9 @@ Volcano writes them, are another plugin's and left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Any, Final, Literal, TypeAlias, TypeVar, overload
 
 from volsched.framework.dispatch.combining import Number
 from volsched.framework.dra.amounts import FLAT
@@ -25,6 +25,7 @@ NOT_A_LEAF: Final = "NotALeafQueue"
 
 D = TypeVar("D", bound=Hashable)
 N = TypeVar("N", int, Fraction)
+R = TypeVar("R")
 
 Amounts: TypeAlias = Mapping[str, int]
 
@@ -48,6 +49,22 @@ def total_of(listed: Iterable[Mapping[D, N]]) -> dict[D, N]:
         for name, amount in amounts.items():
             total[name] = total[name] + amount if name in total else amount
     return total
+
+
+def above(amounts: Mapping[D, N], limits: Mapping[D, N]) -> Iterator[tuple[D, N, N]]:
+    """Yield the amounts that are more than what limits state of them, with the limit."""
+    for name, amount in amounts.items():
+        most = limits.get(name)
+        if most is not None and amount > most:
+            yield name, amount, most
+
+
+def short_of_those_below(own: Mapping[D, N], below: Iterable[Mapping[D, N]]) -> Iterator[tuple[D, N, N]]:
+    """Yield the amounts of a queue that are less than what queues right below state together, with their sum."""
+    together = total_of(below)
+    for name, amount in own.items():
+        if name in together and together[name] > amount:
+            yield name, amount, together[name]
 
 
 def larger(left: Mapping[D, N], right: Mapping[D, N]) -> dict[D, N]:
@@ -94,13 +111,21 @@ def limits(queue: QueueInfo, total: Amounts, kept: Amounts) -> dict[str, int]:
     return room(total, kept, of_nodes(queue.spec.guarantee), capability_of(queue))
 
 
-def share(held: Mapping[D, Number], deserved: Mapping[D, Number]) -> Fraction:
+@overload
+def share(held: Mapping[D, Number], deserved: Mapping[D, Number]) -> Fraction: ...
+
+
+@overload
+def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callable[[Any, Any], R]) -> R: ...
+
+
+def share(held: Mapping[D, Number], deserved: Mapping[D, Number], divide: Callable[[Any, Any], Any] = Fraction) -> Any:
     """Return the largest part that a queue holds of what it deserves; holding without deserving counts as 1."""
-    return max((_part(held.get(name, 0), due) for name, due in deserved.items()), default=Fraction(0))
-
-
-def _part(held: Number, due: Number) -> Fraction:
-    return Fraction(held) / due if due else Fraction(1 if held else 0)
+    parts = [
+        divide(held.get(name, 0), due) if due else divide(1 if held.get(name) else 0, 1)
+        for name, due in deserved.items()
+    ]
+    return max(parts) if parts else divide(0, 1)
 
 
 def figures(short: Sequence[Shortfall]) -> str:

@@ -6,7 +6,8 @@ is asked for::
     admission   committed + minimum <= limit     committed: allocated + reserved - elastic
     placing     counted + request <= bound       counted: allocated; bound: the limit, unless a plugin overrides them
 
-A dimension is what a plugin counts by: a resource, or a DeviceClass with a dimension of its capacity.
+A dimension is what a plugin counts by: a resource, a card, or a DeviceClass with a dimension of its capacity. A level
+is what it asks for limits and amounts by: the name of a queue, or the limit of one itself.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from volsched.framework.callbacks import ABSTAIN, NO_LIMIT, PERMIT, Ballot, Headroom, Vote
 from volsched.model.job import JobInfo
+from volsched.model.pods.task import TaskInfo
 from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import Step, Verdict
 from volsched.quota.amounts import D, N, not_a_leaf
+
+L = TypeVar("L")
 
 At: TypeAlias = Literal[Step.ENQUEUE, Step.ALLOCATABLE]
 """The step at which a queue refuses."""
@@ -34,6 +38,11 @@ class Exceeded(NamedTuple):
     requested: Any
     used: Any
     limit: Any
+
+    @property
+    def total(self) -> Any:
+        """Return what it would come to."""
+        return self.used + self.requested
 
 
 def exceeded(request: Mapping[D, N], used: Mapping[D, N], limit: Callable[[D], N | None]) -> tuple[Exceeded, ...]:
@@ -71,7 +80,7 @@ class LeafQueues:
         return Headroom(NO_LIMIT) if closed is None else Headroom(0, closed)
 
 
-class QueueQuotas(LeafQueues, ABC, Generic[D, N]):
+class QueueQuotas(LeafQueues, ABC, Generic[L, D, N]):
     """The checks of one plugin; a plugin states what is requested, what is used, and the limits."""
 
     without_minimum: Ballot = ABSTAIN
@@ -82,38 +91,38 @@ class QueueQuotas(LeafQueues, ABC, Generic[D, N]):
     # -- what a plugin states -----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def levels(self, queue: str) -> Sequence[str]:
+    def levels(self, queue: str) -> Sequence[L]:
         """Return the queues whose limits count for a queue, itself first."""
 
     @abstractmethod
-    def limit(self, level: str, dimension: D) -> N | None:
+    def limit(self, level: L, dimension: D) -> N | None:
         """Return the most that a queue may hold; None is no limit."""
 
     @abstractmethod
-    def allocated(self, level: str) -> Mapping[D, N]:
+    def allocated(self, level: L) -> Mapping[D, N]:
         """Return what a queue, in a hierarchy with those below it, holds; promised room is held."""
 
     @abstractmethod
-    def committed(self, level: str, minimum: Mapping[D, N]) -> Mapping[D, N]:
+    def committed(self, level: L, minimum: Mapping[D, N]) -> Mapping[D, N]:
         """Return what a queue holds and has reserved of all that a minimum names, without what is elastic."""
 
     @abstractmethod
-    def minimum(self, job: JobInfo, level: str) -> Mapping[D, N] | None:
+    def minimum(self, job: JobInfo, level: L) -> Mapping[D, N] | None:
         """Return what a job starts with, as it counts in a queue; None if it states nothing."""
 
     @abstractmethod
-    def request(self, pod: Any, level: str) -> Mapping[D, N]:
+    def request(self, pod: Any, level: L) -> Mapping[D, N]:
         """Return what a pod (its template, or a task) counts for in a queue; without zeros."""
 
     @abstractmethod
-    def refused(self, queue: str, level: str, short: Sequence[Exceeded], step: At) -> Verdict:
+    def refused(self, queue: str, level: L, short: Sequence[Exceeded], step: At) -> Verdict:
         """Return the refusal of work of a queue, as it is too much for a level."""
 
-    def bound(self, level: str, dimension: D) -> N | None:
+    def bound(self, level: L, dimension: D) -> N | None:
         """Return the most that a queue may hold for a pod to be placed; None is no limit."""
         return self.limit(level, dimension)
 
-    def counted(self, level: str) -> Mapping[D, N]:
+    def counted(self, level: L) -> Mapping[D, N]:
         """Return what counts against the bound of a queue."""
         return self.allocated(level)
 
@@ -128,24 +137,34 @@ class QueueQuotas(LeafQueues, ABC, Generic[D, N]):
             least = self.minimum(job, level)
             if least is None:
                 return self.without_minimum
-            short = exceeded(least, self.committed(level, least), partial(self.limit, level))
-            if short:
-                return Ballot(Vote.REJECT, self.refused(job.queue, level, short, Step.ENQUEUE))
+            refusal = self.not_admitted(job.queue, level, least)
+            if refusal is not None:
+                return Ballot(Vote.REJECT, refusal)
         return self.admission
+
+    def not_admitted(self, queue: str, level: L, minimum: Mapping[D, N]) -> Verdict | None:
+        """Return why a level cannot commit a minimum to a job of a queue."""
+        short = exceeded(minimum, self.committed(level, minimum), partial(self.limit, level))
+        return self.refused(queue, level, short, Step.ENQUEUE) if short else None
 
     def headroom(self, queue: QueueInfo, template: PodTemplate) -> Headroom:
         """Return how many such pods a queue, and those above it, may take on, and why not even one."""
         found = super().headroom(queue, template)
         if found.refusal is not None:
             return found
-        count = found.count
-        for level in self.levels(queue.name):
+        count = self.room(self.levels(queue.name), template)
+        return Headroom(count) if count > 0 else Headroom(count, self.refusal(queue, template))
+
+    def room(self, levels: Sequence[L], template: PodTemplate) -> int:
+        """Return how many such pods some levels have room for."""
+        count = NO_LIMIT
+        for level in levels:
             used = self.counted(level)
             for dimension, amount in self.request(template, level).items():
                 most = self.bound(level, dimension)
                 if most is not None:
                     count = min(count, int((most - used.get(dimension, 0)) // amount))
-        return Headroom(count) if count > 0 else Headroom(count, self.refusal(queue, template))
+        return count
 
     def refusal(self, queue: QueueInfo, pod: Any) -> Verdict | None:
         """Return why a queue, or one above it, may not take on a pod (its template, or a task)."""
@@ -158,6 +177,16 @@ class QueueQuotas(LeafQueues, ABC, Generic[D, N]):
                 return self.refused(queue.name, level, short, Step.ALLOCATABLE)
         return None
 
-    def beyond(self, level: str, request: Mapping[D, N]) -> tuple[Exceeded, ...]:
+    def beyond(self, level: L, request: Mapping[D, N]) -> tuple[Exceeded, ...]:
         """Return where a request would take a queue above its bound."""
         return exceeded(request, self.counted(level), partial(self.bound, level))
+
+    def overcharged(self, queue: str, level: L, charge: Mapping[D, N]) -> Verdict | None:
+        """Return the refusal of a charge that was just made, if it took a level above its limit."""
+        used = self.allocated(level)
+        before = {dimension: used.get(dimension, 0) - amount for dimension, amount in charge.items()}
+        short = exceeded(charge, before, partial(self.limit, level))
+        return self.refused(queue, level, short, Step.ALLOCATABLE) if short else None
+
+    def deallocate(self, task: TaskInfo) -> None:
+        """Do nothing: what a queue holds follows the moves of tasks."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from volsched.framework.registration import Registrar
 from volsched.framework.reporter import about_queue
 from volsched.framework.session import Session
 
@@ -15,6 +16,11 @@ QUEUE_FAULTS: Final = "framework.queue_faults"
 """The name under which plugins share this account (``session.account(QUEUE_FAULTS, QueueFaults)``)."""
 
 Faults = Mapping[str, tuple[str, ...]]
+
+
+def report_faults(registrar: Registrar, plugin: str, faults: Faults) -> None:
+    """Report what a plugin finds wrong in queues, unless another one has."""
+    registrar.account(QUEUE_FAULTS, QueueFaults).tell(registrar.session, plugin, faults)
 
 
 class QueueFaults:

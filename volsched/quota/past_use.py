@@ -246,6 +246,21 @@ class CountedOverTime(Rule, frozen=True):
     past: PastUse
 
 
+def order_queues(
+    registrar: Registrar,
+    plugin: str,
+    past_use: Callable[[Cluster], PastUse] | None,
+    order: QueueKeyFn | QueueOrder,
+    past_order: Callable[[PastUse], QueueKeyFn | QueueOrder],
+) -> None:
+    """Order queues by what they hold, or with an account of use over time by what they held."""
+    if past_use is None:
+        registrar.register(order if isinstance(order, QueueOrder) else QueueOrder(order))
+    else:
+        past = registrar.account(f"{plugin}.past", past_use)
+        order_over_time(registrar, past, past_order(past))
+
+
 def order_over_time(registrar: Registrar, past: PastUse, order: QueueKeyFn | QueueOrder) -> None:
     """Order queues by a key that is made from their past, which is counted up to now, kept in statuses and shown."""
     rule = order if isinstance(order, QueueOrder) else QueueOrder(order)

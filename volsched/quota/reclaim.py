@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from volsched.framework.accounts.gangs import departing
+from volsched.framework.deprecated_names import give_present_names
 from volsched.framework.dispatch.combining import Number
 from volsched.model.cluster import Cluster
 from volsched.model.pods.task import TaskInfo
@@ -36,13 +37,13 @@ class ReclaimView(Protocol[K]):
     def levels(self, queue: str) -> Sequence[str]:
         """Return the queues in which a queue counts, itself first."""
 
-    def held(self, queue: str, key: K) -> Number:
+    def allocated(self, queue: str, key: K) -> Number:
         """Return how much a queue, and in a hierarchy those below it, hold of one thing."""
 
-    def due(self, queue: str, key: K) -> Number | None:
+    def deserved(self, queue: str, key: K) -> Number | None:
         """Return how much of one thing a queue deserves; None when it does not state."""
 
-    def wanted(self, task: TaskInfo) -> Mapping[K, Number]:
+    def requested(self, task: TaskInfo) -> Mapping[K, Number]:
         """Return how much a waiting task would take of each thing that counts; nothing: the rule is not for it."""
 
     def holds(self, victim: TaskInfo, task: TaskInfo) -> Mapping[K, Number]:
@@ -59,16 +60,17 @@ class Elastic(Generic[K]):
     plugins may have room made for the task, by pods that hold nothing of the kind.
     """
 
-    def __init__(self, stakes: ReclaimView[K], *, alone: bool = True) -> None:
-        self._stakes = stakes
+    def __init__(self, view: ReclaimView[K], *, alone: bool = True) -> None:
+        give_present_names(view, {"allocated": "held", "deserved": "due", "requested": "wanted"})
+        self._view = view
         self._alone = alone
 
     def applies_to(self, task: TaskInfo) -> bool:
         """Whether the rule is for a task."""
-        wanted = self._stakes.wanted(task)
-        if self._alone or not wanted:
-            return bool(wanted)
-        return any(self._stakes.due(task.queue, key) is not None for key in wanted)
+        requested = self._view.requested(task)
+        if self._alone or not requested:
+            return bool(requested)
+        return any(self._view.deserved(task.queue, key) is not None for key in requested)
 
     def may_take_room(self, queue: QueueInfo, tasks: Sequence[TaskInfo]) -> bool:
         """Whether a queue is below its due of something that each of these tasks asks for."""
@@ -79,44 +81,44 @@ class Elastic(Generic[K]):
         return self._lacks(queue.name, task) if self.applies_to(task) else None
 
     def _lacks(self, queue: str, task: TaskInfo) -> bool:
-        return any(is_within(self._stakes, queue, key, amount) for key, amount in self._stakes.wanted(task).items())
+        return any(is_within(self._view, queue, key, amount) for key, amount in self._view.requested(task).items())
 
     def released(self, task: TaskInfo, victim: TaskInfo) -> Number:
         """Return how much a victim holds of what a task could use."""
-        return max(self._stakes.holds(victim, task).values(), default=0)
+        return max(self._view.holds(victim, task).values(), default=0)
 
     def holders(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
         """Return the candidates that hold anything that a task could use; None when the rule is not for it."""
         if not self.applies_to(task):
             return None
-        return [victim for victim in candidates if self._has_wanted(task, victim)]
+        return [victim for victim in candidates if self._holds_any(task, victim)]
 
     def spares(self, task: TaskInfo, victim: TaskInfo) -> bool:
         """Whether to spare a victim that other plugins name: what it holds of this dimension is not reclaimable."""
-        if self.applies_to(task) or not self._stakes.wanted(task):
+        if self.applies_to(task) or not self._view.requested(task):
             return False
-        return bool(self._stakes.holds(victim, task))
+        return bool(self._view.holds(victim, task))
 
-    def _has_wanted(self, task: TaskInfo, victim: TaskInfo) -> bool:
-        return not self._stakes.wanted(task).keys().isdisjoint(self._stakes.holds(victim, task))
+    def _holds_any(self, task: TaskInfo, victim: TaskInfo) -> bool:
+        return not self._view.requested(task).keys().isdisjoint(self._view.holds(victim, task))
 
     def victims(self, task: TaskInfo, candidates: Sequence[TaskInfo]) -> Sequence[TaskInfo] | None:
         """Return the candidates each of which may go by itself; None when the rule is not for the task."""
         if task.job is None or not self.applies_to(task):
             return None
-        taking = _Taking(self._stakes, task, task.job.queue)
+        taking = _Taking(self._view, task, task.job.queue)
         return [victim for victim in candidates if taking.takes(victim)]
 
 
 class _Taking(Generic[K]):
     """What one task may take from whom, as things are now."""
 
-    def __init__(self, stakes: ReclaimView[K], task: TaskInfo, queue: str) -> None:
-        self._stakes = stakes
+    def __init__(self, view: ReclaimView[K], task: TaskInfo, queue: str) -> None:
+        self._view = view
         self._task = task
         self._queue = queue
-        self._own = tuple(stakes.levels(queue))
-        self._wanted = stakes.wanted(task)
+        self._own = tuple(view.levels(queue))
+        self._requested = view.requested(task)
 
     def takes(self, victim: TaskInfo) -> bool:
         """Whether a victim may go, with all that go with it."""
@@ -127,40 +129,40 @@ class _Taking(Generic[K]):
 
     def _gives_what_is_due(self, victim: TaskInfo, queue: str) -> bool:
         """Whether a victim holds something of which the task's queues, below where both meet, are below their due."""
-        theirs = self._stakes.levels(queue)
+        theirs = self._view.levels(queue)
         above = [level for level in self._own[1:] if level not in theirs]
-        given = self._wanted.keys() & self._stakes.holds(victim, self._task).keys()
+        given = self._requested.keys() & self._view.holds(victim, self._task).keys()
         return any(self._may_take(key, above) for key in given)
 
     def _may_take(self, key: K, above: Sequence[str]) -> bool:
-        stakes, amount = self._stakes, self._wanted[key]
-        if not is_within(stakes, self._queue, key, amount):
+        view, amount = self._view, self._requested[key]
+        if not is_within(view, self._queue, key, amount):
             return False
-        return all(stakes.due(level, key) is None or is_within(stakes, level, key, amount) for level in above)
+        return all(view.deserved(level, key) is None or is_within(view, level, key, amount) for level in above)
 
     def _leaves_due(self, queue: str, gone: Sequence[TaskInfo]) -> bool:
         """Whether a queue and those above it, below where both meet, still hold their due of all that goes."""
-        stakes = self._stakes
+        view = self._view
         return all(
-            stakes.held(level, key) - amount >= (stakes.due(level, key) or 0)
-            for level in stakes.levels(queue)
+            view.allocated(level, key) - amount >= (view.deserved(level, key) or 0)
+            for level in view.levels(queue)
             if level not in self._own
-            for key, amount in stakes.frees(level, gone, self._task).items()
+            for key, amount in view.frees(level, gone, self._task).items()
         )
 
 
-def is_within(stakes: ReclaimView[K], queue: str, key: K, amount: Number) -> bool:
+def is_within(view: ReclaimView[K], queue: str, key: K, amount: Number) -> bool:
     """Whether a queue states what it deserves of something, and with so much more of it holds no more than that."""
-    due = stakes.due(queue, key)
-    return due is not None and stakes.held(queue, key) + amount <= due
+    due = view.deserved(queue, key)
+    return due is not None and view.allocated(queue, key) + amount <= due
 
 
-def reclaimable_of(cluster: Cluster, stakes: ReclaimView[K], queue: str, deserved: Iterable[K]) -> dict[K, Any]:
+def reclaimable_of(cluster: Cluster, view: ReclaimView[K], queue: str, deserved: Iterable[K]) -> dict[K, Any]:
     """Return what queues below their due could take of what a queue holds; ``deserved``: what any queue deserves."""
     found = cluster.queues.get(queue)
     if found is None or not found.spec.reclaimable:
         return {}
-    beyond = {key: stakes.held(queue, key) - (stakes.due(queue, key) or 0) for key in deserved}
+    beyond = {key: view.allocated(queue, key) - (view.deserved(queue, key) or 0) for key in deserved}
     return {key: amount for key, amount in beyond.items() if amount > 0}
 
 

@@ -25,7 +25,7 @@ from volsched.model.values.series import Series
 from volsched.model.verdict import Shortfall, Step, Verdict
 from volsched.quota.amounts import Amounts, capability_of, not_admitted, share
 from volsched.quota.checks import At, Exceeded, QueueQuotas
-from volsched.quota.demand import QueueDemand, QueueDemands
+from volsched.quota.demand import QueueDemand, QueueDemands, committed
 from volsched.quota.report import asked_of, held_of_quota, left, raises, sharing_limit, usage_by_resource
 from volsched.quota.usage import QueueUsageObserver
 
@@ -54,10 +54,9 @@ class QuotaAmounts:
 
 
 NO_AMOUNTS: Final = QuotaAmounts({}, {}, {}, {})
-_NO_DEMAND: Final = QueueDemand()
 
 
-class ResourceQuotas(QueueQuotas[str, int], Observer):
+class ResourceQuotas(QueueQuotas[str, str, int], Observer):
     """The answers of one plugin, kept from one session to the next; ``refresh`` when a session opens."""
 
     def __init__(self, cluster: Cluster, usage: QueueUsageObserver, demand: QueueDemands) -> None:
@@ -94,7 +93,7 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
 
     def refresh(self) -> bool:
         """Compute the amounts again if their inputs changed; return True in that case."""
-        self._usage.catch_up()
+        self._usage.refresh()
         made_from = self.made_from()
         if made_from == self._made_from:
             return False
@@ -141,13 +140,10 @@ class ResourceQuotas(QueueQuotas[str, int], Observer):
 
     def committed(self, level: str, minimum: Iterable[str]) -> dict[str, int]:
         """Return what a queue holds and has reserved, beyond what its jobs could do without."""
-        held, sums = self.allocated(level), self._sums(level)
-        return {
-            name: max(0, held.get(name, 0) + sums.reserved.get(name, 0) - sums.elastic.get(name, 0)) for name in minimum
-        }
+        return committed(self.allocated(level), self._sums(level), minimum)
 
-    def _sums(self, level: str) -> QueueDemand:
-        return self._demand.queues().get(level, _NO_DEMAND)
+    def _sums(self, level: str) -> QueueDemand[str]:
+        return self._demand.of(level)
 
     def minimum(self, job: JobInfo, level: str) -> Mapping[str, int] | None:
         """Return the minResources of a job."""

@@ -121,7 +121,7 @@ class QueueTree:
     @property
     def tree(self) -> Tree:
         """The tree as it is now; another one when it has changed."""
-        self._catch_up()
+        self._refresh()
         return self._tree
 
     def way_down(self, name: str) -> tuple[str, ...]:
@@ -130,14 +130,14 @@ class QueueTree:
 
     def is_parent(self, name: str) -> bool:
         """Whether any queue states that it is below this one."""
-        self._catch_up()
+        self._refresh()
         return name in self._named
 
     def below(self, name: str) -> tuple[str, ...]:
         """Return the queues right below this one; those that are below no other are below the root."""
         return self.tree.below(name)
 
-    def _catch_up(self) -> None:
+    def _refresh(self) -> None:
         if self._version == self.version:
             return
         self._version = self.version

@@ -6,7 +6,6 @@ guaranteed itself, so more than that is an error; what they deserve together may
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from plugins.capacity_card.quotas.quota import (
@@ -19,6 +18,7 @@ from plugins.capacity_card.quotas.quota import (
 )
 from volsched.plugin.cards import CARD_QUOTA, at, whole
 from volsched.plugin.objects import INVALID, Fault, Faults, Surroundings, api, warning
+from volsched.plugin.quota import above, short_of_those_below
 
 Texts = Mapping[str, str]
 
@@ -39,21 +39,17 @@ def _at_most(texts: Texts, annotation: str, other: str) -> Faults:
     """Yield amounts above what another annotation states; one that is not there states nothing."""
     if not states_any(texts, other):
         return
-    limits = _amounts(texts, other)
-    for card, amount in _amounts(texts, annotation).items():
-        if amount > limits.get(card, 0):
-            message = f"{whole(amount)} is more than the {whole(limits.get(card, 0))} of {other}"
-            yield Fault(at(path_of(annotation), card), INVALID, message)
+    amounts = _amounts(texts, annotation)
+    for card, amount, limit in above(amounts, {**dict.fromkeys(amounts, 0), **_amounts(texts, other)}):
+        message = f"{whole(amount)} is more than the {whole(limit)} of {other}"
+        yield Fault(at(path_of(annotation), card), INVALID, message)
 
 
 def _promised(texts: Texts, annotation: str, children: list[Texts]) -> Iterator[tuple[str, str]]:
-    together: Counter[str] = Counter()
-    for child in children:
-        together.update(_amounts(child, annotation))
-    for card, amount in _amounts(texts, annotation).items():
-        if together[card] > amount:
-            message = f"{whole(amount)} is less than the {whole(together[card])} of the queues right below together"
-            yield at(path_of(annotation), card), message
+    below = (_amounts(child, annotation) for child in children)
+    for card, amount, together in short_of_those_below(_amounts(texts, annotation), below):
+        message = f"{whole(amount)} is less than the {whole(together)} of the queues right below together"
+        yield at(path_of(annotation), card), message
 
 
 def _amounts(texts: Texts, annotation: str) -> Cards:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from plugins.capacity_card.quotas.quota import OF_QUEUES, CardQuota, Cards, quota_of
+from plugins.capacity_card.requests.requests import RESOURCES, Amounts, Dimension, resources_of
 from volsched.model.values.quantity import UNLIMITED
-from volsched.plugin import CPU, MEMORY, Cluster, QueueInfo
+from volsched.plugin import Cluster, QueueInfo
 from volsched.plugin.cards import CARD_QUOTA
 from volsched.plugin.quota import Guarantees, left_by
 
@@ -24,41 +25,44 @@ ROOT: Final = "root"
 
 @dataclass(frozen=True, slots=True)
 class QueueLimit:
-    """What one queue may hold: milli-cores, bytes, milli-cards by name.
+    """What one queue may hold.
 
     ``other`` counts for a card that is not named. ``left`` is what guarantees of other queues leave of cards, where
     they have any. ``is_empty``: the queue states nothing at all, not even 0.
     """
 
     queue: str
-    cpu: int
-    memory: int
-    cards: Mapping[str, int]
+    amounts: Amounts
     other: int = 0
     is_empty: bool = False
-    left: Cards = field(default_factory=dict)
+    left: Amounts = field(default_factory=dict)
 
-    def card(self, name: str) -> int:
-        """How much of a card the queue may hold."""
-        quota = self.cards.get(name, self.other)
-        return min(quota, self.left.get(name, quota)) if self.left else quota
+    def of(self, dimension: Dimension) -> int:
+        """Return how much of cpu, memory or a card the queue may hold."""
+        quota = self.amounts.get(dimension, self.other)
+        return min(quota, self.left.get(dimension, quota)) if self.left else quota
 
-    def yields(self, name: str) -> bool:
+    def yields(self, dimension: Dimension) -> bool:
         """Whether it is for what others are guaranteed of a card that the queue may not hold all of its quota."""
-        return self.card(name) < self.cards.get(name, self.other)
+        return self.of(dimension) < self.amounts.get(dimension, self.other)
 
 
 def own_limit(queue: QueueInfo, quota: CardQuota) -> QueueLimit:
     """What a queue may hold by its own object."""
-    cpu, memory = queue.spec.capability.get(CPU, 0), queue.spec.capability.get(MEMORY, 0)
-    is_empty = not ({CPU, MEMORY} & queue.spec.capability.keys() or queue.spec.annotations.get(CARD_QUOTA, "").strip())
-    return QueueLimit(queue.name, cpu, memory, quota.cards, is_empty=is_empty)
+    stated = resources_of(queue.spec.capability)
+    is_empty = not (stated or queue.spec.annotations.get(CARD_QUOTA, "").strip())
+    return QueueLimit(queue.name, {**dict.fromkeys(RESOURCES, 0), **stated, **_single(quota.cards)}, is_empty=is_empty)
 
 
 def ancestor_limit(queue: QueueInfo, quota: CardQuota, *, has_card_quota: bool) -> QueueLimit:
     """What a queue lets everything below it hold together: no limit where it states none."""
-    cpu, memory = (queue.spec.capability.get(name, UNLIMITED) for name in (CPU, MEMORY))
-    return QueueLimit(queue.name, cpu, memory, quota.cards, other=0 if has_card_quota else UNLIMITED)
+    stated = {**dict.fromkeys(RESOURCES, UNLIMITED), **resources_of(queue.spec.capability)}
+    return QueueLimit(queue.name, {**stated, **_single(quota.cards)}, other=0 if has_card_quota else UNLIMITED)
+
+
+def _single(cards: Cards) -> dict[Dimension, int]:
+    """Return amounts of cards as dimensions."""
+    return {(card,): amount for card, amount in cards.items()}
 
 
 class QueueLimits:
@@ -74,6 +78,7 @@ class QueueLimits:
         self._quotas: dict[str, CardQuota] = {}
         self._read_from: dict[str, Hashable] = {}
         self._chains: dict[str, tuple[QueueLimit, ...]] = {}
+        self._levels: dict[str, tuple[str, ...]] = {}
         self._faulty: dict[str, QueueInfo] = {}
         self._guarantees: Guarantees | None = None
         self._siblings: dict[str, list[str]] = {}
@@ -108,6 +113,7 @@ class QueueLimits:
 
     def _changed(self) -> None:
         self._chains.clear()
+        self._levels.clear()
         self._guarantees = None
         self.version += 1
 
@@ -122,15 +128,15 @@ class QueueLimits:
             self._are_any = any(map(self._guaranteed, self._quotas))
         return self._are_any
 
-    def _kept_for_others(self, name: str) -> Cards:
+    def _kept_for_others(self, name: str) -> Amounts:
         """Return what the queues beside one are guaranteed together; without zeros, as these keep nothing."""
         if not self._refresh_guarantees() or self._guarantees is None:
             return {}
         beside = (other for other in self._siblings.get(self._parent(name), ()) if other != name)
         return self._guarantees.together(beside)
 
-    def _guaranteed(self, name: str) -> Cards:
-        return {card: amount for card, amount in self.card_quota(name).guarantee.items() if amount}
+    def _guaranteed(self, name: str) -> Amounts:
+        return {(card,): amount for card, amount in self.card_quota(name).guarantee.items() if amount}
 
     def _parent(self, name: str) -> str:
         return (self._cluster.queues[name].spec.parent or ROOT) if self.is_hierarchical else ""
@@ -159,21 +165,27 @@ class QueueLimits:
         return found
 
     def _limits(self, name: str) -> Iterator[QueueLimit]:
+        if name not in self._cluster.queues:
+            return iter(())
         above: list[QueueLimit] = []
-        for level in reversed(self._names(name)):
+        for level in reversed(self.levels(name)):
             limit = self._limit(level, is_own=level == name)
             above.append(replace(limit, left=self._left(level, above)))
         return reversed(above)
 
-    def _names(self, name: str) -> tuple[str, ...]:
-        """A queue, and in a hierarchy those above it that there are."""
+    def levels(self, name: str) -> tuple[str, ...]:
+        """Return a queue, and in a hierarchy those above it that there are."""
+        found = self._levels.get(name)
+        if found is None:
+            found = self._levels[name] = tuple(self._way_up(name)) or (name,)
+        return found
+
+    def _way_up(self, name: str) -> dict[str, None]:
         queues, found = self._cluster.queues, dict[str, None]()
         while name in queues and name not in found:
             found[name] = None
-            if not self.is_hierarchical:
-                break
-            name = queues[name].spec.parent
-        return tuple(found)
+            name = queues[name].spec.parent if self.is_hierarchical else ""
+        return found
 
     def _limit(self, name: str, *, is_own: bool) -> QueueLimit:
         queue, quota = self._cluster.queues[name], self.card_quota(name)
@@ -181,10 +193,10 @@ class QueueLimits:
             return own_limit(queue, quota)
         return ancestor_limit(queue, quota, has_card_quota=CARD_QUOTA in queue.spec.annotations)
 
-    def _left(self, name: str, above: list[QueueLimit]) -> Cards:
+    def _left(self, name: str, above: list[QueueLimit]) -> Amounts:
         """What others' guarantees leave a queue of what there is, and of what queues above it may hold."""
         kept = self._kept_for_others(name)
-        return left_by(kept, lambda card: [self._there.get(card, 0), *(limit.card(card) for limit in above)])
+        return left_by(kept, lambda card: [self._there.get(card[0], 0), *(limit.of(card) for limit in above)])
 
 
 def _stated(queue: QueueInfo) -> Hashable:

@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from plugins.capacity_card.cards.catalogue import CardCatalogue, Kind
-from plugins.capacity_card.requests.requests import CardRequest, Names, card_names_of, card_request_of
-from volsched.model.pods.placement_rules import INIT, MAIN
+from plugins.capacity_card.requests.requests import (
+    Amounts,
+    CardRequest,
+    Names,
+    card_names_of,
+    card_request_of,
+    resources_of,
+)
 from volsched.model.pods.requests import aggregate
-from volsched.plugin import CPU, MEMORY, FieldError, PodTemplate
+from volsched.model.pods.rules import INIT, MAIN
+from volsched.plugin import FieldError, PodTemplate
 from volsched.plugin.cards import whole_up
 
 _MOST_KNOWN: Final = 20_000
@@ -21,13 +28,12 @@ _MOST_KNOWN: Final = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What a template counts for: milli-cores, bytes, and one card of ``names`` (empty: no card by name).
+    """What a template counts for: cpu and memory (``resources``), and one card of ``names`` (empty: no card by name).
 
     ``devices`` are its extended resources in thousandths, each rounded up to whole ones.
     """
 
-    cpu: int
-    memory: int
+    resources: Amounts
     names: Names
     devices: tuple[tuple[str, int], ...]
 
@@ -47,6 +53,16 @@ class ChargedCard:
     card: str
     amount: int
     is_offered: bool = True
+
+    @property
+    def dimension(self) -> Names:
+        """Return what it counts as."""
+        return (self.card,)
+
+
+def amounts_of(charge: Charge, charged: ChargedCard | None) -> Amounts:
+    """Return what a task counts for with the card that it holds."""
+    return charge.resources if charged is None else {**charge.resources, (charged.card,): charged.amount}
 
 
 class Charges:
@@ -83,12 +99,11 @@ class Charges:
         return found
 
     def _charge_of(self, template: PodTemplate) -> Charge:
-        request = template.request
         names = card_names_of(template.annotations)
         devices = tuple(sorted(_devices(template).items()))
         if self._spares_cpu and names and devices:
-            return Charge(0, 0, names, devices)
-        return Charge(request.get(CPU, 0), request.get(MEMORY, 0), names, devices)
+            return Charge({}, names, devices)
+        return Charge(resources_of(template.request), names, devices)
 
     def card_request(self, template: PodTemplate) -> CardRequest | FieldError | None:
         """Which cards a template wants as the cluster is now; None for no card, an error when that is not known."""

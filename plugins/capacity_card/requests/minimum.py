@@ -12,28 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, NamedTuple
 
 from plugins.capacity_card.requests.charges import Charge
-from plugins.capacity_card.requests.requests import CardRequest, Names
+from plugins.capacity_card.requests.requests import RESOURCES, CardRequest, Dimension, Names
 from volsched.plugin import JobInfo
-
-
-class RequestTotal(NamedTuple):
-    """Milli-cores, bytes, and milli-cards by list of names."""
-
-    cpu: int = 0
-    memory: int = 0
-    cards: Mapping[Names, int] = MappingProxyType({})
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing is wanted."""
-        return not (self.cpu or self.memory or any(self.cards.values()))
-
-
-NOTHING: Final = RequestTotal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +53,27 @@ def need_of(job: JobInfo, started: Counter[str]) -> Need:
     return Need(roles, max(0, job.spec.min_available - started.total() - sum(roles.values())))
 
 
-def cheapest(need: Need, kinds: Sequence[RolePods]) -> RequestTotal:
-    """Return what the cheapest pods come to that a gang needs."""
+def cheapest(need: Need, kinds: Sequence[RolePods]) -> dict[Dimension, int]:
+    """Return what the cheapest pods come to that a gang needs, without zeros."""
     if not need.count:
-        return NOTHING
-    return RequestTotal(
-        least(need, ((kind.role, kind.charge.cpu, kind.count) for kind in kinds)),
-        least(need, ((kind.role, kind.charge.memory, kind.count) for kind in kinds)),
-        _cards(need, kinds),
-    )
+        return {}
+    found: dict[Dimension, int] = {
+        name: least(need, ((kind.role, kind.charge.resources.get(name, 0), kind.count) for kind in kinds))
+        for name in RESOURCES
+    }
+    found.update(_cards(need, kinds))
+    return {dimension: amount for dimension, amount in found.items() if amount}
 
 
-def _cards(need: Need, kinds: Sequence[RolePods]) -> dict[Names, int]:
+def _cards(need: Need, kinds: Sequence[RolePods]) -> dict[Dimension, int]:
     """Return milli-cards by list: of each list what cannot be spared, and the rest of what all pods take of any."""
     lists = sorted({kind.card_request.names for kind in kinds if kind.card_request is not None})
-    found = {names: least(need, _of_lists(kinds, (names,))) for names in lists}
+    found: dict[Dimension, int] = {names: least(need, _of_lists(kinds, (names,))) for names in lists}
     rest = least(need, _of_lists(kinds, lists)) - sum(found.values())
     if rest:
         every_card = tuple(sorted({card for names in lists for card in names}))
         found[every_card] = found.get(every_card, 0) + rest
-    return {names: amount for names, amount in found.items() if amount}
+    return found
 
 
 def _of_lists(kinds: Iterable[RolePods], lists: Sequence[Names]) -> Iterable[tuple[str, int, int]]:

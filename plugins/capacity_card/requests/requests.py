@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from volsched.plugin import FieldError
+from volsched.plugin import CPU, MEMORY, FieldError
 from volsched.plugin.cards import at, entries, is_plain, joined, names_in
 
 CARD_NAME: Final = "volcano.sh/card.name"
@@ -21,6 +21,13 @@ NAME_PATH: Final = f"metadata.annotations[{CARD_NAME}]"
 
 Names: TypeAlias = tuple[str, ...]
 """Cards any one of which would do, the best first."""
+Dimension: TypeAlias = str | Names
+"""What is counted: cpu or memory by its name, in milli-cores or bytes; cards, in milli-cards, by the list of those that
+would do, which is that of one card in what is held and in limits. So a card may be called like a resource."""
+Amounts: TypeAlias = Mapping[Dimension, int]
+
+RESOURCES: Final[tuple[Dimension, ...]] = (CPU, MEMORY)
+"""What is counted beside cards."""
 
 
 class NoSuchCardError(FieldError):
@@ -54,6 +61,31 @@ class CardRequest:
     def text(self) -> str:
         """The list as it is written."""
         return joined(self.names)
+
+
+def resources_of(amounts: Mapping[Any, int]) -> dict[Dimension, int]:
+    """Return the amounts of cpu and memory."""
+    return {name: amounts[name] for name in RESOURCES if name in amounts}
+
+
+def lists_of(amounts: Mapping[Any, int]) -> dict[Names, int]:
+    """Return the amounts of cards, by list."""
+    return {names: amount for names, amount in amounts.items() if isinstance(names, tuple)}
+
+
+def cards_of(amounts: Mapping[Any, int]) -> dict[str, int]:
+    """Return the amounts of single cards, by name."""
+    return {names[0]: amount for names, amount in lists_of(amounts).items() if len(names) == 1}
+
+
+def text_of(dimension: Dimension) -> str:
+    """Return a resource, or a list of cards as it is written."""
+    return dimension if isinstance(dimension, str) else joined(dimension)
+
+
+def by_text(amounts: Mapping[Any, int]) -> dict[str, int]:
+    """Return amounts by the text of what is counted."""
+    return {text_of(dimension): amount for dimension, amount in amounts.items()}
 
 
 def job_request_of(annotations: Mapping[str, str]) -> JobRequest:

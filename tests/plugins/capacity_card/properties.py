@@ -8,10 +8,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from plugins.capacity_card.accounts import QueueAccount
 from plugins.capacity_card.allocated import PREFIX, as_resource
-from plugins.capacity_card.ledger import CardQuotaLedger
 from plugins.capacity_card.refusals import NAME
+from plugins.capacity_card.usage import CardUsage
 from tests.plugins.capacity_card.worlds import QUOTA
 from tests.properties.lives import Property, Reader
 from volsched.model.cards.amounts import MILLI
@@ -21,6 +20,7 @@ from volsched.model.plan import PlanStep, WriteQueueStatus
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import levels
 from volsched.model.status import IS_ALLOCATED
+from volsched.quota.usage import JobCharges
 
 Held = Counter[tuple[str, str]]
 """Milli-cards by queue and card."""
@@ -50,14 +50,14 @@ class ChargesWhatIsUsed(Property):
     """Charges are what bound pods physically use, and accounts are those of a recount."""
 
     def after(self, steps: list[PlanStep]) -> None:
-        ledger = ledger_of(self.reader)
+        usage = usage_of(self.reader)
         held: Held = Counter()
         for task in self.cluster.tasks.values():
-            seat = ledger.charged(task)
+            seat = usage.charged(task)
             if seat is not None and seat.is_offered and task.job is not None:
                 held[task.job.queue, seat.card] += seat.amount
         assert held == physically_held(self.cluster)
-        assert same_accounts(ledger, recounted(self.reader, self.scenario.configuration))
+        assert same_accounts(usage, recounted(self.reader, self.scenario.configuration))
 
 
 class QueuesTell(Property):
@@ -84,7 +84,7 @@ class GivesAllBack(Property):
         for pod in self.scenario.of("Pod"):
             self.scenario.remove(pod)
         self.reader.cycle(self.scenario.changes())
-        assert all(account.is_zero for account in accounts_of(ledger_of(self.reader)))
+        assert not any(accounts_of(usage_of(self.reader)))
 
 
 # -- counting without the plugin --------------------------------------------------------------------------------------
@@ -129,13 +129,13 @@ def quota_of(cluster: Cluster, queue: str, card: str) -> int:
     return max(0, amount) * 1000
 
 
-def ledger_of(reader: Reader) -> CardQuotaLedger:
+def usage_of(reader: Reader) -> CardUsage:
     return reader.scheduler._accounts.get(f"{NAME}.ledger", lambda cluster: None)  # type: ignore[return-value]
 
 
-def recounted(reader: Reader, configuration: str) -> CardQuotaLedger:
+def recounted(reader: Reader, configuration: str) -> CardUsage:
     told = {key: f'"{key}": true' in configuration for key in ("cardUnlimitedCpuMemory", "checkAncestors")}
-    return CardQuotaLedger(
+    return CardUsage(
         reader.cluster,
         spares_cpu=told["cardUnlimitedCpuMemory"],
         is_strict=False,
@@ -143,28 +143,29 @@ def recounted(reader: Reader, configuration: str) -> CardQuotaLedger:
     )
 
 
-def accounts_of(ledger: CardQuotaLedger) -> Iterator[QueueAccount]:
+def accounts_of(usage: CardUsage) -> Iterator[Any]:
     """Every account there is: of jobs, of queues, of subtrees."""
-    accounts = ledger.accounts
-    yield from (holding.account for holding in accounts._holdings.values())
-    yield from (*accounts._own.values(), *accounts._below.values())
+    charges: tuple[JobCharges[Any], ...] = (usage.held, usage.placed)
+    for charged in charges:
+        yield from (amounts for _, amounts in charged._jobs.values())
+        yield from (amounts for sums in (charged.own, charged.with_below) for _, amounts in sums.items())
 
 
-def same_accounts(ledger: CardQuotaLedger, counted: CardQuotaLedger) -> bool:
-    one, other = ledger.accounts, counted.accounts
-    names = [*one._own, *one._below, *other._own, *other._below]
-    return all(
-        (mine.cpu, mine.memory, mine.cards, mine.placed) == (theirs.cpu, theirs.memory, theirs.cards, theirs.placed)
-        for name in names
-        for mine, theirs in ((one.own(name), other.own(name)), (one.account(name), other.account(name)))
-    )
+def same_accounts(usage: CardUsage, counted: CardUsage) -> bool:
+    return queue_accounts(usage) == queue_accounts(counted)
+
+
+def queue_accounts(usage: CardUsage) -> list[dict[str, Any]]:
+    charges: tuple[JobCharges[Any], ...] = (usage.held, usage.placed)
+    sums = [sums for charged in charges for sums in (charged.own, charged.with_below)]
+    return [{name: dict(amounts) for name, amounts in each.items() if amounts} for each in sums]
 
 
 def charged(reader: Reader) -> Counter[tuple[str, str]]:
     """Whole cards that placed pods are charged for by queue, those of queues below it too, pod by pod."""
-    ledger, held = ledger_of(reader), Counter[tuple[str, str]]()
+    usage, held = usage_of(reader), Counter[tuple[str, str]]()
     for task in reader.cluster.tasks.values():
-        seat = ledger.charged(task) if IS_ALLOCATED[task.status] else None
+        seat = usage.charged(task) if IS_ALLOCATED[task.status] else None
         if seat is not None and task.queue in reader.cluster.queues:
             amount = seat.amount // MILLI
             held.update({(level, seat.card): amount for level in levels(reader.cluster.queues, task.queue)})

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from plugins.capacity_card.cards.matching import first_unmet
 from plugins.capacity_card.requests.charges import Charge
 from plugins.capacity_card.requests.minimum import Need, RolePods, cheapest, least
-from plugins.capacity_card.requests.requests import CardRequest
+from plugins.capacity_card.requests.requests import CardRequest, lists_of
 from tests.plugins.capacity_card.clusters import GPU, A, Cards, H, T, cards, configuration, decided, refusal, rig
 from volsched.model.changes import Deleted
 from volsched.testing.builders import Rig, a_rig, puts
@@ -280,7 +280,7 @@ needs = st.builds(
 kinds = st.lists(
     st.builds(
         lambda role, cpu, names, amount, count: RolePods(
-            role, Charge(cpu, 0, names, ()), CardRequest(names, GPU, amount, names) if names else None, count
+            role, Charge({"cpu": cpu}, names, ()), CardRequest(names, GPU, amount, names) if names else None, count
         ),
         st.sampled_from("xyz"),
         st.integers(0, 3),
@@ -303,10 +303,10 @@ def startable(need: Need, found: list[RolePods]) -> Iterator[list[RolePods]]:
 
 @given(needs, kinds)
 def test_the_least_of_an_amount_is_that_of_the_best_choice(need: Need, found: list[RolePods]) -> None:
-    sums = [sum(pod.charge.cpu for pod in chosen) for chosen in startable(need, found)]
+    sums = [sum(pod.charge.resources["cpu"] for pod in chosen) for chosen in startable(need, found)]
 
     if sums:
-        assert least(need, [(kind.role, kind.charge.cpu, kind.count) for kind in found]) == min(sums)
+        assert least(need, [(kind.role, kind.charge.resources["cpu"], kind.count) for kind in found]) == min(sums)
 
 
 @pytest.mark.slow(reason="a hundred random clusters and their sessions")
@@ -322,7 +322,7 @@ def test_no_gang_is_kept_out_that_could_start(need: Need, found: list[RolePods],
         choices.append(wanted)
 
     if any(first_unmet(room, (), sorted(wanted.items())) is None for wanted in choices):
-        assert first_unmet(room, (), sorted(cheapest(need, found).cards.items())) is None
+        assert first_unmet(room, (), sorted(lists_of(cheapest(need, found)).items())) is None
 
 
 @pytest.mark.parametrize(("each", "room"), [(1, True), (3, False)])

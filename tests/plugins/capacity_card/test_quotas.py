@@ -568,6 +568,19 @@ def test_an_ancestor_without_quotas_limits_nothing_and_a_queue_that_moves_takes_
     assert refusal(decision, "late-0")[1].startswith(sentence(A, 1000, 3000, 2000, queue="org"))
 
 
+def test_a_queue_that_moves_counts_at_once_in_the_queue_above_also_when_cards_have_changed_before() -> None:
+    """Where anything is guaranteed, limits are made again when cards come, before the queue moves."""
+    cluster = cards().cards("a1", A).quota("org", {A: 2}, cpu=None, memory=None).quota("q", {A: 2})
+    cluster.queue("kept", {"volsched.io/card.guarantee": f'{{"{H}": 1}}'})
+    scheduling = rig(cluster.gang("one", 2, card=A).quota("p", {A: 3}, parent="org"), checkAncestors=True)
+    assert len(scheduling.cycle().bindings) == 2
+
+    moved = cards().cards("h1", H).quota("q", {A: 2}, parent="org").gang("late", card=A, queue="p").objects
+    decision = scheduling.cycle(*map(put, moved))
+
+    assert refusal(decision, "late-0")[1].startswith(sentence(A, 1000, 3000, 2000, queue="org"))
+
+
 # -- Events on what has a mistake -------------------------------------------------------------------------------------
 
 

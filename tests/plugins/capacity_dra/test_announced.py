@@ -130,7 +130,7 @@ def test_what_was_promised_to_one_group_is_not_promised_to_another_and_pods_take
     came = ClusterBuilder().pod("a-0", "a", labels={"volcano.sh/task-spec": "w"}, cpu="1", spec=spec).changes()
     rig.cycle(*came)
     quotas = rig.scheduler._accounts.get("capacity-dra.quotas", lambda _: pytest.fail("no quotas"))
-    assert {key.key: int(value) for key, value in quotas.report._reserved("q").items()} == {"deviceclass/gpu": 2}
+    assert {key.key: int(value) for key, value in quotas.reserved("q").items()} == {"deviceclass/gpu": 2}
     assert phases(rig)["b"] == "Pending"
 
     rig.cycle(*telling(ClusterBuilder(), "a", {"w": [GPU]}, 1, {"w": 1}, INQUEUE).changes())

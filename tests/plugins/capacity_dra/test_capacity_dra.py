@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plugins.capacity_dra.ledger import ClaimLedger
-from plugins.capacity_dra.plugin import Quotas
+from plugins.capacity_dra.report import DeviceReport
+from plugins.capacity_dra.rules import DeviceQuotaRules
+from plugins.capacity_dra.usage import ClaimUsage
 from tests.framework.dra.worlds import asking, claim, device, device_class, exactly, first_of, part
 from tests.plugins.predicates.test_devices import using
 from volsched.framework.dra.amounts import Amount
@@ -64,18 +65,23 @@ def wanting(
     return cluster.pod(name, name, cpu="1", spec=using(name))
 
 
-def quotas_of(rig: Rig) -> Quotas:
-    quotas: Quotas = rig.scheduler._accounts.get("capacity-dra.quotas", _not_made)
+def quotas_of(rig: Rig) -> DeviceQuotaRules:
+    quotas: DeviceQuotaRules = rig.scheduler._accounts.get("capacity-dra.quotas", _not_made)
     return quotas
+
+
+def report_of(rig: Rig) -> DeviceReport:
+    report: DeviceReport = rig.scheduler._accounts.get("capacity-dra.report", _not_made)
+    return report
 
 
 def used(rig: Rig, queue: str) -> dict[str, int]:
     quotas = quotas_of(rig)
-    quotas.ledger.catch_up()
-    return {key.key: int(value) for key, value in quotas.ledger.account(queue).used.items()}
+    quotas.usage.catch_up()
+    return {key.key: int(value) for key, value in quotas.usage.account(queue).used.items()}
 
 
-def _not_made(_: Any) -> Quotas:
+def _not_made(_: Any) -> Any:
     raise AssertionError("no session has run")
 
 
@@ -267,7 +273,7 @@ def test_without_dimensions_only_devices_count() -> None:
     rig = a_rig(wanting(cluster, "p", exactly(count=2, capacity={"memory": "8Gi"})), arguments)
 
     assert rig.cycle().bindings == {"p": "n1"}
-    shown = quotas_of(rig).report.amounts(rig.cluster.queues["q"])
+    shown = report_of(rig).amounts(rig.cluster.queues["q"])
     assert shown.allocated == shown.capability == {"deviceclass/gpu": 2000}
 
 
@@ -390,7 +396,7 @@ def test_accounts_are_those_that_are_counted_anew_and_no_quota_is_passed(
         failed = BindFailed(f"pod-default-p{number}", "n1", "no", rig.clock.now() + 1)
         rig.cycle(failed if number % 2 else Deleted("Pod", "default", f"p{number}", f"pod-default-p{number}"))
 
-    again = ClaimLedger(rig.cluster, with_admin=False)
+    again = ClaimUsage(rig.cluster, with_admin=False)
     for name, limit in zip(("a", "b", "dept"), limits, strict=True):
         now = used(rig, name)
         assert now == {key.key: int(value) for key, value in again.account(name).used.items()}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plugins.capacity_dra.demands import DeviceDemands
-from plugins.capacity_dra.ledger import ClaimLedger
+from plugins.capacity_dra.usage import ClaimUsage
 from tests.framework.dra.worlds import claim, device_class, exactly, held
 from tests.plugins.capacity_dra.test_announced import template
 from tests.plugins.capacity_dra.test_capacity_dra import EXTENDED, HIERARCHY, a_world, quota, quotas_of, wanting
@@ -34,16 +34,16 @@ QUEUES = ("a", "b", "dept")
 
 def counted_anew(cluster: Cluster, queue: str) -> tuple[Amounts, Amounts, Amounts]:
     """What jobs reserve in a queue, in all queues below it as well, and beside what each of them holds itself."""
-    ledger = ClaimLedger(cluster, with_admin=False)
-    demands = DeviceDemands(cluster, ledger, with_admin=False)
-    users = set(ledger.account(queue).users)
+    usage = ClaimUsage(cluster, with_admin=False)
+    demands = DeviceDemands(cluster, usage, with_admin=False)
+    users = set(usage.account(queue).users)
     admitted = [job for job in cluster.jobs.values() if job.phase == INQUEUE and job.keeps_room]
     own = [job for job in admitted if job.queue == queue]
     below = [job for job in admitted if job in own or queue in levels(cluster.queues, job.queue)]
     return (
         total(demands.minimum(job, users) for job in own),
         total(demands.minimum(job, users) for job in below),
-        total(demands.minimum(job, ledger.held_by(job)) for job in own),
+        total(demands.minimum(job, usage.held_by(job)) for job in own),
     )
 
 
@@ -65,7 +65,7 @@ def check(rig: Rig) -> None:
 
 def check_ungated(rig: Rig) -> None:
     """What pods count for that were let in and have no node is what they count for when everything is counted anew."""
-    followed, anew = quotas_of(rig).ledger, ClaimLedger(rig.cluster, with_admin=False)
+    followed, anew = quotas_of(rig).usage, ClaimUsage(rig.cluster, with_admin=False)
     for task in rig.cluster.tasks.values():
         if task.ungated and task.status is TaskStatus.PENDING:
             keys = followed.claims_of(task)

@@ -370,7 +370,7 @@ def test_shares_are_those_of_the_rule_whatever_happens(seed: int) -> None:
     for _ in range(3):
         rig.cycle(*_more(dice, names))
         shares, cluster = shares_of(rig), rig.mirror.cluster
-        shares.catch_up()
+        shares.refresh()
         for name in names:
             parts, is_saturated = naive(shares, cluster, name)
             assert shares.state(name).is_saturated == is_saturated

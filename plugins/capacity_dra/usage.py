@@ -21,7 +21,7 @@ from volsched.plugin.devices import (
 )
 
 
-class ClaimLedger(DeviceAccounts):
+class ClaimUsage(DeviceAccounts):
     """Follows the cluster. Ask ``catch_up`` before reading, so that changes of claims are in."""
 
     def __init__(self, cluster: Cluster, *, with_admin: bool) -> None:

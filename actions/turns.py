@@ -10,10 +10,9 @@ from typing import Any
 from actions.retry import is_unschedulable, mark_unschedulable
 from volsched.framework.callbacks import JobKeyFn
 from volsched.framework.dispatch.ordering import Heap
-from volsched.framework.dispatch.ruleset import Ruleset
 from volsched.framework.native.gangs import is_incomplete, least_of
 from volsched.framework.session import Session
-from volsched.model.job import INQUEUE, PENDING, JobInfo
+from volsched.model.job import PENDING, JobInfo
 from volsched.model.pods.task import TaskInfo
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.verdict import ConditionReason, Scope, Step, Verdict
@@ -36,27 +35,27 @@ class Turns:
     @classmethod
     def of(cls, session: Session, jobs: list[JobInfo], key: JobKeyFn | None = None) -> Turns:
         """Heaps over these jobs, in their order or in that of a key, and over their queues."""
-        queues, heaps = session.rules.queues_of(jobs, key)
+        queues, heaps = session.queues_of(jobs, key)
         return cls(queues, heaps)
 
     def next_queue(self, session: Session) -> QueueInfo:
         """Take out the queue whose turn it is."""
         if session.is_long and not self.in_turns:
-            self._take_turns(session.rules)
+            self._take_turns(session)
         return self.queues.pop()
 
-    def _take_turns(self, rules: Ruleset) -> None:
+    def _take_turns(self, session: Session) -> None:
         """Order queues by how often they had a turn, jobs by how many their namespace has before, and then by age."""
         turns: Counter[str | tuple[str, str]] = Counter()
 
         def queue_key(queue: QueueInfo) -> tuple[Any, ...]:
             turns[queue.name] += 1
-            *placed, made, name = rules.queue_key(queue)
+            *placed, made, name = session.queue_key(queue)
             return *placed, turns[queue.name], made, name
 
         def job_key(job: JobInfo) -> tuple[Any, ...]:
             turns[job.queue, job.namespace] += 1
-            *placed, made, key = rules.job_key(job)
+            *placed, made, key = session.job_key(job)
             return *placed, turns[job.queue, job.namespace], made, key
 
         self.in_turns = True
@@ -88,7 +87,7 @@ def considered(session: Session, jobs: Iterable[JobInfo], also: Iterable[JobInfo
             continue
         if job.phase in ("", PENDING) and not job.spec.implicit:
             continue
-        if not session.bounds.paused_jobs.holds(job, session.now) and is_complete(session, job):
+        if not session.is_set_aside(job) and is_complete(session, job):
             yield job
 
 
@@ -96,7 +95,7 @@ def is_complete(session: Session, job: JobInfo) -> bool:
     """Whether a job can be looked at; if not, it is told why and left alone until something has changed."""
     cluster = session.cluster
     with session.about(job):
-        refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.rules.invalidity(job)
+        refusal = closed_queue(cluster.queues[job.queue], Step.ALLOCATABLE) or session.invalidity(job)
         if refusal is None:
             if job.refusal is not None and job.refusal.step is not Step.OVERUSED:
                 session.clear_refusal(job)
@@ -127,10 +126,10 @@ def promote_all(session: Session) -> None:
 
     One in a closed queue is not admitted, and told so.
     """
-    queues = session.cluster.queues
-    for job in sorted(session.cluster.queue_cache.unadmitted.values(), key=lambda job: job.key):
+    queues = session.queues
+    for job in sorted(session.unadmitted_jobs(), key=lambda job: job.key):
         queue = queues.get(job.queue)
-        if session.bounds.is_paused(job, session.now):
+        if session.leaves_alone(job):
             continue
         if job.is_native and (is_unschedulable(job, session.cluster) or queue is None or not is_complete(session, job)):
             continue
@@ -138,8 +137,8 @@ def promote_all(session: Session) -> None:
             continue
         closed = closed_queue(queue, Step.ENQUEUE)
         if closed is None:
-            session.cluster.queue_cache.set_phase(job, INQUEUE, admits=True)
-        elif not job.blocked and not is_unschedulable(job, session.cluster):
+            session.promote(job)
+        elif not job.barred and not is_unschedulable(job, session.cluster):
             with session.about(job):
                 session.refuse_job(job, closed)
                 mark_unschedulable(job, session.cluster)
