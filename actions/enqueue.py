@@ -113,6 +113,6 @@ def _unadmitted(session: Session) -> list[JobInfo]:
         if not is_unschedulable(job, cluster)
         and job.spec.has_group
         and job.queue in cluster.queues
-        and not job.barred
-        and not session.leaves_alone(job)
+        and not job.blocked
+        and not session.is_paused(job)
     ]

@@ -154,7 +154,7 @@ class PreemptAction:
             task,
             may_go,
             session.preemptable,
-            takes_on(session, queue, task),
+            fits_in_queue(session, queue, task),
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,
             quiet=inside,

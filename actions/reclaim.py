@@ -126,7 +126,7 @@ class ReclaimAction:
             task,
             may_go,
             session.reclaimable_by_due if by_due else session.reclaimable,
-            takes_on(session, queue, task),
+            fits_in_queue(session, queue, task),
             needs_candidates=True,
             keeps_budgets=self._keeps_budgets,
             least_cost=self._least_cost,

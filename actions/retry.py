@@ -313,7 +313,7 @@ def _still_without_quota(session: Session, queue: QueueInfo, job: JobInfo, cause
 
 def _still_without_room(session: Session, job: JobInfo, cause: NoRoom, known: dict[Hashable, bool]) -> bool:
     """Ask once for each kind; when nodes' properties change there may be another reason to report."""
-    if cause.facts_version != session.properties_version or not _all_of_kind(session, job, cause.kind):
+    if cause.properties_version != session.properties_version or not _all_of_kind(session, job, cause.kind):
         return False
     if cause.kind not in known:
         known[cause.kind] = session.engine.no_node_fits(next(iter(job.waiting.values())))

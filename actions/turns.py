@@ -129,7 +129,7 @@ def promote_all(session: Session) -> None:
     queues = session.queues
     for job in sorted(session.unadmitted_jobs(), key=lambda job: job.key):
         queue = queues.get(job.queue)
-        if session.leaves_alone(job):
+        if session.is_paused(job):
             continue
         if job.is_native and (is_unschedulable(job, session.cluster) or queue is None or not is_complete(session, job)):
             continue
@@ -138,7 +138,7 @@ def promote_all(session: Session) -> None:
         closed = closed_queue(queue, Step.ENQUEUE)
         if closed is None:
             session.promote(job)
-        elif not job.barred and not is_unschedulable(job, session.cluster):
+        elif not job.blocked and not is_unschedulable(job, session.cluster):
             with session.about(job):
                 session.refuse_job(job, closed)
                 mark_unschedulable(job, session.cluster)

@@ -333,9 +333,9 @@ class Auditor:
                 take_in = self._see_deletion if what == "DELETED" else self._see_pod
                 take_in(thing)
             case "slices":
-                self._devices.see_slice(thing, is_gone=what == "DELETED")
+                self._devices.see_slice(thing, is_deleted=what == "DELETED")
             case "claims":
-                for words in self._devices.see_claim(thing, is_gone=what == "DELETED"):
+                for words in self._devices.see_claim(thing, is_deleted=what == "DELETED"):
                     self._find("devices", words)
             case "podgroups":
                 self._see_group(thing, is_deleted=what == "DELETED")

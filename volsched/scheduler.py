@@ -204,7 +204,7 @@ class Scheduler:
                 with boundary.ends_here():
                     releases.end(session)
         self._explain_orphans(session)
-        self._explain_barred(session)
+        self._explain_blocked(session)
         with boundary.ends_here():
             self._plugins_due = session.rules.wake_at()
             self._released_at = releases.times.next()
@@ -220,7 +220,7 @@ class Scheduler:
         self.engine = session.engine
         self._bounds.keep(self.mirror.cluster.jobs)
         if boundary.faults or self.mirror.cluster.observers.lost:
-            self._mend()
+            self._rebuild()
         return CycleReport(
             placed=outbox.binds,
             evicted=outbox.evictions,

@@ -57,7 +57,7 @@ class DeviceDemands:
             if spec is not None and use.name not in made:
                 wanted[f"{task.uid}/{use.name}"] = of_spec(spec, with_admin=self._with_admin)
         if task.uid not in self._usage.pod_charges and (extended := self._usage.of_extended(task)):
-            wanted[unmade_uid(task.uid)] = extended
+            wanted[pending_claim_uid(task.uid)] = extended
         return wanted
 
     def minimum(self, job: JobInfo, gone: Collection[str] = ()) -> Amounts:

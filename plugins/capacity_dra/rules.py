@@ -67,7 +67,7 @@ class DeviceQuotaRules(QueueQuotas[str, Amount, Fraction]):
         """Begin a session: whether queues above count, and what is wrong with queues."""
         self._session = session
         for queue, fault in self.limits.open(above=above):
-            session.tell(about_queue(queue, "Warning", BAD_QUOTA, fault))
+            session.record_event(about_queue(queue, "Warning", BAD_QUOTA, fault))
 
     def rules(self) -> Iterator[Rule]:
         """Return what the plugin registers."""

@@ -90,8 +90,8 @@ class Releases(Observer):
 
     def end(self, session: Session) -> None:
         """Judge admitted jobs that wait, where plugins vote on admission."""
-        ledger, facts = self._cluster.queue_ledger, self._cluster.node_ledger.facts_version
-        nothing_changed = facts == self._facts and not ledger.dirty_jobs and self.times.timeout == math.inf
+        cache, properties = self._cluster.queue_cache, self._cluster.node_cache.properties_version
+        nothing_changed = properties == self._properties and not cache.dirty_jobs and self.times.timeout == math.inf
         if (nothing_changed and not self._left) or not session.rules.of[JobEnqueueable]:
             return
         changed = self._next(self._changed(session.now), has_ended=bool(session.boundary.over))

@@ -8,6 +8,7 @@ with the tasks and jobs that they concern. What was only tried or held is undone
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TypeVar

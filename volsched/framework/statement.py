@@ -14,7 +14,6 @@ import msgspec
 
 from volsched.framework import reporter
 from volsched.framework.callbacks import TaskEvents
-from volsched.framework.leaving import terminating_on
 from volsched.framework.native import status as native_status
 from volsched.framework.outcome.refusals import not_allowed
 from volsched.framework.terminating import terminating_on
@@ -132,7 +131,7 @@ class Statement:
             if step is not None:
                 refusal = step.finish(count)
             elif placed and len(tasks) == 1:
-                refusal = session.rules.told_allocated(first)
+                refusal = session.rules.notify_allocated(first)
         except BaseException:
             self._take_back(start)
             raise

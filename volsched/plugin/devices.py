@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from volsched.framework.dra.extended import PendingClaim as PendingClaim
     from volsched.framework.dra.extended import from_devices as from_devices
     from volsched.framework.dra.extended import made_for as made_for
-    from volsched.framework.dra.extended import unmade_claim as unmade_claim
+    from volsched.framework.dra.extended import pending_claim_of as pending_claim_of
     from volsched.framework.dra.outcomes import RESULTS as RESULTS
     from volsched.framework.dra.outcomes import Outcomes as Outcomes
     from volsched.framework.dra.outcomes import Picks as Picks

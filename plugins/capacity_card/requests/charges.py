@@ -18,8 +18,8 @@ from plugins.capacity_card.requests.requests import (
     card_request_of,
     resources_of,
 )
+from volsched.model.pods.placement_rules import INIT, MAIN
 from volsched.model.pods.requests import aggregate
-from volsched.model.pods.rules import INIT, MAIN
 from volsched.plugin import FieldError, PodTemplate
 from volsched.plugin.cards import whole_up
 

@@ -213,8 +213,8 @@ class DeviceRules(Observer):
         if needs.fault:
             return pod_refusal(needs.fault, needs.shown_as)
         node = task.node
-        unmade = needs.unmade_on(task, node)
-        claims = needs.open if unmade is None else [*needs.open, unmade.claim]
+        pending_claims = needs.pending_claim_on(task, node)
+        claims = needs.open if pending_claims is None else [*needs.open, pending_claims.claim]
         if task.status is TaskStatus.PIPELINED:
             with self._as_it_will_be(node):
                 found = self._allocator.choose(needs, claims, node)

@@ -306,7 +306,7 @@ class Ruleset:
         """Return the handlers that hear of each pod of a step whose pods have this template."""
         return [rule.events for rule in self._in_steps if rule.for_each_pod(template)]
 
-    def told_deallocated(self, task: TaskInfo) -> None:
+    def notify_deallocated(self, task: TaskInfo) -> None:
         """Tell the handlers, last registered first."""
         for handler in reversed(self._handlers):
             handler.deallocate(task)

@@ -290,7 +290,7 @@ class DeviceAccounts(Observer):
                 times = equal.pop(id(self._charges[key]), 0)
                 if times:
                     account.add(self._charges[key], times)
-            if self.turned is not _tell_nobody:
+            if self.turned is not _notify_nothing:
                 for key in turned:
                     self.turned(key)
 

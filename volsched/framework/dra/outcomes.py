@@ -119,7 +119,7 @@ class Outcomes:
     def _search(self, claims: Sequence[Claim], pools: NodePools, limits: Limits) -> Picks | Unfit | Impossible:
         devices = self._devices
         self._selectors.ask_for(claims[0].key.partition("/")[0])
-        found = choose(claims, pools.pools, devices.classes, devices.ledger, self._selectors, limits=limits)
+        found = choose(claims, pools.pools, devices.classes, devices.usage, self._selectors, limits=limits)
         self.counts[_result_of(found)] += 1
         return Picks.of(claims, found, pools) if isinstance(found, list) else found
 

@@ -191,7 +191,7 @@ class Entry:
 
         It is not written down: ``note`` does that, or the next refresh.
         """
-        log = self._cluster.node_ledger.usage_log
+        log = self._cluster.node_cache.usage_log
         changed = log.end - self.position
         if changed > len(log.rows) or any(other != row for other in log.rows[len(log.rows) - changed :]):
             return None
@@ -202,7 +202,7 @@ class Entry:
 
     def note(self, row: int, total: float) -> None:
         """Write the score of the one node down that has changed."""
-        self.position = self._cluster.node_ledger.usage_log.end
+        self.position = self._cluster.node_cache.usage_log.end
         self.scores.put(row, total)
 
     def _ask_total(self, row: int, node: NodeInfo) -> float:

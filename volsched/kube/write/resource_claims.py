@@ -77,7 +77,7 @@ class ResourceClaims:
         self._fence = fence
         self._views = views
         self._report = report
-        self._tell = tell
+        self._record_event = record_event
         self._turns: dict[str, _Turn] = {}
         self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
         self._releasing = Tasks()
