@@ -206,17 +206,17 @@ class Session(SessionQueries):
 
     def promote(self, job: JobInfo) -> None:
         """Admit a job without telling plugins, as there is no action enqueue that would ask them."""
-        self.cluster.queue_ledger.set_phase(job, INQUEUE, admits=True)
+        self.cluster.queue_cache.set_phase(job, INQUEUE, admits=True)
 
     # -- boundaries ---------------------------------------------------------------------------------------------------
 
     def is_set_aside(self, job: JobInfo) -> bool:
         """True if a job is left alone for a while, as it failed or took too long."""
-        return self.boundary.bounds.set_aside.holds(job, self.now)
+        return self.boundary.bounds.paused_jobs.holds(job, self.now)
 
-    def leaves_alone(self, job: JobInfo) -> bool:
+    def is_paused(self, job: JobInfo) -> bool:
         """True if a job is not to be admitted now, whatever there is."""
-        return self.boundary.bounds.leaves_alone(job, self.now)
+        return self.boundary.bounds.is_paused(job, self.now)
 
     def admission_turn(self, job: JobInfo) -> float:
         """Return when the admission of a job ended last (seconds since the epoch), 0 if none did."""
@@ -272,7 +272,7 @@ class Session(SessionQueries):
 
     def _set_job_aside(self, job: JobInfo) -> float:
         """Leave a job alone for a while; return for how many seconds."""
-        return self.boundary.bounds.set_aside.add(job, self.now)
+        return self.boundary.bounds.paused_jobs.add(job, self.now)
 
     def check_accounts(self) -> None:
         """Raise the error of an account that has failed: without it quotas are not enforced."""
@@ -379,7 +379,7 @@ class Session(SessionQueries):
     @contextmanager
     def trying(self) -> Iterator[None]:
         """Have nobody told of what is refused inside, as it is only tried, and wake nobody."""
-        with self.events.quiet(), self.cluster.tentative():
+        with self.events.quiet(), self.cluster.without_requeue():
             yield
 
     def opened(self) -> None:
@@ -391,7 +391,7 @@ class Session(SessionQueries):
         self._exclude_ungated(())
         for fn in self.rules.of[SessionClose]:
             fn()
-        with self.cluster.tentative():
+        with self.cluster.without_requeue():
             self._statements.discard_held()
 
     def release(self) -> None:
