@@ -101,7 +101,7 @@ class KeptQuota(Generic[P]):
         self._book.is_trying = True
         try:
             with ExitStack() as stack:
-                stack.enter_context(self._session.tentative())
+                stack.enter_context(self._session.without_requeue())
                 placements = [stack.enter_context(self._charged(self._session, each)) for each in concerned]
                 trial = self._session.statement()
                 stack.callback(trial.discard)

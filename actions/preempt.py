@@ -103,7 +103,7 @@ class PreemptAction:
     ) -> tuple[int, int] | None:
         """How many would go for a group in a domain, and run; None when it cannot have what it starts with there."""
         Topology.of(session).pin(job, value)
-        with session.tentative():
+        with session.without_requeue():
             trial = session.statement()
             self._feed(session, trial, queue, job, list(tasks))
             victims = [operation.task for operation in trial.operations if operation.kind == "evict"]

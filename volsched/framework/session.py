@@ -92,7 +92,7 @@ class Session(SessionQueries):
         self._accounts = accounts
         self._submit = submit
         self._statements = Statements()
-        self._aside: list[TaskInfo] = []
+        self._excluded: list[TaskInfo] = []
 
     @property
     def clock(self) -> Callable[[], float]:

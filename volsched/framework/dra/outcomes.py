@@ -102,7 +102,7 @@ class Outcomes:
         """Return the devices that claims get on a node, searched for if no search has told yet."""
         demand = self._demand_of(claims)
         layout = pools.layout(demand.reads)
-        key: tuple[object, ...] = (demand.number, layout, pools.state(self._devices.ledger))
+        key: tuple[object, ...] = (demand.number, layout, pools.state(self._devices.usage))
         if limits:
             key += tuple(sorted(limits.items()))
         known = self._known.get(key) if layout else None
