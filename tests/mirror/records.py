@@ -21,7 +21,7 @@ from volsched.mirror.apply import Mirror
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra.device import Device
-from volsched.model.dra.devices import Devices
+from volsched.model.dra.devices import Devices, DeviceUsage
 from volsched.model.job import JobInfo, JobProperties
 from volsched.model.native_group import NativeGroup
 from volsched.model.nodes.node import NodeInfo, NodeProperties
@@ -41,6 +41,7 @@ ABOUT_CHANGES: Final[Mapping[type, Collection[str]]] = {
         *("version", "claims_version", "classes_version", "_pool_versions", "template_log", "pool_log", "_log"),
         *("_touch", "_classes_changed", "_rules", "_specs"),
     ),
+    DeviceUsage: ("versions", "_changes"),
     Device: ("verdicts",),
 }
 """Attributes that tell what changed when, or how it is looked up, and nothing that an object states."""
