@@ -38,7 +38,16 @@ ABOUT_CHANGES: Final[Mapping[type, Collection[str]]] = {
     NodeInfo: ("amounts", "offer", "row", "_columns"),
     Storage: ("version", "_changes"),
     Devices: (
-        *("version", "claims_version", "classes_version", "_pool_versions", "template_log", "pool_log", "_log"),
+        *(
+            "version",
+            "slices_version",
+            "claims_version",
+            "classes_version",
+            "_pool_versions",
+            "template_log",
+            "pool_log",
+            "_log",
+        ),
         *("_touch", "_classes_changed", "_rules", "_specs"),
     ),
     DeviceUsage: ("versions", "_changes"),
