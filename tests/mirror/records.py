@@ -48,7 +48,7 @@ ABOUT_CHANGES: Final[Mapping[type, Collection[str]]] = {
             "pool_log",
             "_log",
         ),
-        *("pool_log", "_log", "_touch", "_classes_changed", "_rules", "_specs"),
+        *("_touch", "_classes_changed", "_rules", "_specs"),
     ),
     DeviceUsage: ("versions", "_changes"),
     Device: ("verdicts",),
