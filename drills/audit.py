@@ -1,8 +1,9 @@
 """An auditor that follows the API server by itself and counts again, at every event, what nobody may overrun.
 
-It watches pods, PodGroups, Queues and Nodes, straight from the API server and not through a proxy, and trusts nothing
-but what these objects say. All pods come through one watch, in the order in which they were written; so what it sees
-is what was in force between two writes, and not an average. What it finds is kept by kind, with the names.
+It watches pods, PodGroups, Queues, Nodes, ResourceClaims and ResourceSlices, straight from the API server and not
+through a proxy, and trusts nothing but what these objects say. All pods come through one watch, in the order in which
+they were written; so what it sees is what was in force between two writes, and not an average. What it finds is kept by
+kind, with the names.
 
 A watch that ends in good order goes on where it was. One that breaks, or that the API server refuses to go on with
 (410, a restart), is followed by a new list; `relisted` says so, as writes may have been missed in between. It is not
@@ -23,6 +24,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Final, Literal, TypeAlias
 
+from drills.device_audit import DeviceAudit
 from drills.reading import (
     CORE,
     GROUP_NAME,
@@ -43,10 +45,13 @@ from drills.report import Report
 from tools.controlplane import ApiClient, ApiServerError
 
 GROUPS: Final = "/apis/scheduling.volcano.sh/v1beta1"
+DEVICES: Final = "/apis/resource.k8s.io/v1"
 PATHS: Final = {
     "nodes": "/api/v1/nodes",
     "queues": f"{GROUPS}/queues",
     "podgroups": f"{GROUPS}/podgroups",
+    "slices": f"{DEVICES}/resourceslices",
+    "claims": f"{DEVICES}/resourceclaims",
     "pods": "/api/v1/pods",
 }
 IN_PART_SECONDS: Final = 60.0
@@ -55,13 +60,14 @@ KEPT: Final = 20
 """Findings of a kind whose words are kept; the others are counted."""
 
 Sums: TypeAlias = defaultdict[str, Decimal]
-Kind: TypeAlias = Literal["moved", "node", "quota", "cards", "in part", "vanished"]
+Kind: TypeAlias = Literal["moved", "node", "quota", "cards", "devices", "in part", "vanished"]
 
 _WORDS: Final[dict[Kind, str]] = {
     "moved": "pods bound twice, or seen on another node than before",
     "node": "bindings that overran a node's cpu, memory, pods or extended resources",
     "quota": "bindings that overran a queue's cards, or its cpu or memory",
     "cards": "bindings that overran a shared card, or named none",
+    "devices": "devices given out twice or beyond their capacity, or in another order than their claims allow",
     "in part": f"gangs left in part for over {IN_PART_SECONDS:g} s",
     "vanished": "pods that went without ever having been bound",
 }
@@ -137,6 +143,7 @@ class Auditor:
         self._on_card: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
         self._waits_for_more: set[str] = set()
         self._versions = dict.fromkeys(PATHS, 0)
+        self._devices = DeviceAudit()
 
     # -- life -----------------------------------------------------------------------------------------------------
 
@@ -157,8 +164,9 @@ class Auditor:
     def catch_up(self, timeout: float = 60.0) -> None:
         """Return once everything that was written before this call has been looked at; raises TimeoutError."""
         listed = self._api.get(PATHS["pods"])
+        claims = max((_version(claim) for claim in self._api.items(PATHS["claims"])), default=0)
         deadline = self._clock() + timeout
-        while not self._has_seen(listed):
+        while not self._has_seen(listed) or self._versions["claims"] < claims:
             if self._clock() > deadline:
                 raise TimeoutError(f"the auditor is behind: it knows of versions up to {self._versions['pods']}")
             time.sleep(0.05)
@@ -195,6 +203,7 @@ class Auditor:
 
         `without` names kinds that a drill brings about itself, as one that deletes pods which wait.
         """
+        self.judge_bindings()
         for kind, words in _WORDS.items():
             if kind in without:
                 continue
@@ -203,6 +212,12 @@ class Auditor:
         report.figure("bindings that the auditor saw", self.bound)
         report.figure("longest time that a gang was in part, seconds", self.longest_in_part)
         report.figure("times that the auditor had to list anew", len(self.relisted))
+
+    def judge_bindings(self) -> None:
+        """Judge whether claims were reserved before their pods were bound, once all has been seen (``catch_up``)."""
+        with self._lock:
+            for words in self._devices.judge_bindings():
+                self._find("devices", words)
 
     def placed(self) -> dict[str, str]:
         """The nodes of all pods that have one."""
@@ -286,7 +301,10 @@ class Auditor:
             if kind == "pods":
                 self._forget_pods()
         self._versions[kind] = version
-        known = {"pods": self._pods, "nodes": self._nodes, "queues": self._queues}.get(kind, {})
+        of_devices = {"claims": self._devices.claims, "slices": self._devices.slices}
+        known = {"pods": self._pods, "nodes": self._nodes, "queues": self._queues, **of_devices}.get(kind, {})
+        if kind == "claims":
+            self._devices.list_claims(listed["items"])
         key = _uid if kind == "pods" else key_of
         there = {key(item) for item in listed["items"]}
         for gone in [thing for name, thing in known.items() if name not in there]:
@@ -306,6 +324,7 @@ class Auditor:
             gang.has_started, gang.in_part_since = False, None
         self._pods.clear()
         self._seen_at.clear()
+        self._devices.forget()
 
     def apply(self, kind: str, what: str, thing: Json) -> None:
         """Take one event in, and look at all that it touches."""
@@ -313,6 +332,11 @@ class Auditor:
             case "pods":
                 take_in = self._see_deletion if what == "DELETED" else self._see_pod
                 take_in(thing)
+            case "slices":
+                self._devices.see_slice(thing, is_gone=what == "DELETED")
+            case "claims":
+                for words in self._devices.see_claim(thing, is_gone=what == "DELETED"):
+                    self._find("devices", words)
             case "podgroups":
                 self._see_group(thing, is_gone=what == "DELETED")
             case "nodes" | "queues":
@@ -339,6 +363,7 @@ class Auditor:
         if node and not was_on:
             self.bound += 1
             if before:
+                self._devices.see_binding(pod)
                 self.latencies.append(self._clock() - self._seen_at[uid])
         if node:
             self._seen_at.pop(uid, None)

@@ -31,6 +31,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
+from drills import devices
 from drills.audit import Auditor
 from drills.reading import CARD_NAME, CARD_QUOTA, CORE, GROUP_NAME, MEMORY, QUEUE_NAME, Json, shares_of
 from drills.report import RESULTS, Report
@@ -62,8 +63,8 @@ CARD: Final = "NVIDIA-A100"
 PLACE: Final = "drills.volsched.io/place"
 PLACES: Final = 5
 CARD_MEMORY: Final = 16_384
-PODS: Final = 79
-"""of a round's 86 so many have room and quota."""
+PODS: Final = 88
+"""of a round's 95 so many have room and quota."""
 QUOTA_CARDS: Final = "pods with a card of the quota"
 KEPT: Final = RESULTS / "faults-logs"
 """Where the logs of all replicas are kept when a line is not met, and the objects of a round that went otherwise."""
@@ -95,6 +96,7 @@ def furnish(there: World) -> None:
     for index in range(2):
         name = f"shared-{index}"
         there.nodes(1, prefix=name, labels={PLACE: name}, **{CORE: 200, MEMORY: 2 * CARD_MEMORY})
+    devices.furnish(there.api, there.nodes(1, prefix="devices", cpu="8", labels={PLACE: "devices"}))
     labels = {f"{GPU}.product": CARD, f"{GPU}.count": "8", f"{GPU}.memory": "81920", PLACE: "cards"}
     there.nodes(1, prefix="cards", labels=labels, **{GPU: 8})
     for name, notes in (("cards", {CARD_QUOTA: f'{{"{CARD}": 6}}'}), ("teams", {})):
@@ -116,22 +118,36 @@ class Works:
     def arrive(self, pause: float = 0.05) -> None:
         """Create everything, in the same order each time."""
         for index in range(30):
-            self._pod(f"plain-{index}", f"place-{index % PLACES}", {QUEUE_NAME: "teams"}, cpu="1")
+            self._pod(f"plain-{index}", f"place-{index % PLACES}", {QUEUE_NAME: "teams"}, {"cpu": "1"})
             time.sleep(pause)
         for index in range(5):
-            self._gang(f"gang-{index}", "teams", [f"place-{(index + n) % PLACES}" for n in range(4)], cpu="250m")
+            self._gang(f"gang-{index}", "teams", [f"place-{(index + n) % PLACES}" for n in range(4)], {"cpu": "250m"})
             time.sleep(pause)
         for index in range(3):
             self._job(f"job-{index}", f"place-{index}")
             time.sleep(pause)
         for index in range(8):
             requests = {CORE: "50", MEMORY: str(CARD_MEMORY // 2)}
-            self._pod(f"share-{index}", f"shared-{index % 2}", {QUEUE_NAME: "teams"}, **requests)
+            self._pod(f"share-{index}", f"shared-{index % 2}", {QUEUE_NAME: "teams"}, requests)
             time.sleep(pause)
         for index in range(10):
-            self._gang(f"card-{index}", "cards", ["cards"], notes={CARD_NAME: CARD}, **{GPU: "1"})
+            self._gang(f"card-{index}", "cards", ["cards"], {GPU: "1"}, notes={CARD_NAME: CARD})
             time.sleep(pause)
-        self._gang("never", "teams", ["place-4"] * 3, cpu="6")
+        self._gang("never", "teams", ["place-4"] * 3, {"cpu": "6"})
+        self._with_devices(pause)
+
+    def _with_devices(self, pause: float) -> None:
+        """Create pods with a claim each, a gang with one for all, and pods that get devices by a resource."""
+        devices.make_template(self._api, self._namespace)
+        devices.make_claim(self._api, self._namespace, "shared")
+        for index in range(4):
+            self._pod(f"own-{index}", "devices", {QUEUE_NAME: "teams"}, {"cpu": "100m"}, devices.own())
+            time.sleep(pause)
+        self._gang("sharing", "teams", ["devices"] * 3, {"cpu": "100m"}, spec=devices.shared("shared"))
+        for index in range(2):
+            requests = {**devices.by_resource(), "cpu": "100m"}
+            self._pod(f"resource-{index}", "devices", {QUEUE_NAME: "teams"}, requests)
+            time.sleep(pause)
 
     def go(self) -> None:
         """Delete everything, and return once it is gone."""
@@ -140,12 +156,15 @@ class Works:
         self._api.delete(f"/api/v1/{base}/pods", grace_seconds=0)
         self._api.delete(f"{GROUPS}/{base}/podgroups")
         self._api.wait_for(f"/api/v1/{base}/pods", lambda found: not found["items"])
+        self._api.delete(devices.claims(self._namespace))
+        self._api.wait_for(devices.claims(self._namespace), lambda found: not found["items"])
 
     def keep(self, folder: Path) -> None:
         """Write down what is there and what was told of it, so that what went otherwise can be looked into."""
         folder.mkdir(parents=True, exist_ok=True)
         base = f"namespaces/{self._namespace}"
-        for name, path in {"pods": "/api/v1", "events": "/api/v1", "podgroups": GROUPS, "jobs": JOBS}.items():
+        kinds = {"pods": "/api/v1", "events": "/api/v1", "podgroups": GROUPS, "jobs": JOBS}
+        for name, path in (kinds | {"resourceclaims": devices.API}).items():
             found = self._api.items(f"{path}/{base}/{name}")
             (folder / f"{self._namespace}-{name}.json").write_text(json.dumps(found, indent=1))
 
@@ -162,14 +181,20 @@ class Works:
         return found | {QUOTA_CARDS: str(with_card), **{k: str(v) for k, v in cards.items()}}
 
     def _gang(
-        self, name: str, queue: str, places: list[str], notes: Mapping[str, str] | None = None, **requests: str
+        self,
+        name: str,
+        queue: str,
+        places: list[str],
+        requests: Mapping[str, str],
+        notes: Mapping[str, str] | None = None,
+        spec: Mapping[str, Any] | None = None,
     ) -> None:
         self._api.create(f"{GROUPS}/namespaces/{self._namespace}/podgroups", {
             "apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name},
             "spec": {"minMember": len(places), "queue": queue},
         })  # fmt: skip
         for index, place in enumerate(places):
-            self._pod(f"{name}-{index}", place, {GROUP_NAME: name, **(notes or {})}, **requests)
+            self._pod(f"{name}-{index}", place, {GROUP_NAME: name, **(notes or {})}, requests, spec)
 
     def _job(self, name: str, place: str) -> None:
         task = self._world.task("worker", 5)
@@ -177,9 +202,16 @@ class Works:
         task["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "200m"}}
         self._world.job(self._namespace, name, [task], minAvailable=5, queue="teams")
 
-    def _pod(self, name: str, place: str, notes: Mapping[str, str], **requests: Any) -> None:
-        spec: dict[str, Any] = {"nodeSelector": {PLACE: place}, "restartPolicy": "Never"}
-        pod = a_pod(name, scheduler=self._world.name, annotations=notes, spec=spec, **requests)
+    def _pod(
+        self,
+        name: str,
+        place: str,
+        notes: Mapping[str, str],
+        requests: Mapping[str, Any],
+        spec: Mapping[str, Any] | None = None,
+    ) -> None:
+        whole: dict[str, Any] = {"nodeSelector": {PLACE: place}, "restartPolicy": "Never", **(spec or {})}
+        pod = a_pod(name, scheduler=self._world.name, annotations=notes, spec=whole, **requests)
         self._api.create(f"/api/v1/namespaces/{self._namespace}/pods", pod)
 
 

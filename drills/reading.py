@@ -75,6 +75,9 @@ def requests_of(pod: Json) -> dict[str, Decimal]:
             found[resource] = max(found.get(resource, number), number)
     for resource, number in amounts(spec.get("overhead")).items():
         found[resource] = found.get(resource, Decimal(0)) + number
+    served = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+    for mapping in served.get("requestMappings", ()):  # the pod has it from devices, and nothing of the node
+        found.pop(mapping["resourceName"], None)
     return found
 
 

@@ -17,7 +17,7 @@ ON_SMALL_SIZES = {
     "decisions": ["--nodes", "100", "--repeats", "1", "--no-naive"],
     "sessions": ["--nodes", "700", "--running", "200", "--gangs", "50", "--turns", "2"],
     "sharing": ["--draws", "1"],
-    "dra": ["--contestants", "decisions", "--nodes", "10", "--claims", "100"],
+    "dra": ["--contestants", "decisions", "--decided-nodes", "10", "--repeats", "1"],
     "packing": ["--trace", "TRACE", "--lists", "default", "multigpu50", "--seeds", "1", "--arrivals", "60"],
     "preemption": ["--nodes", "20", "--preemptors", "20"],
 }

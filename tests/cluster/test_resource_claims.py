@@ -29,6 +29,8 @@ DEVICES = "/apis/resource.k8s.io/v1"
 BINDING = "/api/v1/namespaces/*/pods/*/binding"
 STATUS = "/apis/resource.k8s.io/v1/namespaces/*/resourceclaims/*/status"
 CLAIM = "/apis/resource.k8s.io/v1/namespaces/*/resourceclaims/*"
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/*/resourceclaims"
+POD_STATUS = "/api/v1/namespaces/*/pods/*/status"
 Json = dict[str, Any]
 
 
@@ -162,7 +164,7 @@ def test_parameters_for_drivers_are_handed_on_in_the_order_in_which_they_were_wr
         ("FromClaim", [name]),
     ]
     assert [one["opaque"] for one in given] == [opaque(number)["opaque"] for number in range(4)]
-    assert fault_proxy.counts.count("get", CLAIM) == 1
+    assert fault_proxy.counts.count("get", CLAIM) == 0  # the answer to the finalizer has them
 
 
 FAULTS: dict[str, tuple[InjectedFault, str]] = {
@@ -191,21 +193,55 @@ def test_a_write_that_is_not_confirmed_is_made_once(
     assert len(devices_of(fleet.get("c"))) == 1
 
 
-def test_a_pod_in_the_good_case_costs_three_requests(
+def requests_of(proxy: FaultProxy) -> dict[str, int]:
+    """What was asked of claims, bindings and statuses of pods, and how often; claims are listed beside that."""
+    asked = [(CLAIMS, ("create",)), (CLAIM, ("get", "patch")), (STATUS, ("patch",)), (POD_STATUS, ("patch",))]
+    asked.append((BINDING, ("create",)))
+    counted = {f"{verb} {shape}": proxy.counts.count(verb, shape) for shape, verbs in asked for verb in verbs}
+    return {what: count for what, count in counted.items() if count}
+
+
+def test_a_pod_costs_two_requests_for_each_claim_of_its_own_and_one_to_bind_it(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
+) -> None:
+    for name in ("c0", "c1"):
+        fleet.make_claim(name)
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+
+    installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=using("c0", "c1"))])
+    installed.wait_bound(namespace, 1)
+
+    expected = {f"patch {CLAIM}": 2, f"patch {STATUS}": 2, f"create {BINDING}": 1}
+    eventually(lambda: requests_of(fault_proxy) == expected)  # the API server shows it before the proxy counts it
+
+
+def test_a_pod_whose_claim_is_allocated_costs_two_requests(
+    installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
+) -> None:
+    fleet.make_claim("c")
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+    installed.make_pods(namespace, [installed.pod("first", cpu="1", spec=using("c"))])
+    installed.wait_bound(namespace, 1)
+    fault_proxy.counts.clear()
+
+    installed.make_pods(namespace, [installed.pod("second", cpu="1", spec=using("c"))])
+    installed.wait_bound(namespace, 2)
+
+    eventually(lambda: requests_of(fault_proxy) == {f"patch {STATUS}": 1, f"create {BINDING}": 1})
+
+
+def test_a_gang_that_shares_a_claim_costs_two_requests_beside_its_bindings(
     installed: Installed, namespace: str, fleet: Fleet, fault_proxy: FaultProxy
 ) -> None:
     fleet.make_claim("c")
     installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
 
-    installed.make_pods(namespace, [installed.pod("p", cpu="1", spec=using("c"))])
-    installed.wait_bound(namespace, 1)
+    installed.make_gang(namespace, "gang", 6, cpu="100m", spec=using("c"))
+    installed.wait_bound(namespace, 6)
 
-    counts = fault_proxy.counts
-    eventually(lambda: counts.count("create", BINDING) >= 1)  # the API server shows it before the proxy counts it
-    assert counts.count("create", BINDING) == 1
-    assert counts.count("patch", CLAIM) == 1
-    assert counts.count("patch", STATUS) == 1
-    assert counts.count("get", CLAIM) == 0
+    expected = {f"patch {CLAIM}": 1, f"patch {STATUS}": 1, f"create {BINDING}": 6}
+    eventually(lambda: requests_of(fault_proxy) == expected)
+    assert reserved_for(fleet.get("c")) == [f"gang-{n}" for n in range(6)]
 
 
 def test_a_scheduler_killed_between_claim_and_binding_is_followed_by_one_that_ends_the_same(
@@ -353,6 +389,18 @@ def test_extended_resources_come_from_devices_by_a_claim_that_is_made_for_the_po
     mapped.api.delete(f"/api/v1/namespaces/{namespace}/pods/{next(iter(bound))}", grace_seconds=0)
 
     mapped.api.wait_for(f"/api/v1/namespaces/{namespace}/pods/{waiting}", lambda pod: "nodeName" in pod["spec"])
+
+
+def test_a_pod_whose_extended_resources_come_from_devices_costs_four_requests(
+    installed: Installed, namespace: str, mapped: Mapped, fault_proxy: FaultProxy
+) -> None:
+    installed.start(*DIRECT, proxy=fault_proxy).wait_leading()
+
+    installed.make_pods(namespace, [pod_with(installed, "p", mapped.resource, 2)])
+    installed.wait_bound(namespace, 1)
+
+    expected = {f"create {CLAIMS}": 1, f"patch {STATUS}": 1, f"patch {POD_STATUS}": 1, f"create {BINDING}": 1}
+    eventually(lambda: requests_of(fault_proxy) == expected)
 
 
 @pytest.mark.parametrize("trouble", [server_error(), Reset(after=True)], ids=["500", "reset, yet done"])

@@ -75,6 +75,18 @@ def test_a_full_node_is_no_finding_and_a_pod_more_is_one(told: Told) -> None:
     assert told.auditor.examples("node") == ("pod team/more on n0: cpu: 4.500 of 4 given away",)
 
 
+def test_what_a_pod_has_from_devices_is_nothing_of_its_node(told: Told) -> None:
+    pod = a_pod("p", spec={"nodeName": "n0"}, **{"example.com/slot": "1"})
+    mapping = {"containerName": "main", "resourceName": "example.com/slot", "requestName": "r0"}
+    pod["status"] = {"extendedResourceClaimStatus": {"resourceClaimName": "c", "requestMappings": [mapping]}}
+    told.tell("pods", pod)
+    assert told.found() == {}
+
+    told.pod("more", **{"example.com/slot": "1"})
+
+    assert told.found() == {"node": 1}
+
+
 def test_what_has_ended_or_is_gone_leaves_room_and_what_is_being_deleted_does_not(told: Told) -> None:
     pods = [told.pod(f"p{index}", cpu="2") for index in range(2)]
     pods[0]["status"] = {"phase": "Succeeded"}

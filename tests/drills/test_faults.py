@@ -39,7 +39,7 @@ def test_what_is_there_is_kept_of_a_round_that_went_otherwise(tmp_path: Path) ->
         Works(there, namespace).keep(tmp_path / "kept")
 
     kept = {path.name: json.loads(path.read_text()) for path in (tmp_path / "kept").iterdir()}
-    assert set(kept) == {f"round-{kind}.json" for kind in ("pods", "events", "podgroups", "jobs")}
+    assert set(kept) == {f"round-{kind}.json" for kind in ("pods", "events", "podgroups", "jobs", "resourceclaims")}
     assert [pod["metadata"]["name"] for pod in kept["round-pods.json"]] == ["left"]
     assert [group["metadata"]["name"] for group in kept["round-podgroups.json"]] == ["gang"]
 

@@ -324,15 +324,20 @@ class DeviceLimits(Rule, frozen=True):
 
 
 class PrePredicate(Rule, frozen=True):
-    """Refuse a task before any node is asked; ``applies_to`` states which pods it may refuse, any without it."""
+    """Refuse a task before any node is asked; ``applies_to`` states which pods it may refuse, any without it.
+
+    ``for_each_pod``: the templates of which it has to be asked about each pod; without it all that it may refuse. The
+    pods of others get the same answer if the plugin's predicate has the same key for them.
+    """
 
     switch: ClassVar[str] = "enablePredicate"
     fn: PrePredicateFn
     applies_to: AppliesFn | None = None
+    for_each_pod: AppliesFn | None = None
 
     def one_at_a_time(self) -> AppliesFn:
-        """Return the templates that it may refuse."""
-        return self.applies_to or always
+        """Return the templates of which it has to be asked about each pod."""
+        return self.for_each_pod or self.applies_to or always
 
 
 class NodeRule(Rule, frozen=True, metaclass=FormerFlags):
@@ -442,16 +447,18 @@ class EventHandler(Rule, frozen=True, metaclass=FormerFlags):
 
     ``for_each_pod`` states whose placing it may refuse, or has to hear of: of any pod without it. Other pods may be
     placed in one step, of which it does not hear, as far as the headroom of the plugin goes; it hears of those that are
-    placed alone. ``first``: before all others, which read what it decides.
+    placed alone. ``first``: before all others, which read what it decides. ``in_steps``: it hears of each pod of a step
+    as well, before a node is looked for the next one, though job and queue are counted after the step.
     """
 
     events: TaskEvents
     first: bool = False
     for_each_pod: AppliesFn = always
+    in_steps: bool = False
 
     def one_at_a_time(self) -> AppliesFn:
-        """Return the templates of which it has to hear of each pod."""
-        return self.for_each_pod
+        """Return the templates of which it has to hear of each pod alone."""
+        return never if self.in_steps else self.for_each_pod
 
 
 class SessionClose(Rule, frozen=True):

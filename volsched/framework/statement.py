@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import msgspec
 
 from volsched.framework import reporter
+from volsched.framework.callbacks import TaskEvents
 from volsched.framework.leaving import terminating_on
 from volsched.framework.native import status as native_status
 from volsched.framework.outcome.permission import not_allowed
@@ -48,6 +49,55 @@ class Placed(NamedTuple):
     refusal: Verdict | None = None
 
 
+class Step:
+    """Equal tasks that are put on nodes in one step, where handlers hear of each of them before the next one.
+
+    ``refusal`` is what a handler answered to the last task that it was told of; the step ends there.
+    """
+
+    __slots__ = ("_found", "_told", "handlers", "refusal", "tasks")
+
+    def __init__(self, tasks: Sequence[TaskInfo], found: Iterator[NodeInfo], handlers: Sequence[TaskEvents]) -> None:
+        self.tasks = tasks
+        self.handlers = handlers
+        self.refusal: Verdict | None = None
+        self._found = found
+        self._told = 0
+
+    def nodes(self) -> Iterator[NodeInfo]:
+        """Yield the node of each task, and tell of the task once it is there."""
+        try:
+            for node in self._found:
+                yield node
+                if self._tell() is not None or self._told == len(self.tasks):
+                    return
+        except Exception:
+            for task in reversed(self.tasks[: self._told]):
+                self._tell_back(self.handlers, task)
+            raise
+
+    def finish(self, count: int) -> Verdict | None:
+        """Tell of the last task if that is still to be done; return why a handler refuses it."""
+        if self._told < count:
+            self._tell()
+        return self.refusal
+
+    def _tell(self) -> Verdict | None:
+        task = self.tasks[self._told]
+        for place, handler in enumerate(self.handlers):
+            self.refusal = handler.allocate(task)
+            if self.refusal is not None:
+                self._tell_back(self.handlers[:place], task)
+                break
+        self._told += 1
+        return self.refusal
+
+    @staticmethod
+    def _tell_back(handlers: Sequence[TaskEvents], task: TaskInfo) -> None:
+        for handler in reversed(handlers):
+            handler.deallocate(task)
+
+
 class Statement:
     """The operations of one attempt."""
 
@@ -71,18 +121,24 @@ class Statement:
         cluster = session.cluster
         generation, start = cluster.clocks.requeue_generation, len(self.operations)
         before = first.status, first.node
-        count = cluster.allocate(tasks, nodes)
+        handlers = session.rules.hearing_in_steps(first.template) if len(tasks) > 1 else ()
+        step = Step(tasks, nodes, handlers) if handlers else None
+        count = cluster.allocate(tasks, nodes if step is None else step.nodes())
         placed = tasks if count == len(tasks) else tasks[:count]
         self.operations += [Operation("allocate", task, *before, generation) for task in placed]
         try:
             session.check_accounts()
-            refusal = session.rules.told_allocated(first) if placed and len(tasks) == 1 else None
+            if step is not None:
+                refusal = step.finish(count)
+            elif placed and len(tasks) == 1:
+                refusal = session.rules.told_allocated(first)
         except BaseException:
             self._take_back(start)
             raise
         if refusal is not None:
-            self._take_back(start)
-            return Placed(0, refusal)
+            count -= 1
+            self._take_back(start + count)
+            return Placed(count, None if count else refusal)
         return Placed(count)
 
     def allocate(self, task: TaskInfo, node: NodeInfo) -> Verdict | None:

@@ -7,7 +7,7 @@ was cancelled too early. Whoever works in tasks begins them here.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
 import structlog
@@ -67,3 +67,13 @@ class Tasks:
         if done.cancelled():
             return RuntimeError("it was cancelled")
         return done.exception() or (None if ends else RuntimeError("it ended"))
+
+
+async def all_of(work: Sequence[Coroutine[Any, Any, None]]) -> None:
+    """Do things at the same time, and raise the first error once all have ended: none is left half done."""
+    if len(work) == 1:
+        await work[0]
+        return
+    for found in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(found, BaseException):
+            raise found

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from volsched.framework.dra.extended import from_devices as from_devices
     from volsched.framework.dra.extended import made_for as made_for
     from volsched.framework.dra.extended import unmade_claim as unmade_claim
+    from volsched.framework.dra.outcomes import RESULTS as RESULTS
+    from volsched.framework.dra.outcomes import Outcomes as Outcomes
+    from volsched.framework.dra.outcomes import Picks as Picks
     from volsched.framework.dra.pools import Pools as Pools
     from volsched.framework.dra.pools import pool_for as pool_for
     from volsched.framework.dra.reads import Read as Read
@@ -36,7 +39,6 @@ if TYPE_CHECKING:
     from volsched.framework.dra.search import Impossible as Impossible
     from volsched.framework.dra.search import Limits as Limits
     from volsched.framework.dra.search import Unfit as Unfit
-    from volsched.framework.dra.search import choose as choose
     from volsched.framework.dra.search import no_class as no_class
     from volsched.framework.dra.selectors import MOST_SECONDS as MOST_SECONDS
     from volsched.framework.dra.selectors import OverBudgetError as OverBudgetError

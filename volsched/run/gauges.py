@@ -284,6 +284,12 @@ def _add_binding(metrics: Metrics, executor: ClusterExecutor, cluster: Cluster) 
         lambda: {(): binder.durations},
     )
     metrics.add_histograms(
+        "volsched_claims_duration_seconds",
+        "From a pod's turn to write its ResourceClaims until all are allocated and reserved",
+        (),
+        lambda: {(): executor.claims.durations},
+    )
+    metrics.add_histograms(
         "volsched_pod_wait_seconds",
         "From a pod's creation to its binding, by queue",
         ("queue",),

@@ -10,8 +10,9 @@ wait. It is taken back with the pod.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
+from typing import Final
 
 from plugins.predicates.arguments import PredicatesArguments
 from plugins.predicates.devices.allocator import DeviceAllocator
@@ -32,6 +33,7 @@ from volsched.plugin import (
     JobInfo,
     NodeInfo,
     NodeOrder,
+    Numbers,
     Observer,
     PodTemplate,
     Predicate,
@@ -40,15 +42,17 @@ from volsched.plugin import (
     Report,
     Rule,
     Seen,
+    Series,
     Session,
     SessionClose,
     TaskInfo,
     TaskStatus,
     Verdict,
     Wake,
+    never,
     terminating_on,
 )
-from volsched.plugin.devices import MOST_SECONDS, Claim, Pairs, Unfit, allocation_of, from_devices
+from volsched.plugin.devices import MOST_SECONDS, RESULTS, Claim, Pairs, Unfit, allocation_of, from_devices
 
 POSTPONED_SECONDS = 2.0
 """Between sessions that work out selectors for as long as they may: others have most of the time."""
@@ -58,6 +62,10 @@ BEYOND_LIMITS = -1e6
 TOO_SMALL = -1e5
 """The score of a node without room for all pods that wait for the same claim, whose devices will bind them to it."""
 PLACED_NOW = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED)
+
+SEARCHES: Final = Series(
+    "volsched_device_searches", "Searches for devices on a node, by how they ended", ("result",), counts=True
+)
 
 MOST_ALTERNATIVES = 8
 WEIGHT = 2.0
@@ -77,6 +85,10 @@ class DeviceRules(Observer):
         self._from_devices: dict[int, Pairs] = {}
         self._classes_seen = Seen()
         self._session: Session | None = None
+
+    def searches(self) -> Numbers:
+        """Return how many searches for devices there were, by how they ended."""
+        return {(result,): float(self._allocator.searches.get(result, 0)) for result in RESULTS}
 
     def open(self, session: Session) -> None:
         """Begin a session: its plugins state how many devices a pod may be given.
@@ -141,12 +153,13 @@ class DeviceRules(Observer):
         if not self._concerns(task):
             return None
         needs = self.needs_of(task)
-        found = self._allocator.choose(needs, _wanted(needs, task, node), node)
-        return found if isinstance(found, Verdict) else None
+        return self._allocator.refusal(needs, _wanted(needs, task, node) if needs.extended else needs.open, node)
 
     def needs_of(self, task: TaskInfo) -> ClaimNeeds:
         """Return what the claims of a pod need, with what depends on the session."""
         needs = self._needs.of(task)
+        if not (needs.unready or needs.leaves_choice):
+            return needs
         if needs.unready and self._session is not None:
             now = self._session.now
             needs.given_up = frozenset(c.uid for c in needs.unready if c.readiness.is_given_up(now, self._within))
@@ -162,7 +175,7 @@ class DeviceRules(Observer):
             return None
         needs = self.needs_of(task)
         needs.company = self._needs.company(task, needs)
-        if not needs.limits and not needs.company and not any(_is_prioritised(claim) for claim in needs.open):
+        if not (needs.limits or needs.company or needs.prioritised):
             return None
         return needs.key, needs.company
 
@@ -199,18 +212,23 @@ class DeviceRules(Observer):
         needs = self.needs_of(task)
         if needs.fault:
             return pod_refusal(needs.fault, needs.shown_as)
-        claims, unmade = _wanted(needs, task, task.node), needs.unmade_on(task, task.node)
-        with self._as_it_will_be(task, task.node):
-            found = self._allocator.choose(needs, claims, task.node)
+        node = task.node
+        unmade = needs.unmade_on(task, node)
+        claims = needs.open if unmade is None else [*needs.open, unmade.claim]
+        if task.status is TaskStatus.PIPELINED:
+            with self._as_it_will_be(node):
+                found = self._allocator.choose(needs, claims, node)
+        else:
+            found = self._allocator.choose(needs, claims, node)
         if isinstance(found, Verdict):
-            return pod_refusal(f'claims of pod "{task.key}" on node "{task.node.name}": {found.message}')
-        fault = self._fault_elsewhere(task, self._allocator.faults_of(needs.key))
-        if fault:
+            return pod_refusal(f'claims of pod "{task.key}" on node "{node.name}": {found.message}')
+        faults = self._allocator.faults_of(needs.key)
+        if faults and (fault := self._fault_elsewhere(task, faults)):
             return pod_refusal(fault)
         job = task.job.key if task.job is not None else task.uid
         writes = [self._share(task, claim) for claim, _ in needs.given if not _is_ready_for(task, claim)]
         for claim, chosen in zip(claims, found, strict=True):
-            allocation = allocation_of(claim, chosen, self._devices.classes, task.node.name)
+            allocation = allocation_of(claim, chosen, self._devices.classes, node.name)
             self._devices.assume(claim, allocation, job, task.uid)
             made = unmade.made if unmade is not None and claim is unmade.claim else None
             key = f"{task.namespace}/{made.name}" if made is not None else claim.key
@@ -236,9 +254,9 @@ class DeviceRules(Observer):
         others = (rule for rule in self._session.rules.nodes.predicates if rule.fn != self.refuse)
         return all(verdict_of(rule, task, node) is None for rule in others if rule.applies(task))
 
-    def _as_it_will_be(self, task: TaskInfo, node: NodeInfo) -> AbstractContextManager[None]:
+    def _as_it_will_be(self, node: NodeInfo) -> AbstractContextManager[None]:
         """For a pod that is promised room, have devices free that those have who are leaving."""
-        return self._vacancies.all_left(terminating_on(node)) if task.status is TaskStatus.PIPELINED else nullcontext()
+        return self._vacancies.all_left(terminating_on(node))
 
     def _share(self, task: TaskInfo, claim: Claim) -> ClaimWrite:
         """Let a pod use a claim that has its devices; what is in flight goes along, should it have to write that."""
@@ -288,10 +306,6 @@ def _is_ready_for(task: TaskInfo, claim: Claim) -> bool:
     return claim.readiness.is_reached and any(consumer.uid == user_of(task, claim) for consumer in claim.reserved_for)
 
 
-def _is_prioritised(claim: Claim) -> bool:
-    return any(request.prioritised for request in claim.spec.requests)
-
-
 def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
     """Refuse pods and nodes by ResourceClaims, and choose devices for them."""
     if not wanted.dynamic_resource_allocation:
@@ -300,9 +314,10 @@ def rules(registrar: Registrar, wanted: PredicatesArguments) -> Iterator[Rule]:
     found = registrar.account("predicates.devices", lambda cluster: DeviceRules(cluster, within, seconds))
     found.open(registrar.session)
     yield Wake(found.wake_at)
-    yield PrePredicate(found.refuse_pod, applies_to=found.concern)
-    yield Predicate(found.refuse, applies_to=found.applies, key=found.key, version=found.version)
-    yield NodeOrder(found.score, applies_to=found.applies, key=found.preference_key, version=found.version)
-    yield EventHandler(found, first=True, for_each_pod=found.concern)
+    yield PrePredicate(found.refuse_pod, applies_to=found.concern, for_each_pod=never)
+    yield Predicate(found.refuse, applies_to=found.applies, key=found.key, version=found.version, for_each_pod=never)
+    preference, version = found.preference_key, found.version
+    yield NodeOrder(found.score, applies_to=found.applies, key=preference, version=version, for_each_pod=never)
+    yield EventHandler(found, first=True, for_each_pod=found.concern, in_steps=True)
     yield SessionClose(partial(release_useless, registrar.session, found))
-    yield Report(consumers=DeviceHolders(registrar.cluster).of)
+    yield Report(consumers=DeviceHolders(registrar.cluster).of, metrics={SEARCHES: found.searches})

@@ -7,11 +7,11 @@ come or go.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from plugins.predicates.devices.resource_claims import ClaimNeeds, left_over, named_by, needs_of
-from volsched.plugin import JobInfo, Resources, TaskInfo
+from volsched.plugin import JobInfo, PodProperties, PodTemplate, Resources, TaskInfo
 from volsched.plugin.devices import Devices
 
 Company = tuple[tuple[str, int], ...]
@@ -21,7 +21,9 @@ Company = tuple[tuple[str, int], ...]
 class _CachedNeeds(NamedTuple):
     """What a pod's claims need, what it was found out from, and the keys of the claims that can change it."""
 
-    stamp: object
+    spec: PodProperties
+    template: PodTemplate
+    job: JobInfo | None
     needs: ClaimNeeds
     claims: tuple[str, ...]
 
@@ -36,23 +38,27 @@ class KnownNeeds:
         """The pods of which something is known, by the keys of their claims."""
         self._members: dict[str, set[str]] = {}
         """The pods of which something was found out, by the keys of their jobs."""
+        self._version = devices.claims_version
         self._position = devices.log_end
         self._classes_version = devices.classes_version
         self._shared: dict[str, Mapping[str, list[TaskInfo]]] = {}
 
     def of(self, task: TaskInfo) -> ClaimNeeds:
         """Return what a pod's claims need."""
-        self._refresh()
-        stamp = (task.spec.resource_claims, task.spec.claim_names, task.template, task.job)
+        if self._version != self._devices.claims_version:
+            self._refresh()
         known = self._known.get(task.uid)
-        if known is None or known.stamp != stamp:
-            known = self._find_out(task, stamp)
-        return known.needs
+        if known is not None and known.spec is task.spec and known.template is task.template and known.job is task.job:
+            return known.needs
+        return self._find_out(task).needs
 
-    def _find_out(self, task: TaskInfo, stamp: object) -> _CachedNeeds:
-        self._drop(task.uid)
-        known = self._known[task.uid] = _CachedNeeds(stamp, needs_of(task, self._devices), tuple(self._keys_of(task)))
-        for key in known.claims:
+    def _find_out(self, task: TaskInfo) -> _CachedNeeds:
+        if task.uid in self._known:
+            self._drop(task.uid)
+        claims = self._keys_of(task)
+        known = _CachedNeeds(task.spec, task.template, task.job, needs_of(task, self._devices), claims)
+        self._known[task.uid] = known
+        for key in claims:
             self._users.setdefault(key, set()).add(task.uid)
         if task.job is not None:
             self._members.setdefault(task.job.key, set()).add(task.uid)
@@ -66,6 +72,8 @@ class KnownNeeds:
         if task.job is None or len(task.job.waiting) < 2 or not needs.open:
             return ()
         shared = self._shared_in(task.job)
+        if not shared:
+            return ()
         waiting = {
             t.uid: t for c in needs.open for t in shared.get(c.key, ()) if t is task or t.uid in task.job.waiting
         }
@@ -104,14 +112,14 @@ class KnownNeeds:
     # -- changes ------------------------------------------------------------------------------------------------------
 
     def _refresh(self) -> None:
+        """Forget what was found out from claims or classes that changed."""
         devices = self._devices
-        if self._position == devices.log_end and self._classes_version == devices.classes_version:
-            return
         changed = devices.changed_since(self._position)
         if changed is None or self._classes_version != devices.classes_version:
             self._clear()
         else:
             self._forget(changed)
+        self._version = devices.claims_version
         self._position, self._classes_version = devices.log_end, devices.classes_version
 
     def _clear(self) -> None:
@@ -138,12 +146,11 @@ class KnownNeeds:
                 if not users:
                     del self._users[key]
 
-    def _keys_of(self, task: TaskInfo) -> Iterator[str]:
-        """Yield the keys of the claims that a pod names, whether they are there or not, and of those made for it."""
-        yield from named_by(task)
-        for _, name in task.spec.claim_names:
-            if name is not None:
-                yield f"{task.namespace}/{name}"
-        made = left_over(task, self._devices)
+    def _keys_of(self, task: TaskInfo) -> tuple[str, ...]:
+        """Return the keys of the claims that a pod names, whether they are there or not, and of those made for it."""
+        keys = named_by(task)
+        keys += [f"{task.namespace}/{name}" for _, name in task.spec.claim_names if name is not None]
+        made = left_over(task, self._devices) if task.template.container_amounts else None
         if made is not None:
-            yield made.key
+            keys.append(made.key)
+        return tuple(keys)

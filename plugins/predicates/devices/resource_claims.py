@@ -57,31 +57,28 @@ class ClaimNeeds:
     company: tuple[tuple[str, int], ...] = ()
     """What the pod and all that wait with it for one of the same open claims request together; empty for one alone."""
 
-    _claims: tuple[object, ...] | None = None
-    """The part of the key that the claims make."""
-    _leaves_choice: bool | None = None
-
-    @property
-    def leaves_choice(self) -> bool:
-        """Whether the number of devices that it is given, or their class, depends on the node."""
-        if self._leaves_choice is None:
-            self._leaves_choice = any(
-                request.prioritised or request.alternatives[0].takes_all
-                for claim in self.open
-                for request in claim.spec.requests
-            )
-        return self._leaves_choice
+    _key: tuple[object, ...] | None = None
+    """The key without limits, while nothing was given up."""
+    leaves_choice: bool = False
+    """Whether the number of devices that it is given, or their class, depends on the node."""
+    prioritised: bool = False
+    """Whether any request of an open claim has alternatives."""
 
     @property
     def key(self) -> tuple[object, ...]:
         """What answers about nodes depend on: pods whose claims agree in it share them."""
-        if self._claims is None:
-            self._claims = tuple(selector for _, selector in self.given), tuple(claim.spec.shape for claim in self.open)
-        limits = tuple(sorted(self.limits.items())) if self.limits else ()
-        return self._claims, bool(self.given_up), limits, self.extended, self.amounts
+        if self._key is None:
+            given, shapes = tuple(s for _, s in self.given), tuple(claim.spec.shape for claim in self.open)
+            self._key = (given, shapes), False, (), self.extended, self.amounts, bool(self.fault)
+        if not (self.limits or self.given_up):
+            return self._key
+        limits = tuple(sorted(self.limits.items()))
+        return self._key[0], bool(self.given_up), limits, *self._key[3:]
 
     def unmade_on(self, task: TaskInfo, node: NodeInfo) -> Unmade | None:
         """Return the claim that would be made for the pod's extended resources on a node; None when it needs none."""
+        if not self.extended:
+            return None
         pairs = tuple(pair for pair in self.extended if not node.allocatable_of(pair[0]))
         if not pairs:
             return None
@@ -93,10 +90,12 @@ class ClaimNeeds:
 
 def needs_of(task: TaskInfo, devices: Devices) -> ClaimNeeds:
     """Find out what a pod's claims need."""
-    needs = ClaimNeeds(extended=from_devices(task.template, devices))
-    fault = _extended_fault(task, needs, devices)
-    if fault:
-        return ClaimNeeds(fault)
+    needs = ClaimNeeds()
+    if task.template.container_amounts:
+        needs.extended = from_devices(task.template, devices)
+        fault = _extended_fault(task, needs, devices)
+        if fault:
+            return ClaimNeeds(fault)
     job = task.job.key if task.job is not None else task.uid
     for claim in _claims_of(task, devices):
         fault = claim if isinstance(claim, str) else _fault(task, claim, devices, job)
@@ -105,9 +104,12 @@ def needs_of(task: TaskInfo, devices: Devices) -> ClaimNeeds:
         allocation = devices.allocation_of(claim)
         if allocation is None:
             needs.open.append(claim)
+            needs.leaves_choice = needs.leaves_choice or claim.spec.leaves_choice
+            needs.prioritised = needs.prioritised or claim.spec.prioritised
         else:
             needs.given.append((claim, _reach(allocation)))
-    needs.unready = tuple(claim for claim, _ in needs.given if not claim.readiness.is_reached)
+    if needs.given:
+        needs.unready = tuple(claim for claim, _ in needs.given if not claim.readiness.is_reached)
     return needs
 
 
@@ -178,22 +180,22 @@ def _claims_of(task: TaskInfo, devices: Devices) -> Iterator[Claim | str]:
 
 def _fault(task: TaskInfo, claim: Claim, devices: Devices, job: str) -> str:
     """Return why a claim keeps its pod waiting; empty when it does not."""
-    name = claim.name
     if claim.deleting:
-        return f'resourceclaim "{name}" is being deleted'
+        return f'resourceclaim "{claim.name}" is being deleted'
     chosen = devices.in_flight.get(claim.uid)
     if chosen is not None and chosen.job != job:
-        return f'resourceclaim "{name}" is being allocated for another pod'
-    user = user_of(task, claim)
-    users = {consumer.uid for consumer in claim.reserved_for}
-    if chosen is not None and user == task.uid:
-        users.update(chosen.pods)
-    if user not in users and len(users) >= dra.MOST_CONSUMERS:
-        return f'resourceclaim "{name}" is reserved for {len(users)} pods already, and more are not allowed'
-    if devices.allocation_of(claim) is not None:
+        return f'resourceclaim "{claim.name}" is being allocated for another pod'
+    if len(claim.reserved_for) + (len(chosen.pods) if chosen is not None else 0) >= dra.MOST_CONSUMERS:
+        user = user_of(task, claim)
+        users = {consumer.uid for consumer in claim.reserved_for}
+        if chosen is not None and user == task.uid:
+            users.update(chosen.pods)
+        if user not in users and len(users) >= dra.MOST_CONSUMERS:
+            return f'resourceclaim "{claim.name}" is reserved for {len(users)} pods already, and more are not allowed'
+    if claim.allocation is not None or chosen is not None:
         return ""
     fault = claim.spec.fault or _class_fault(claim.spec, devices)
-    return f'resourceclaim "{name}": {fault}' if fault else ""
+    return f'resourceclaim "{claim.name}": {fault}' if fault else ""
 
 
 def _class_fault(spec: ClaimSpec, devices: Devices) -> str:

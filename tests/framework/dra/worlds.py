@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from volsched.framework.dra.pools import in_order, pool_for
+from volsched.framework.dra.pools import Pools
 from volsched.framework.dra.results import allocation_of
 from volsched.framework.dra.search import MOST_STEPS, Choice, Impossible, Unfit, choose
 from volsched.framework.dra.selectors import Selectors
@@ -119,7 +119,7 @@ def search(
 ) -> Choice | Unfit | Impossible:
     """Serve these claims on a node."""
     labels = labels or {}
-    pools = in_order(pool_for(name, world.slices_of(name), node, labels) for name in world.pools_near(node))
+    pools = Pools(world).seen_from(node, labels)
     claims = [claim_of(world, name) for name in names]
     return choose(claims, pools, world.classes, world.ledger, SELECTORS, steps)
 

@@ -48,6 +48,7 @@ from volsched.framework.rules import (
 from volsched.model.cluster import Cluster
 from volsched.model.job import JobInfo
 from volsched.model.pods.task import TaskInfo
+from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import QueueInfo
 from volsched.model.status import TaskStatus
 from volsched.model.verdict import Verdict
@@ -73,6 +74,7 @@ class Ruleset:
         self._ready = self.of[JobReady]
         self._tree_orders: list[QueueOrder] = []
         self._handlers: list[TaskEvents] = []
+        self._in_steps: list[EventHandler] = []
 
     def add(self, rule: Rule, plugin: str, tier: int) -> None:
         """Take a rule in."""
@@ -83,6 +85,8 @@ class Ruleset:
             self._tree_orders.append(rule)
         elif isinstance(rule, EventHandler):
             self._handlers.insert(0 if rule.first else len(self._handlers), rule.events)
+            if rule.in_steps:
+                self._in_steps.append(rule)
         elif isinstance(rule, Allocatable):
             self._note_quota(rule)
 
@@ -297,6 +301,10 @@ class Ruleset:
                     earlier.deallocate(task)
                 return refusal
         return None
+
+    def hearing_in_steps(self, template: PodTemplate) -> list[TaskEvents]:
+        """Return the handlers that hear of each pod of a step whose pods have this template."""
+        return [rule.events for rule in self._in_steps if rule.for_each_pod(template)]
 
     def told_deallocated(self, task: TaskInfo) -> None:
         """Tell the handlers, last registered first."""

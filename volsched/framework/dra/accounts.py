@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from volsched.framework.dra.amounts import Amount, Amounts
 from volsched.framework.dra.charges import of_results, of_spec
@@ -29,6 +29,8 @@ from volsched.model.pods.template import PodTemplate
 from volsched.model.queues.queue import levels
 from volsched.model.status import TaskStatus
 
+ZERO: Final = Fraction(0)
+
 
 class ClaimAccount:
     """The claims that a queue uses, by how many pods, and what they count for together, without zeros."""
@@ -37,14 +39,25 @@ class ClaimAccount:
         self.users: Counter[str] = Counter()
         self.used: dict[Amount, Fraction] = {}
 
+    def use(self, key: str, by: int) -> bool:
+        """Let one more pod use a claim, or one less (-1); True for the first and the last one, which change sums."""
+        was = self.users.get(key, 0)
+        now = was + by
+        if now:
+            self.users[key] = now
+        else:
+            del self.users[key]
+        return not was or not now
+
     def add(self, amounts: Amounts, by: int) -> None:
-        """Add amounts, or take them off."""
+        """Add amounts so many times, or take them off (a negative number)."""
+        used = self.used
         for key, value in amounts.items():
-            left = self.used.get(key, Fraction(0)) + by * value
+            left = used.get(key, ZERO) + (value if by == 1 else by * value)
             if left:
-                self.used[key] = left
+                used[key] = left
             else:
-                self.used.pop(key, None)
+                used.pop(key, None)
 
 
 class PodCharge(NamedTuple):
@@ -145,9 +158,15 @@ class DeviceAccounts(Observer):
             self._charge_pod(task)
 
     def run_allocated(self, tasks: Sequence[TaskInfo]) -> None:
-        """Charge equal pods, if their template wants any devices."""
-        if self.concerns(tasks[0]):
-            super().run_allocated(tasks)
+        """Charge equal pods, if their template wants any devices; what is equal is added up once."""
+        job = tasks[0].job
+        if job is None or not self._counts[tasks[0].status] or not self.concerns(tasks[0]):
+            return
+        counted = [task for task in tasks if task.uid not in self.pod_charges]
+        above = self.levels(job.queue)
+        charges = [self._note_charge(task, job, above) for task in counted]
+        if charges:
+            self._count(above, [key for charge in charges for key in charge.claims], 1)
 
     def _is_due(self, task: TaskInfo) -> bool:
         return self._counts[task.status] and task.job is not None and self.concerns(task)
@@ -231,41 +250,49 @@ class DeviceAccounts(Observer):
         job = task.job
         if job is None:
             return
-        charge = self.pod_charges[task.uid] = PodCharge(self.levels(job.queue), self.claims_of(task))
+        charge = self._note_charge(task, job, self.levels(job.queue))
+        self._count(charge.levels, charge.claims, 1)
+
+    def _note_charge(self, task: TaskInfo, job: JobInfo, above: tuple[str, ...]) -> PodCharge:
+        """Note what a pod counts for, and in which queues; these are not told yet."""
+        charge = self.pod_charges[task.uid] = PodCharge(above, self.claims_of(task))
         self._job_queues[job.key] = job.queue
         for key in charge.claims:
             self._holders[key] += 1
             if key not in self._charges:
                 self._charges[key] = self._read(key)
-        self._count(charge, 1)
+        return charge
 
     def _uncharge_pod(self, uid: str) -> None:
         charge = self.pod_charges.pop(uid, None)
         if charge is None:
             return
-        self._count(charge, -1)
+        self._count(charge.levels, charge.claims, -1)
         for key in charge.claims:
             self._holders[key] -= 1
             if not self._holders[key]:
                 del self._holders[key], self._charges[key]
 
-    def _count(self, charge: PodCharge, by: int) -> None:
+    def _count(self, above: Sequence[str], claims: Sequence[str], by: int) -> None:
+        """Let one more pod of these queues use each of these claims, or one less (-1)."""
         self.version += 1
-        for name in charge.levels:
+        for name in above:
             self._changed[name] = None
-            account = self._accounts.setdefault(name, ClaimAccount())
-            for key in charge.claims:
-                self._use(account, key, by)
-
-    def _use(self, account: ClaimAccount, key: str, by: int) -> None:
-        """Let one more pod of a queue use a claim, or one less; the first one and the last one change what it holds."""
-        was = account.users[key]
-        account.users[key] += by
-        if not account.users[key]:
-            del account.users[key]
-        if not was or not account.users.get(key):
-            account.add(self._charges[key], by)
-            self.turned(key)
+            account = self._accounts.get(name)
+            if account is None:
+                account = self._accounts[name] = ClaimAccount()
+            turned = [key for key in claims if account.use(key, by)]
+            equal: dict[int, int] = {}
+            for key in turned:
+                amounts = id(self._charges[key])
+                equal[amounts] = equal.get(amounts, 0) + by
+            for key in turned:
+                times = equal.pop(id(self._charges[key]), 0)
+                if times:
+                    account.add(self._charges[key], times)
+            if self.turned is not _tell_nobody:
+                for key in turned:
+                    self.turned(key)
 
 
 def claims_of(task: TaskInfo, devices: Devices) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 from volsched.model.dra.device import Capacity, CapacityRequestPolicy, Device
@@ -62,6 +63,7 @@ def _in_range(asked: Fraction, policy: CapacityRequestPolicy) -> Fraction | None
     return amount
 
 
+@lru_cache(maxsize=1 << 12)
 def quantity_text(amount: Fraction) -> str:
     """Return the canonical quantity; what is finer than a thousandth is rounded up."""
     if amount.denominator == 1:

@@ -7,8 +7,9 @@ unless told otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from fractions import Fraction
+from typing import Final
 
 from volsched.framework.dra.amounts import COUNT, Amount, Amounts
 from volsched.model.dra.api import DeviceResult
@@ -18,9 +19,18 @@ from volsched.model.dra.reading import amount
 MOST_COUNT = 10**6
 """Devices that one request counts for at most; a claim can have 32."""
 
+_MOST_KEPT: Final = 1 << 13
+_OF_SPECS: Final[dict[Hashable, Amounts]] = {}
+_OF_RESULTS: Final[dict[Hashable, Amounts]] = {}
+
 
 def of_spec(spec: ClaimSpec, *, with_admin: bool = False) -> Amounts:
-    """Return what a claim will count for at least."""
+    """Return what a claim will count for at least; worked out once for all claims that ask for the same."""
+    key = spec.shape, with_admin
+    return _OF_SPECS.get(key) or _keep(_OF_SPECS, key, _of_spec(spec, with_admin=with_admin))
+
+
+def _of_spec(spec: ClaimSpec, *, with_admin: bool) -> Amounts:
     total: dict[Amount, Fraction] = {}
     for request in spec.requests:
         asked = [_asked(ask) if with_admin or not ask.admin else {} for ask in request.alternatives]
@@ -30,7 +40,28 @@ def of_spec(spec: ClaimSpec, *, with_admin: bool = False) -> Amounts:
 
 
 def of_results(spec: ClaimSpec, results: Iterable[DeviceResult], *, with_admin: bool = False) -> Amounts:
-    """Return what the devices of a claim count for: what they consume if shared, else what was asked of each."""
+    """Return what the devices of a claim count for: what they consume if shared, else what was asked of each.
+
+    It is worked out once for all claims that ask for the same and have devices by the same requests.
+    """
+    results = tuple(results)
+    key = spec.shape, with_admin, *[(r.request, r.admin_access, _consumed(r)) for r in results]
+    return _OF_RESULTS.get(key) or _keep(_OF_RESULTS, key, _of_results(spec, results, with_admin=with_admin))
+
+
+def _consumed(result: DeviceResult) -> tuple[tuple[str, object], ...] | None:
+    """Return what is consumed of a shared device; None of one that is not shared."""
+    return None if result.share_id is None else tuple(result.consumed_capacity.items())
+
+
+def _keep(known: dict[Hashable, Amounts], key: Hashable, amounts: Amounts) -> Amounts:
+    if len(known) >= _MOST_KEPT:
+        known.clear()
+    known[key] = amounts
+    return amounts
+
+
+def _of_results(spec: ClaimSpec, results: Iterable[DeviceResult], *, with_admin: bool) -> Amounts:
     total: dict[Amount, Fraction] = {}
     asks = {request.full_name(ask): ask for request in spec.requests for ask in request.alternatives}
     for result in results:

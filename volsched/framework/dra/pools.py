@@ -8,70 +8,79 @@ to wait, as nobody can tell what all would be.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from fractions import Fraction
 
+from volsched.framework.dra.pool import Pool
+from volsched.framework.dra.states import NodePools
 from volsched.model.dra.device import Device, PoolId, Slice
-from volsched.model.dra.devices import DeviceLedger, Devices
+from volsched.model.dra.devices import Devices
 from volsched.model.nodes.node import NodeInfo
 
 
-@dataclass(slots=True, eq=False)
-class Pool:
-    """A pool as one node sees it: `offers` are the devices that it may use, each with its slice, in order."""
-
-    id: PoolId
-    offers: tuple[tuple[Slice, Device], ...] = ()
-    slices: tuple[Slice, ...] = ()
-    """All slices of the generation that counts."""
-    counter_sets: Mapping[str, Mapping[str, Fraction]] = field(default_factory=dict)
-    incomplete: bool = False
-    invalid: str = ""
-    comes_last: bool = False
-    """Whether its slices near the node have devices with binding conditions, usable from there or not."""
-
-    @property
-    def is_usable(self) -> bool:
-        """Whether devices may be taken from it."""
-        return not self.incomplete and not self.invalid
-
-    def left(self, ledger: DeviceLedger) -> dict[tuple[str, str], Fraction]:
-        """Return what is left of each counter when all allocated devices of the pool have theirs."""
-        left = {(name, counter): value for name, c in self.counter_sets.items() for counter, value in c.items()}
-        taken = ledger.pools.get(self.id)
-        if not left or not taken:
-            return left
-        for part in self.slices:
-            for device in part.devices:
-                if device.counters and device.id in taken:
-                    for name, counter, amount in device.counters:
-                        if (name, counter) in left:
-                            left[name, counter] -= amount
-        return left
-
-
 class Pools:
-    """The pools of each node, kept until their slices or the node's labels change."""
+    """The pools of each node, kept until slices or the node's labels change."""
 
     KEPT = 65_536
 
     def __init__(self, devices: Devices) -> None:
         self._devices = devices
         self._kept: dict[tuple[str, PoolId], tuple[int, object, Pool | None]] = {}
+        self._of_nodes: dict[str, NodePools] = {}
+        self._broken: dict[PoolId, None] = {}
+        """Pools of single nodes with shared counters that cannot be used: all nodes are told of these."""
+        self._slices_seen = -1
+        self._position = 0
 
-    def of(self, node: NodeInfo) -> list[Pool]:
-        """Return a node's pools in order."""
-        return in_order(self._pool(name, node) for name in self._devices.pools_near(node.name))
+    def of(self, node: NodeInfo) -> NodePools:
+        """Return a node's pools."""
+        known, version = self._of_nodes.get(node.name), self._devices.slices_version
+        if known is not None and known.version == version and known.spec is node.spec:
+            return known
+        pools = self._seen_from(node.name, node.labels, node.spec)
+        if known is not None and known.spec is node.spec and known.has(pools):
+            known.version = version
+            return known
+        if len(self._of_nodes) >= self.KEPT:
+            self._of_nodes.clear()
+        found = self._of_nodes[node.name] = NodePools(pools, version, node.spec)
+        return found
 
-    def _pool(self, name: PoolId, node: NodeInfo) -> Pool | None:
+    def seen_from(self, name: str, labels: Mapping[str, str]) -> list[Pool]:
+        """Return in order the pools of the node of this name and with these labels."""
+        return self._seen_from(name, labels, None)
+
+    def _seen_from(self, name: str, labels: Mapping[str, str], spec: object) -> list[Pool]:
+        self._look_for_broken()
+        near = self._devices.pools_near(name)
+        if self._broken:
+            near = sorted({*near, *self._broken})
+        return in_order(self._pool(pool, name, labels, spec) for pool in near)
+
+    def _look_for_broken(self) -> None:
+        """Look again at pools with shared counters whose slices changed."""
+        devices, log = self._devices, self._devices.pool_log
+        if self._slices_seen == devices.slices_version:
+            return
+        changed = log.since(self._position) if self._slices_seen >= 0 else None
+        self._slices_seen, self._position = devices.slices_version, log.end
+        if changed is None:
+            self._broken.clear()
+        for name in devices.counting if changed is None else changed:
+            self._broken.pop(name, None)
+            if name in devices.counting:
+                seen = pool_for(name, devices.slices_of(name), "", {})
+                if seen is not None and not seen.is_usable:
+                    self._broken[name] = None
+
+    def _pool(self, name: PoolId, node: str, labels: Mapping[str, str], spec: object) -> Pool | None:
         version = self._devices.pool_version(name)
-        known = self._kept.get((node.name, name))
-        if known is not None and known[0] == version and known[1] is node.spec:
+        known = self._kept.get((node, name))
+        if known is not None and spec is not None and known[0] == version and known[1] is spec:
             return known[2]
         if len(self._kept) >= self.KEPT:
             self._kept.clear()
-        pool = pool_for(name, self._devices.slices_of(name), node.name, node.labels)
-        self._kept[node.name, name] = version, node.spec, pool
+        pool = pool_for(name, self._devices.slices_of(name), node, labels)
+        self._kept[node, name] = version, spec, pool
         return pool
 
 
@@ -100,7 +109,8 @@ def pool_for(name: PoolId, slices: Iterable[Slice], node: str, labels: Mapping[s
         if (device.place or part.place) is not None and _reaches(part, device, node, labels)
     ]
     comes_last = any(device.conditions for part in near for device in part.devices)
-    return Pool(name, tuple(offers), tuple(slices), _counter_sets(slices), comes_last=comes_last)
+    is_local = all(part.only_node == node for part in slices)
+    return Pool(name, tuple(offers), tuple(slices), _counter_sets(slices), comes_last=comes_last, is_local=is_local)
 
 
 def _reaches(part: Slice, device: Device, node: str, labels: Mapping[str, str]) -> bool:

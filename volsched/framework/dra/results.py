@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from volsched.framework.dra.capacity import quantity_text
@@ -22,25 +23,27 @@ def allocation_of(
     claim: Claim, chosen: Sequence[Chosen], classes: Mapping[str, ClassSpec], node: str
 ) -> dra.Allocation:
     """Return the allocation of a claim on a node."""
-    results = tuple(_result(claim, number, one) for number, one in enumerate(chosen))
-    config = (*_of_classes(claim, chosen, classes), *_of_claim(claim, chosen))
+    results = tuple([_result(claim, number, one) for number, one in enumerate(chosen)])
+    config: tuple[dra.AllocatedConfiguration, ...] = ()
+    if claim.spec.config or any(classes[one.ask.device_class].config for one in chosen):
+        config = (*_of_classes(claim, chosen, classes), *_of_claim(claim, chosen))
     return dra.Allocation(dra.DevicesAllocated(results, config), node_selector_of(chosen, node))
 
 
 def _result(claim: Claim, number: int, chosen: Chosen) -> dra.DeviceResult:
-    device, ask = chosen.device, chosen.ask
-    shared = chosen.consumed is not None
+    request, ask, _, device, consumed = chosen
+    name = device.id
     return dra.DeviceResult(
-        request=chosen.request.full_name(ask),
-        driver=device.id.driver,
-        pool=device.id.pool,
-        device=device.id.device,
-        admin_access=True if ask.admin else None,
-        tolerations=ask.tolerations,
-        binding_conditions=device.conditions,
-        binding_failure_conditions=device.failure_conditions,
-        share_id=str(uuid.uuid5(_SHARES, f"{claim.uid}/{number}/{device.id}")) if shared else None,
-        consumed_capacity={name: quantity_text(taken) for name, taken in (chosen.consumed or {}).items()},
+        request.full_name(ask),
+        name.driver,
+        name.pool,
+        name.device,
+        True if ask.admin else None,
+        ask.tolerations,
+        device.conditions,
+        device.failure_conditions,
+        None if consumed is None else str(uuid.uuid5(_SHARES, f"{claim.uid}/{number}/{name}")),
+        {} if consumed is None else {key: quantity_text(taken) for key, taken in consumed.items()},
     )
 
 
@@ -77,8 +80,7 @@ def node_selector_of(chosen: Iterable[Chosen], node: str) -> api.NodeSelector | 
     for one in chosen:
         place = one.part.place or one.device.place
         if one.device.binds_to_node or (place is not None and place.node):
-            only = api.LabelSelectorRequirement("metadata.name", "In", (node,))
-            return api.NodeSelector((api.NodeSelectorTerm(match_fields=(only,)),))
+            return _only(node)
         if place is not None and place.term is not None:
             for requirement in place.term.match_expressions:
                 labels.setdefault(_identity(requirement), requirement)
@@ -87,6 +89,12 @@ def node_selector_of(chosen: Iterable[Chosen], node: str) -> api.NodeSelector | 
     if not labels and not fields:
         return None
     return api.NodeSelector((api.NodeSelectorTerm(tuple(labels.values()), tuple(fields.values())),))
+
+
+@lru_cache(maxsize=1 << 14)
+def _only(node: str) -> api.NodeSelector:
+    only = api.LabelSelectorRequirement("metadata.name", "In", (node,))
+    return api.NodeSelector((api.NodeSelectorTerm(match_fields=(only,)),))
 
 
 def _identity(requirement: api.LabelSelectorRequirement) -> object:

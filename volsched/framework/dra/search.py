@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from typing import Final, NamedTuple
 
 from volsched.framework.dra import capacity
 from volsched.framework.dra.constraints import Constraint, is_list
-from volsched.framework.dra.pools import Pool
+from volsched.framework.dra.pool import Pool
 from volsched.framework.dra.selectors import OverBudgetError, Selectors
 from volsched.model.dra.api import MOST_RESULTS, DeviceTaint, DeviceToleration
 from volsched.model.dra.device import Ask, Claim, ClassSpec, Device, DeviceId, PoolId, Request, Slice
@@ -59,8 +59,7 @@ class Impossible:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(NamedTuple):
     """One device that was chosen; `consumed` is what it takes of a device that is shared."""
 
     request: Request

@@ -143,10 +143,14 @@ class FastEngine:
                 yield node
             return
         row = entry.scores.first_best()
-        if row >= 0 and (len(tasks) == 1 or entry.shape_scores is None):
+        if row < 0:
+            return
+        if len(tasks) == 1 or (entry.shape_scores is None and not entry.questions.hold_in_steps):
             yield self.cluster.rows[row]
-        elif row >= 0:
+        elif entry.shape_scores is not None:
             yield from self._places_by_amounts(tasks, entry)
+        else:
+            yield from self._places_by_nodes(tasks, entry, row)
 
     def _places_by_amounts(self, tasks: Sequence[TaskInfo], entry: Entry) -> Iterator[NodeInfo]:
         """The best node for each of some tasks, as long as no other node changes."""
@@ -172,6 +176,25 @@ class FastEngine:
                 entry.position = position
                 scores.put(row, total)
                 node = None
+
+    def _places_by_nodes(self, tasks: Sequence[TaskInfo], entry: Entry, row: int) -> Iterator[NodeInfo]:
+        """The best node for each of some tasks, as long as what else is read of nodes changes on that node alone."""
+        top, labels = entry.scores.top, tasks[0].spec.labels
+        for place, task in enumerate(tasks):
+            if place:
+                if not self.entries.is_of(entry, task) or (task.spec.labels != labels and self._batches(task)):
+                    return
+                total = entry.total_of_changed(row, task)
+                if total is None:
+                    return
+                if total >= top:  # none of the other nodes has changed, so this one is the best still
+                    top = total
+                else:
+                    entry.note(row, total)
+                    row, top = entry.scores.first_best(), entry.scores.top
+                    if row < 0:
+                        return
+            yield self.cluster.rows[row]
 
     def _is_alike(self, task: TaskInfo, entry: Entry) -> bool:
         """Whether an entry's answers hold for a task of its template that has other labels."""

@@ -184,6 +184,25 @@ class Entry:
         self.ok[row] = total > NEVER
         return total
 
+    def total_of_changed(self, row: int, task: TaskInfo) -> float | None:
+        """The score of the one node that has changed, for the next of equal tasks; None if more has changed than that.
+
+        It is not written down: ``note`` does that, or the next refresh.
+        """
+        log = self._cluster.node_ledger.usage_log
+        changed = log.end - self.position
+        if changed > len(log.rows) or any(other != row for other in log.rows[len(log.rows) - changed :]):
+            return None
+        if self.questions.would_be_outdated(task, self._cluster):
+            return None
+        self.task = task
+        return self.total_of(row)
+
+    def note(self, row: int, total: float) -> None:
+        """Write the score of the one node down that has changed."""
+        self.position = self._cluster.node_ledger.usage_log.end
+        self.scores.put(row, total)
+
     def _ask_total(self, row: int, node: NodeInfo) -> float:
         charge, nodes = self.charge, self._nodes
         fits = node.fits_idle(charge)

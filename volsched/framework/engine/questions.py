@@ -130,6 +130,16 @@ class Questions:
         orders = [(part.place, part.order) for part in self.parts if part.fixed is None]
         return [*self.row_predicates, *orders]
 
+    @property
+    def hold_in_steps(self) -> bool:
+        """True if equal tasks may be placed in one step though a whole node is read: each such rule states that."""
+        whole = (callback for _, callback in self.asked() if callback.signature.node == "node")
+        return all(callback.key is not None and callback.for_each_pod is not None for callback in whole)
+
+    def would_be_outdated(self, task: TaskInfo, cluster: Cluster) -> bool:
+        """Return whether a ``domain`` callback has another version than when it was asked."""
+        return any(scoped.version != version_of(scoped.callback, task, cluster) for scoped in self.scoped)
+
     def is_outdated(self, task: TaskInfo, cluster: Cluster) -> bool:
         """Whether a ``domain`` callback has another version than when it was asked; from now on it has not."""
         if all(scoped.version == version_of(scoped.callback, task, cluster) for scoped in self.scoped):

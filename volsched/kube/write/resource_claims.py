@@ -1,10 +1,10 @@
 """Writes what a session chose for ResourceClaims, before the pods that use them are bound.
 
 For each claim, in this order: the finalizer that protects its devices, then allocation and reservation in one write of
-its status; only then may the pod be bound. Pods that share a claim take turns: the first one writes the allocation, the
-others find it and add their reservation. What fails later takes back this pod's reservation and nothing else: an
-allocation stays, the next attempt uses it, and Kubernetes' own controller clears it when its pod is gone. Some claims
-are written at a time, and namespaces take turns.
+its status; only then may the pod be bound. The claims of a pod are written at the same time. Pods that share a claim
+take turns: one that writes its reservation writes those of all that wait for their turn, and these find them there.
+What fails later takes back this pod's reservation and nothing else: an allocation stays, the next attempt uses it, and
+Kubernetes' own controller clears it when its pod is gone. Some claims are written at a time, and namespaces take turns.
 
 A claim for a pod's extended resources is made before that, and told in the pod's status after it. It goes again when
 the pod is not bound, as another node may serve these resources in another way.
@@ -22,6 +22,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -32,7 +33,8 @@ from volsched.kube.client.backoff import Backoff
 from volsched.kube.client.client import JSON, MERGE_PATCH, Api, path_segment
 from volsched.kube.errors import ApiError, FenceError
 from volsched.kube.fence import Fence
-from volsched.kube.tasks import Tasks
+from volsched.kube.histogram import Histogram
+from volsched.kube.tasks import Tasks, all_of
 from volsched.kube.turns import Turns
 from volsched.kube.write.binder import PrebindError
 from volsched.kube.write.polls import Polls
@@ -76,10 +78,12 @@ class ResourceClaims:
         self._views = views
         self._report = report
         self._tell = tell
-        self._turns: dict[str, tuple[asyncio.Lock, int]] = {}
+        self._turns: dict[str, _Turn] = {}
         self._spaces = Turns(IN_FLIGHT, IN_FLIGHT)
         self._releasing = Tasks()
         self._polls = Polls()
+        self.durations = Histogram()
+        """From when the claims of a pod may be written to when they are, conditions of devices not waited for."""
 
     def tables(self) -> Mapping[str, Size]:
         """Return the sizes of what is kept here."""
@@ -91,13 +95,19 @@ class ResourceClaims:
 
     async def prepare(self, step: Bind) -> None:
         """Have all claims of a pod allocated, reserved and ready; raises PrebindError or FenceError."""
-        for write in step.claims:
-            async with self._turn(write.claim):
-                await self._persistently(write, step)
-                if write.made is not None:
-                    await self._tell_pod(write.made, step)
+        began = time.monotonic()
+        await all_of([self._prepare(write, step) for write in step.claims])
+        if step.claims:
+            self.durations.add(time.monotonic() - began)
         with self._polls.waiting():
             await self._until_ready(step)
+
+    async def _prepare(self, write: ClaimWrite, step: Bind) -> None:
+        """Have one claim of a pod allocated and reserved."""
+        async with self._turn(write, step):
+            await self._persistently(write, step)
+            if write.made is not None:
+                await self._tell_pod(write.made, step)
 
     async def withdraw(self, step: Bind) -> None:
         """Take this pod's reservations back; what cannot be taken back is left to Kubernetes' own controller."""
@@ -145,17 +155,35 @@ class ResourceClaims:
         await self._releasing.stop()
 
     @asynccontextmanager
-    async def _turn(self, key: str) -> AsyncIterator[None]:
-        """Wait for our turn at a claim; what is kept for that goes with the last one who wants it."""
-        lock, users = self._turns.get(key, (asyncio.Lock(), 0))
-        self._turns[key] = (lock, users + 1)
+    async def _turn(self, write: ClaimWrite, step: Bind) -> AsyncIterator[None]:
+        """Wait for our turn at a claim; what is kept for that goes with the last pod that wants it."""
+        turn = self._turns.get(write.claim)
+        if turn is None:
+            turn = self._turns[write.claim] = _Turn()
+        consumer = _consumer(write, step)
+        turn.users += 1
+        turn.waiting[step.uid] = write.uid, consumer
         try:
-            async with lock:
+            async with turn.lock:
+                turn.waiting.pop(step.uid, None)
                 yield
         finally:
-            lock, users = self._turns.pop(key)
-            if users > 1:
-                self._turns[key] = (lock, users - 1)
+            turn.waiting.pop(step.uid, None)
+            turn.users -= 1
+            if not turn.users:
+                del self._turns[write.claim]
+
+    def _consumers(self, claim: dra.ResourceClaim, write: ClaimWrite, step: Bind) -> list[dra.Consumer]:
+        """Return for whom a claim is reserved from now on: this pod, and those that wait as far as there is room."""
+        turn = self._turns.get(write.claim)
+        waiting = turn.waiting.values() if turn is not None else ()
+        known = {consumer.uid: consumer for consumer in claim.status.reserved_for}
+        own = _consumer(write, step)
+        known.setdefault(own.uid, own)
+        for uid, consumer in waiting:
+            if uid == write.uid and len(known) < dra.MOST_CONSUMERS:
+                known.setdefault(consumer.uid, consumer)
+        return list(known.values())
 
     # -- one claim ----------------------------------------------------------------------------------------------------
 
@@ -192,19 +220,25 @@ class ResourceClaims:
             raise PrebindError(f"resourceclaim {write.claim} is being deleted")
         if has is None and write.allocation is None:
             raise PrebindError(f"resourceclaim {write.claim} was deallocated meanwhile")
+        answer = b""
         if has is None and dra.FINALIZER not in claim.metadata.finalizers:
             finalizers = [*claim.metadata.finalizers, dra.FINALIZER]
-            claim = self._heard(await self._patch(write.claim, "", _changed(claim, finalizers=finalizers)))
-        status: dict[str, Any] = {"reservedFor": [*claim.status.reserved_for, consumer]}
+            answer = await self._patch(write.claim, "", _changed(claim, finalizers=finalizers))
+            claim = self._heard(answer)
+        status: dict[str, Any] = {}
         if has is None:
-            status["allocation"] = await self._allocation(write)
+            status["allocation"] = await self._allocation(write, answer)
+        status["reservedFor"] = self._consumers(claim, write, step)
         self._heard(await self._patch(write.claim, "/status", {**_changed(claim), "status": status}))
 
-    async def _allocation(self, write: ClaimWrite) -> dra.Allocation:
-        """Return what is written as a claim's allocation, with the parameters for drivers: these are not kept here."""
+    async def _allocation(self, write: ClaimWrite, found: bytes) -> dra.Allocation:
+        """Return what is written as a claim's allocation, with the parameters for drivers, which are not kept here.
+
+        ``found`` is the claim as it was just answered, empty when nothing was written to it yet.
+        """
         allocation = write.allocation or dra.Allocation()
         if observed.needs_parameters(allocation):
-            found = await self._api.request("GET", _path(write.claim), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
+            found = found or await self._fetch(write.claim)
             try:
                 allocation = observed.with_parameters(allocation, found)
             except FieldError as error:
@@ -324,10 +358,12 @@ class ResourceClaims:
     # -- requests -----------------------------------------------------------------------------------------------------
 
     async def _get(self, key: str) -> dra.ResourceClaim:
-        found = await self._api.request("GET", _path(key), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
-        claim = api.decode_text(observed.ResourceClaim, found)
+        claim = api.decode_text(observed.ResourceClaim, await self._fetch(key))
         self._views.wrote(claim)
         return claim
+
+    async def _fetch(self, key: str) -> bytes:
+        return await self._api.request("GET", _path(key), "resourceclaims", within=_WRITE_TIMEOUT_SECONDS)
 
     async def _patch(self, key: str, subresource: str, body: Any) -> bytes:
         return await self._send("PATCH", _path(key) + subresource, f"resourceclaims{subresource}", body)
@@ -351,6 +387,15 @@ class ResourceClaims:
         if self._views.wrote(claim):
             self._report(Put(claim))
         return claim
+
+
+@dataclass(slots=True)
+class _Turn:
+    """Who writes a claim, and who waits for that: by the uid of the pod, the claim's uid and the entry to reserve."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    users: int = 0
+    waiting: dict[str, tuple[str, dra.Consumer]] = field(default_factory=dict)
 
 
 def _changed(claim: dra.ResourceClaim, **metadata: Any) -> dict[str, Any]:

@@ -108,6 +108,8 @@ class Device:
     failure_conditions: tuple[str, ...] = ()
     """Conditions that state that these will not."""
     verdicts: dict[object, object] = field(default_factory=dict, repr=False)
+    build: int = 0
+    """The number of all that the search reads of it but its name and its attributes; 0 until it is asked for."""
 
 
 @dataclass(slots=True, eq=False)
@@ -136,8 +138,8 @@ class Slice:
 
     @property
     def only_node(self) -> str:
-        """The one node that may use it; empty when there may be others."""
-        return self.place.node if self.place is not None and not self.counter_sets else ""
+        """The one node that may use devices of it; empty when there may be others."""
+        return self.place.node if self.place is not None else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +199,10 @@ class ClaimSpec(msgspec.Struct, frozen=True, eq=False, weakref=True):
     config: tuple[dra.DeviceConfiguration, ...] = ()
     fault: str = ""
     shape: bytes = b""
+    prioritised: bool = False
+    """Whether any request has alternatives."""
+    leaves_choice: bool = False
+    """Whether the number of devices that it is given, or their class, depends on the node."""
 
     def classes(self) -> Iterator[str]:
         """Yield the classes that it names."""

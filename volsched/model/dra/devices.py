@@ -56,8 +56,11 @@ class DeviceLedger:
         """What all parts of a shared device take together."""
         self.pools: dict[PoolId, dict[DeviceId, int]] = {}
         """All of these devices, by pool."""
+        self.versions: dict[PoolId, int] = {}
+        """A number for each of these pools, another one whenever something of it is taken or given back."""
         self.held: dict[str, tuple[dra.DeviceResult, ...]] = {}
         """What each claim has, by its uid."""
+        self._changes = 0
 
     def hold(self, uid: str, results: tuple[dra.DeviceResult, ...]) -> Iterable[PoolId]:
         """Let a claim have these devices instead of those that it had; the pools that changed."""
@@ -72,15 +75,25 @@ class DeviceLedger:
             self.held[uid] = results
         else:
             self.held.pop(uid, None)
-        return dict.fromkeys(PoolId(r.driver, r.pool) for r in (*before, *results))
+        changed = {PoolId(r.driver, r.pool): None for r in (*before, *results)}
+        self._changes += 1
+        for pool in changed:
+            if pool in self.pools:
+                self.versions[pool] = self._changes
+            else:
+                self.versions.pop(pool, None)
+        return changed
 
     def _count(self, result: dra.DeviceResult, by: int) -> None:
         if result.admin_access:
             return
-        device = DeviceId(result.driver, result.pool, result.device)
-        _add(self.pools.setdefault(device.pool_id, {}), device, by)
-        if not self.pools[device.pool_id]:
-            del self.pools[device.pool_id]
+        device, pool = DeviceId(result.driver, result.pool, result.device), PoolId(result.driver, result.pool)
+        devices = self.pools.get(pool)
+        if devices is None:
+            devices = self.pools[pool] = {}
+        _add(devices, device, by)
+        if not devices:
+            del self.pools[pool]
         if result.share_id is None:
             _add(self.taken, device, by)
             return
@@ -102,9 +115,12 @@ class Devices:
     `slices` have the taints of DeviceTaintRules beside those that they state themselves.
 
     `touch` is told the name of a node whose own devices changed. `version` changes with everything else that an
-    answer about a node may be made from, `claims_version` with every claim, class and template, `classes_version` with
-    every class. `template_log` has the keys of templates that changed, `pool_log` the pools of which slices changed, or
-    who has their devices.
+    answer about a node may be made from, `slices_version` with every slice, `claims_version` with every claim, class
+    and template, `classes_version` with every class. `template_log` has the keys of templates that changed, `pool_log`
+    the pools of which slices changed, or who has their devices.
+
+    A slice of shared counters concerns all nodes while its pool cannot be used (requests for all devices wait for it),
+    so a change of such a slice raises `version`, too.
     """
 
     def __init__(
@@ -133,7 +149,12 @@ class Devices:
         self._pools: dict[PoolId, dict[str, Slice]] = {}
         self._local: dict[str, dict[PoolId, int]] = {}
         self._wide: dict[PoolId, int] = {}
+        self.slices_version = 0
+        self.counting: dict[PoolId, int] = {}
+        """Pools with slices of shared counters that belong to one node, and how many such slices each has."""
         self._pool_versions: dict[PoolId, int] = {}
+        self._nodes_of: dict[PoolId, tuple[str, ...]] = {}
+        """By pool: see ``_only_nodes``."""
         self.template_log: KeyLog[str] = KeyLog()
         self.pool_log: KeyLog[PoolId] = KeyLog()
         self._log: KeyLog[str] = KeyLog()
@@ -398,6 +419,7 @@ class Devices:
         pool = self._pools.setdefault(new.pool_id, {})
         pool[new.name] = new
         _add(self._local.setdefault(new.only_node, {}) if new.only_node else self._wide, new.pool_id, 1)
+        self._count_counters(new, 1)
         self._slices_changed(new.pool_id)
 
     def _drop_slice(self, name: str) -> None:
@@ -410,6 +432,7 @@ class Devices:
         if old.only_node and not self._local[old.only_node]:
             del self._local[old.only_node]
         self._slices_changed(old.pool_id)
+        self._count_counters(old, -1)
         if old.only_node:
             self._touch(old.only_node)
         if not self._pools[old.pool_id]:
@@ -431,19 +454,36 @@ class Devices:
             return filter(rule.selects_of, self._pools)
         return {PoolId(rule.driver, rule.pool)} & self._pools.keys()
 
+    def _count_counters(self, part: Slice, by: int) -> None:
+        if part.only_node and part.counter_sets:
+            _add(self.counting, part.pool_id, by)
+
     def _slices_changed(self, pool: PoolId) -> None:
+        self.slices_version += 1
         self._pool_versions[pool] = self._pool_versions.get(pool, 0) + 1
+        self._nodes_of.pop(pool, None)
+        self.version += pool in self.counting
         self._pool_changed(pool)
 
     def _pool_changed(self, pool: PoolId) -> None:
         """Have the node asked again whose pool it is; everybody, when it is nobody's alone."""
         self.pool_log.append(pool)
-        slices = self._pools.get(pool, {}).values()
-        nodes = {found.only_node for found in slices}
-        if not nodes or "" in nodes:
+        nodes = self._nodes_of.get(pool)
+        if nodes is None:
+            nodes = self._only_nodes(pool)
+            if nodes:
+                self._nodes_of[pool] = nodes
+        if not nodes:
             self.version += 1
-        for node in sorted(nodes - {""}):
-            self._touch(node)
+        for node in nodes:
+            if node:
+                self._touch(node)
+            else:
+                self.version += 1
+
+    def _only_nodes(self, pool: PoolId) -> tuple[str, ...]:
+        """Return the nodes to which slices of a pool belong, with "" for all others."""
+        return tuple(sorted({found.only_node for found in self._pools.get(pool, {}).values()}))
 
     def _spec(self, written: Any, path: str = "spec") -> ClaimSpec:
         """Return what a spec states, read once for all claims in which the same is written."""

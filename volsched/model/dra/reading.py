@@ -54,7 +54,9 @@ def claim_spec(spec: object, path: str = "spec") -> ClaimSpec:
     except FieldError as error:
         return ClaimSpec(fault=str(error), shape=str(error).encode())
     shape = msgspec.json.encode((requests, devices.constraints), enc_hook=str)
-    return ClaimSpec(requests, devices.constraints, devices.config, shape=shape)
+    prioritised = any(request.prioritised for request in requests)
+    leaves_choice = prioritised or any(request.alternatives[0].takes_all for request in requests)
+    return ClaimSpec(requests, devices.constraints, devices.config, "", shape, prioritised, leaves_choice)
 
 
 def _request(request: dra.DeviceRequest, path: str) -> Request:
