@@ -21,7 +21,7 @@ from volsched.mirror.mirror import Mirror
 from volsched.model import api
 from volsched.model.cluster import Cluster
 from volsched.model.dra.device import Device
-from volsched.model.dra.devices import Devices
+from volsched.model.dra.devices import DeviceLedger, Devices
 from volsched.model.job import JobInfo, JobProperties
 from volsched.model.native.group import NativeGroup
 from volsched.model.nodes.node import NodeInfo, NodeProperties
@@ -38,9 +38,19 @@ ABOUT_CHANGES: Final[Mapping[type, Collection[str]]] = {
     NodeInfo: ("amounts", "offer", "row", "_columns"),
     Storage: ("version", "_changes"),
     Devices: (
-        *("version", "claims_version", "classes_version", "_pool_versions", "template_log", "pool_log", "_log"),
+        *(
+            "version",
+            "slices_version",
+            "claims_version",
+            "classes_version",
+            "_pool_versions",
+            "template_log",
+            "pool_log",
+            "_log",
+        ),
         *("_touch", "_classes_changed", "_rules", "_specs"),
     ),
+    DeviceLedger: ("versions", "_changes"),
     Device: ("verdicts",),
 }
 """Attributes that tell what changed when, or how it is looked up, and nothing that an object states."""
